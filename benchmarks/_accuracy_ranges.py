@@ -18,19 +18,18 @@ import numpy as np
 from benchmarks._accuracy_ours import CURIOUS
 from benchmarks._accuracy_problem import Coding, Problem
 from dprelease.data.bounding import BoundedRows, Codes
-from dprelease.data.columns import Column, NumericColumn, numbers
-from dprelease.data.ranges import Range
+from dprelease.data.columns import Column, NumericColumn
+from dprelease.data.ranges import share
 from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, clip_rows
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
-from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.released import NoisyMoments, noise_sd
-from dprelease.mechanisms.ranges.privatize import boxes_in, noisy_blocks
-from dprelease.mechanisms.ranges.released import later_range
-from dprelease.mechanisms.ranges.rounds import Row
+from dprelease.mechanisms.ranges.privatize import noisy_blocks
+from dprelease.mechanisms.ranges.read import read
+from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.release.release import Floats
 from tests.support.noise import SeededNoise
@@ -84,38 +83,51 @@ def moments_in_ranges(
     mu: float,
     random: np.random.Generator,
     weights: Mapping[str, float] | None = None,
-    k: float | None = None,
+    k: float = 0.0,
 ) -> NoisyMoments:
-    """Moments of rows coded and clipped by a release of ranges before them, mu-GDP together.
+    """The moments of `both_rounds`; arguments as of it."""
+    return both_rounds(bounded, mu, random, weights, k)[0]
+
+
+def both_rounds(
+    bounded: Mapping[str, BoundedRows],
+    mu: float,
+    random: np.random.Generator,
+    weights: Mapping[str, float] | None = None,
+    k: float = 0.0,
+) -> tuple[NoisyMoments, Ranges]:
+    """Moments of rows coded and clipped by a release of ranges before them, and these ranges, mu-GDP together.
 
     Args:
         bounded: party to its rows.
         mu: budget of both releases.
         random: of the noise.
         weights: number to its weight, where it is not 1.
-        k: how far rows are clipped; None for the rule.
+        k: how far rows are clipped.
     """
     parties = {party: rows.columns for party, rows in bounded.items()}
     n = len(next(iter(bounded.values())).codes)
     part = share(n, tuple(column for own in parties.values() for column in own))
     ranges = published_ranges(bounded, mu * math.sqrt(part), random)
     situation = Situation(mu * math.sqrt(1 - part), n, len(parties), CURIOUS, GRID_BITS)
-    return clipped_moments(bounded, choose_clipping(parties, ranges, situation, weights or {}, k), situation, random)
+    clipping = choose_clipping(parties, ranges.ranges, situation, weights or {}, k)
+    return clipped_moments(bounded, clipping, situation, random), ranges
 
 
-def published_ranges(bounded: Mapping[str, BoundedRows], mu: float, random: np.random.Generator) -> list[Range]:
-    """A release of mechanism ``ranges``, mu-GDP."""
+def published_ranges(bounded: Mapping[str, BoundedRows], mu: float, random: np.random.Generator) -> Ranges:
+    """A release of mechanism ``ranges``, mu-GDP, as a reader has it."""
     parties = {party: rows.columns for party, rows in bounded.items()}
     columns = tuple(column for own in parties.values() for column in own)
-    terms, found = RangesTerms.least(Fraction(mu) ** 2, columns, 1), []
+    terms = RangesTerms.least(Fraction(mu) ** 2, columns, 1)
     spec = build_spec(parties, mechanism="ranges", rows=len(next(iter(bounded.values())).codes), grid_bits=GRID_BITS)
-    for rows in bounded.values():
-        *decades, block = noisy_blocks(rows, spec, terms, SeededNoise(int(random.integers(1 << 62))))
-        boxes = boxes_in(decades[0], rows.columns) if decades else {}
-        for column, integers in zip(numbers(rows.columns), block, strict=True):
-            last = Row.of(integers).last
-            found.append(later_range(column.name, last.centre, last.scale, boxes.get(column.name)))
-    return found
+    return read(
+        spec,
+        terms,
+        {
+            party: noisy_blocks(rows, spec, terms, SeededNoise(int(random.integers(1 << 62))))
+            for party, rows in bounded.items()
+        },
+    )
 
 
 def clipped_moments(

@@ -47,16 +47,16 @@ class Clipped:
         shape: of the population.
         patients: n.
         epsilon: of the whole row: 1, and where patients are few so much that intervals can be claimed.
-        k: of the norms; infinite for ranges alone, None for what the rule takes.
+        k: of the norms; infinite for ranges alone.
     """
 
     shape: str
     patients: int
     epsilon: float
-    k: float | None
+    k: float
 
     def __str__(self) -> str:
-        how = "k by the rule" if self.k is None else f"k = {self.k:g}" if math.isfinite(self.k) else "ranges alone"
+        how = f"k = {self.k:g}" if math.isfinite(self.k) else "ranges alone"
         return f"clipped rows, {self.shape}, n = {self.patients:,}, epsilon = {self.epsilon:g}, {how}"
 
 
@@ -65,8 +65,8 @@ CLIPPED = tuple(
     for shape in BOUNDS
     for patients, epsilon, tried in (
         (1_600, 4.0, (0.0, 1.0, 2.0, math.inf)),
-        (6_400, 1.0, (None,)),
-        (20_000, 1.0, (1.0, 2.0, 4.0, math.inf, None)),
+        (6_400, 1.0, (0.0,)),
+        (20_000, 1.0, (0.0, math.inf)),
     )
     for k in tried
 )
@@ -99,7 +99,7 @@ def held(setting: Clipped, draws: int, seed: int = 1) -> Held:
         draws: how often.
         seed: of everything.
     """
-    own = 100 if setting.k is None else round(8 * min(setting.k, 8))
+    own = round(8 * min(setting.k, 8))
     random = np.random.default_rng([seed, setting.patients, len(setting.shape), own])
     columns, mu = _declared(setting.shape), mu_of(setting.epsilon, 1e-6)
     inside, outside, moved = [], [], []

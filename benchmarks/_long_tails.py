@@ -72,6 +72,24 @@ class Table:
         return found
 
 
+def drawn(table: Table, random: np.random.Generator, most: int = 60_000) -> Floats:
+    """(n, released columns) patients of a table in scaled units; three columns in ten go against their factors.
+
+    Args:
+        table: which.
+        random: of the loads and the patients.
+        most: patients.
+    """
+    patients = min(table.patients, most)
+    loads = np.abs(random.normal(size=(FACTORS, len(table.contents))))
+    loads *= np.sqrt(table.shared / (loads**2).sum(axis=0)) * random.random(len(table.contents)) ** 0.5
+    loads *= random.choice([-1, 1], size=(1, len(table.contents)), p=[0.3, 0.7])
+    scores = random.normal(size=(patients, FACTORS)) @ loads
+    scores += np.sqrt(1 - (loads**2).sum(axis=0)) * random.normal(size=scores.shape)
+    coded = [np.asarray(_coded(content, scores[:, place])) for place, content in enumerate(table.contents.values())]
+    return np.hstack([each[:, None] if each.ndim == 1 else each for each in coded])
+
+
 def _declared(name: str, content: Number | Parts) -> Column:
     if isinstance(content, Number):
         return NumericColumn(name=name, lower=content.lower, upper=content.upper, fill=content.lower)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks import _coverage_reaches
 from benchmarks._block_releases import Blocks, mixed, squared_error
 from benchmarks._coverage_clipped import CLIPPED, held, note
 from benchmarks._coverage_populations import (
@@ -94,6 +95,8 @@ def run(quick: bool) -> Results:
         measured = pool.map(measure, settings, [_draws(each, quick) for each in settings])
         tails = pool.map(explained, TABLES, [1 if quick else 200] * len(TABLES))
         clipped = pool.map(held, CLIPPED, [2 if quick else 200] * len(CLIPPED))
+        shown = [each for each in _coverage_reaches.SETTINGS if each[1] <= 5000 or not quick]
+        reached = pool.map(_coverage_reaches.held, *zip(*shown, strict=True), [1 if quick else 40] * len(shown))
         for setting, found in zip(settings, measured, strict=True):
             _note(results, setting, found, quick)
             if found.above and setting != UNEQUAL:
@@ -108,6 +111,8 @@ def run(quick: bool) -> Results:
             results.details[title] = tail.outcomes
         for each, share in zip(CLIPPED, clipped, strict=True):
             note(results, each, share, gated=not quick)
+        for each_reached, share_reached in zip(shown, reached, strict=True):
+            _coverage_reaches.note(results, each_reached, share_reached, gated=not quick)
     values, weights = np.array(intercepts).T
     pooled = float(np.average(values, weights=weights))
     results.add("coverage of intercepts, all settings above", pooled, LEAST, ">=")

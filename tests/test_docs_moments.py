@@ -206,7 +206,7 @@ def test_words_of_two_rounds(parties: int) -> None:
     )
     said = trust(spec)
     assert said[:-1] == (*trust(plain), *sentences("trust-rounds"))
-    assert said[-1].startswith("Fits are about rows as clipped")
+    assert said[-1].startswith("Moments are of rows as clipped")
 
 
 def test_words_about_whoever_has_a_public_side() -> None:

@@ -12,13 +12,28 @@ from dprelease.data.bounding import bound
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import EDGES, Box, decade_codes
-from dprelease.data.ranges import STEPS
-from dprelease.mechanisms.ranges.box import LEAST_TAIL, MOST_TAIL, SURE, TOTAL
+from dprelease.data.ranges import STEPS, share
+from dprelease.data.reach import EFFECT, REACHES, guess, radius2, reach_of
+from dprelease.mechanisms.ranges import box
+from dprelease.mechanisms.ranges.box import TOTAL
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, SQUARED_SUMS, Scales
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, SQUARED_SUMS, WIDTH, Scales
 from dprelease.mechanisms.ranges.check import largest
+from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.location import CAUTION, MISFIT, PRIOR, SURE_SHARE, TAIL
 from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
+from dprelease.mechanisms.ranges.reach import (
+    LEAST_TAIL,
+    MOST_TAIL,
+    MOST_WIDER,
+    POINTS,
+    SHAPE,
+    TOGETHER,
+    WIDER,
+    choose,
+)
+from dprelease.mechanisms.ranges.reach import SURE as SURE_TAIL
+from dprelease.mechanisms.ranges.reach import TOLERANCE as REACH_TOLERANCE
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.calibration import root_up
@@ -69,7 +84,7 @@ def test_the_decade_scale() -> None:
 def test_the_rule_for_boxes() -> None:
     text = " ".join(FORMAT.split())
     assert "t = min(1/4, max(3/100, 5/2 w s/n))" in text
-    assert (MOST_TAIL, LEAST_TAIL, SURE) == (1 / 4, 3 / 100, 5 / 2)
+    assert (box.MOST_TAIL, box.LEAST_TAIL, box.SURE) == (1 / 4, 3 / 100, 5 / 2)
     assert "10^6 (sum g - 1)^2" in text
     assert TOTAL**2 == 10**6
     assert DECADES_WIDTH == 122
@@ -84,7 +99,26 @@ def test_the_row_is_followed_to_the_last_digits() -> None:
     assert (CAUTION, MISFIT, TAIL, SURE_SHARE) == (0.3, 1 / 50, 0.9, 2.2)
     assert ((0.0, math.log(0.3)), (0.5, 0.6)) == PRIOR
     assert Row.of(ROW.to_integers()).last == ROW.last
+    margin = ROW.margin(Distribution.of(ROW.counts, ROWS, scales.counts))
+    mu = math.sqrt(COLUMN_MU2 * (1 - share(ROWS)) / share(ROWS))
+    assert choose([margin], guess([1], 1, 1 / (mu * ROWS))) == [ROW.reach]
     assert abs(ROW.last.centre) < STEPS
+
+
+def test_the_rule_for_reaches() -> None:
+    text = " ".join(FORMAT.split())
+    assert "p = max(1/500, 5/2 w)" in text
+    assert (LEAST_TAIL, SURE_TAIL, MOST_TAIL) == (1 / 500, 5 / 2, 1 / 4)
+    assert "b = min(4 p, 2/5)" in text
+    assert (SHAPE, WIDER, MOST_WIDER, TOGETHER, EFFECT) == (1 / 4, 4, 2 / 5, 1 / 2, 0.3)
+    assert "u_i = (i + 1/2)/4000" in text
+    assert POINTS == 4000
+    assert "i = 0 to 16" in text
+    assert reach_of(REACHES - 1) == 1.25**16
+    assert (radius2(1), radius2(2), radius2(7)) == (4, 2, 7)
+    assert REACH_TOLERANCE == 1e-6
+    assert "has one row of 262 integers" in text
+    assert WIDTH == 262
 
 
 def test_largest_numbers() -> None:

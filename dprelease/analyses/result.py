@@ -14,6 +14,7 @@ from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.moments.resolution import rounded
 from dprelease.estimators.result import SEVERAL_ROWS
 from dprelease.one_line import aligned, indented, listed, one_line
+from dprelease.release.reaches import GENTLE
 from dprelease.release.release import Release
 from dprelease.release.trust import trust
 
@@ -59,7 +60,7 @@ class Analysis:
 
     @property
     def _biased(self) -> bool:
-        return not self.of_counts and self.release.moments().biased
+        return not self.of_counts and any(each.kept < GENTLE for each in self.release.reaches)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -71,9 +72,9 @@ class Analysis:
                 f"About rows as clipped, in which effects may be smaller: {listed(clipped)} were released in ranges "
                 "of their own, narrower than their bounds."
             )
-            told += [f"How far: {'; '.join(map(str, self.release.clipped))}."] if self.release.clipped else []
+            told.append(f"How far: {'; '.join(map(str, self.release.reaches))}. Intervals are not wider for it.")
         if self._biased:
-            told.append("No p-values: rows are clipped so far that this may move effects by a standard error.")
+            told.append(f"No p-values: some number keeps less than {GENTLE:.0%} of its slopes.")
         on_draws = any(table.tested and len(table.location) > 1 for table in self.tables.values())
         if on_draws or any(test.resolution for test in self.tests.values()):
             told.append(_SAFE)

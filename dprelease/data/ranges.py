@@ -16,6 +16,7 @@ from dprelease.canonical import Value
 from dprelease.data.bounding import MAX_GRID_BITS, Codes
 from dprelease.data.columns import Column, Name, NumericColumn, numbers, unbounded
 from dprelease.data.decades import Box
+from dprelease.data.reach import REACHES, reach_of
 
 STEPS = 1 << MAX_GRID_BITS
 """Steps of a range's grid in half the public bounds."""
@@ -27,7 +28,10 @@ DECADES = Fraction(1, 2)
 """What finding bounds for a number without any costs, in parts of what its range costs."""
 
 REACH = 3
-"""Standard deviations from the centre of a column's range to its ends."""
+"""Units of its reach from the centre of a column's range to its ends (`dprelease.data.reach`)."""
+
+SHARE, SHARE_OF_FEW, FEW = Fraction(1, 10), Fraction(3, 20), 1500
+"""Part of mu^2 for ranges that come before moments; the same with fewer patients than `FEW`."""
 
 
 class Range(Value):
@@ -38,11 +42,13 @@ class Range(Value):
         box: bounds that a release found where none were declared; None, and then left out of canonical bytes, where they were.
         centre: from the public midpoint.
         half_width: of the range; it may reach beyond the public bounds, where no cell is.
+        reach: j, where a standard deviation is half_width / (3 * 1.25^j); left out of canonical bytes where it is 0.
     """
 
     name: Name
     centre: Annotated[int, Field(ge=-STEPS, le=STEPS)]
     half_width: Annotated[int, Field(ge=1, le=WIDEST)]
+    reach: Annotated[int, Field(ge=0, le=REACHES - 1, exclude_if=lambda reach: reach == 0)] = 0
     box: Annotated[Box | None, Field(exclude_if=lambda box: box is None)] = None
 
     @classmethod
@@ -57,6 +63,11 @@ class Range(Value):
         return column.within(
             middle + unit * (self.centre - self.half_width), middle + unit * (self.centre + self.half_width)
         )
+
+    @property
+    def deviation(self) -> float:
+        """The published standard deviation, in half-widths of the range."""
+        return 1 / (REACH * reach_of(self.reach))
 
     def fits(self, column: NumericColumn) -> bool:
         """Whether it has a box exactly where the column has no bounds of its own."""
@@ -81,6 +92,17 @@ def parts(columns: tuple[Column, ...]) -> Fraction:
     """How many parts of a budget for ranges these columns take: 1 for each private number, and `DECADES` more without bounds."""
     own = numbers(columns)
     return len(own) + DECADES * len(unbounded(own))
+
+
+def share(rows: int, columns: tuple[Column, ...] = ()) -> Fraction:
+    """Part of mu^2 that ranges spend before moments, from n and declarations alone: half as much again for a number without bounds.
+
+    Args:
+        rows: n.
+        columns: of all parties; none for numbers with bounds.
+    """
+    own = numbers(columns)
+    return (SHARE_OF_FEW if rows < FEW else SHARE) * (parts(columns) / len(own) if own else 1)
 
 
 def fine(codes: Codes, grid_bits: int, box: Box | None) -> Codes:

@@ -31,7 +31,7 @@ def regression_table(result: FitResult) -> str:
         *((_of_target(result, row) for row in range(len(result.targets))) if few else [_compact(result)]),
     ]
     found = result.inference
-    clipped = [f"{'' if place else 'clipping':<11}{block}" for place, block in enumerate(found.clipped)]
+    clipped = [f"{'' if place else 'reaches':<11}{reach}" for place, reach in enumerate(found.reaches)]
     notes = [
         *([found.statement] if found.statement else _reading(result, few=few)),
         *found.clipping_notes,
@@ -102,21 +102,23 @@ def _of_target(result: FitResult, row: int) -> list[str]:
     found, target = result.inference, result.targets[row]
     unit = result.units[target]
     ratio, form = _ratio(found), ".6g" if found.known[row] else ".2g"
-    estimates = ("unshrunken",) if found.unclipped is None else ("unshrunken", "unclipped")
-    lines: list[tuple[str, ...]] = [("", "coef", *estimates, "std err", ratio, f"P>|{ratio}|", *_INTERVAL, "unit")]
+    beside = () if found.wider is None else ("w",)
+    lines: list[tuple[str, ...]] = [
+        ("", "coef", "unshrunken", *beside, "std err", ratio, f"P>|{ratio}|", *_INTERVAL, "unit")
+    ]
     if result.fit_intercept:
         ends = found.intercept_interval(LEVEL)
         numbers = (found.intercept, found.intercept_se, found.intercept_z, found.intercept_p_value, *ends)
-        unclipped = None if found.unclipped_intercept is None else found.unclipped_intercept[row]
+        wider = None if found.wider_intercept is None else found.wider_intercept[row]
         lines.append(
-            _line("intercept", result.intercept[row], form, [each[row] for each in numbers], unit or "1", unclipped)
+            _line("intercept", result.intercept[row], form, [each[row] for each in numbers], unit or "1", wider)
         )
     numbers = (found.estimate, found.standard_error, found.z, found.p_value, *found.interval(LEVEL))
     for column, feature in enumerate(result.features):
         values = [each[row, column] for each in numbers]
-        unclipped = None if found.unclipped is None else found.unclipped[row, column]
+        wider = None if found.wider is None else found.wider[row, column]
         per = _per(unit, result.units[feature])
-        lines.append(_line(feature, result.coef[row, column], form, values, per, unclipped))
+        lines.append(_line(feature, result.coef[row, column], form, values, per, wider))
     table = aligned(lines, left=(0, len(lines[0]) - 1))
     rule = "-" * len(max(table, key=len))
     title = f"{target} ({unit})" if unit else target
@@ -126,14 +128,14 @@ def _of_target(result: FitResult, row: int) -> list[str]:
 
 
 def _line(
-    term: str, coef: float, form: str, values: Sequence[float], unit: str, unclipped: float | None
+    term: str, coef: float, form: str, values: Sequence[float], unit: str, wider: float | None
 ) -> tuple[str, ...]:
-    """One coefficient; `unclipped` is None where the table has no such column."""
+    """One coefficient; `wider` is None where the table has no such column."""
     estimate, standard_error, z, p, lower, upper = values
     shown = (
         format(coef, form),
         _number(estimate, ".6g"),
-        *(() if unclipped is None else (_number(unclipped, ".6g"),)),
+        *(() if wider is None else (_width(wider),)),
         _number(standard_error, ".3g"),
         _number(z, ".2f"),
         _number(p, ".3f"),
@@ -195,7 +197,7 @@ def _compact(result: FitResult) -> list[str]:
             "noise sd",
             "strongest",
             "unshrunken",
-            *(() if found.unclipped is None else ("unclipped",)),
+            *(() if found.wider is None else ("w",)),
             "std err",
             _ratio(found),
             "model is",
@@ -203,12 +205,12 @@ def _compact(result: FitResult) -> list[str]:
     ]
     z, share, share_se = found.z, quality.explained, quality.explained_se
     for row, (target, verdict) in enumerate(zip(result.targets, result.verdicts, strict=True)):
-        strongest = ("-",) * (4 if found.unclipped is None else 5)
+        strongest = ("-",) * (4 if found.wider is None else 5)
         if found.known[row]:
             best = int(np.nan_to_num(np.abs(z[row]), nan=-1.0).argmax())
-            estimates = (found.estimate,) if found.unclipped is None else (found.estimate, found.unclipped)
+            beside = () if found.wider is None else (_width(found.wider[row, best]),)
             errors = (_number(found.standard_error[row, best], ".3g"), _number(z[row, best], ".2f"))
-            strongest = (result.features[best], *(_number(each[row, best], ".6g") for each in estimates), *errors)
+            strongest = (result.features[best], _number(found.estimate[row, best], ".6g"), *beside, *errors)
         shown = (share[row], share_se[row]) if "explained" not in result.hidden[row] else (np.nan, np.nan)
         explained = (_number(shown[0], ".3f"), _number(shown[1], ".3f"))
         constant = (_constant(result, row), f"{result.constant_noise_sd[row]:.3g}")
@@ -228,6 +230,10 @@ def _per(unit: str, of_feature: str) -> str:
 
 def _number(value: float, form: str) -> str:
     return format(value, form) if np.isfinite(value) else "-"
+
+
+def _width(value: float) -> str:
+    return "-" if np.isnan(value) else format(value, ".3g")
 
 
 def _end(value: float) -> str:

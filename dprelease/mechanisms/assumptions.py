@@ -86,7 +86,7 @@ class Setting:
         ranges: part of mu^2 that ranges of the numbers take beforehand, 0 where they are published already; ``moments`` then
             codes numbers in them and clips rows. None for public bounds.
         source: digest of the release that published them; None where there is none yet, or nobody says.
-        clip: k of that; None for the rule.
+        clip: k of that.
         number_weights: number to its weight in that, where it is not 1.
         stream: mechanism whose integers a ``stream`` adds up, and how many times more noise there is than in one release of all n
             patients; None for no stream.
@@ -114,7 +114,7 @@ class Setting:
     signs: bool = False
     ranges: Fraction | None = None
     source: str | None = None
-    clip: float | None = None
+    clip: float = 0.0
     number_weights: Mapping[str, float] = field(default_factory=dict)
     stream: tuple[str, float] | None = None
 

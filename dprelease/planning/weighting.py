@@ -25,9 +25,6 @@ from dprelease.planning.forecast import forecast, proposed
 KNOWN = 1.7
 """Weight of an outcome that is known beforehand, in ranges: docs/methods.md, Clipped rows."""
 
-USUAL_CLIP = 1.0
-"""k of the rule for clipping at hospital sizes."""
-
 USUAL_SIGNAL = 0.5
 """R^2 that is assumed unless somebody knows better."""
 
@@ -91,10 +88,8 @@ def known_outcome(setting: Setting) -> KnownOutcome | None:
     outcome = next(column for column in setting.columns if column.name == setting.outcome)
     if setting.ranges is None or outcome.public or not isinstance(outcome, NumericColumn) or setting.number_weights:
         return None
-    # The rule may clip rows further where a weight adds noise; at any k the two ratios are within a twentieth of these.
-    without = replace(setting, clip=USUAL_CLIP if setting.clip is None else setting.clip)
-    weighed = replace(without, number_weights={outcome.name: KNOWN})
-    before, after = (proposed(each).columns for each in (without, weighed))
+    weighed = replace(setting, number_weights={outcome.name: KNOWN})
+    before, after = (proposed(each).columns for each in (setting, weighed))
     noise, others = (math.sqrt(after[name] / before[name]) for name in (outcome.name, setting.features[0]))
     return KnownOutcome(outcome.name, KNOWN, noise, others)
 

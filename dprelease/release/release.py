@@ -13,7 +13,6 @@ import numpy.typing as npt
 from dprelease.data.bounding import Codes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, released_names
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.clipping_words import ClippedBlock, clipped_in
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -23,6 +22,7 @@ from dprelease.mechanisms.synthetic_control import released as synthetic_control
 from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import listed, one_line
 from dprelease.release.block import Block, values_of
+from dprelease.release.reaches import Reach, reaches_of
 from dprelease.release.spec import ReleaseSpec
 
 Regressable = NoisyRows | NoisyMoments | OutcomeMoments
@@ -236,11 +236,10 @@ class Release:
         return {column.name: column for column in seen if column != self.column(column.name)}
 
     @cached_property
-    def clipped(self) -> tuple[ClippedBlock, ...]:
-        """How each hospital's rows were clipped, and how far its squares fill what that allows; none in public bounds."""
-        if isinstance(self.view, NoisyRows):
-            return ()
-        return clipped_in(self.products, self.spec.columns_by_party)
+    def reaches(self) -> tuple[Reach, ...]:
+        """How far each private number reaches, and what slopes keep of it; none in public bounds."""
+        clipping = None if isinstance(self.view, NoisyRows) else self.products.clipping
+        return () if clipping is None else reaches_of(clipping, self.spec.columns_by_party, self.first_ranges)
 
     def scaled(self) -> NoisyRows:
         """The released rows in scaled units, with equal variances along every column.

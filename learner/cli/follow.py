@@ -13,6 +13,7 @@ import numpy as np
 
 from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.estimators import METHODS, FitResult, fit
+from dprelease.estimators.intervals.clipped import WIDER
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.result import ALIKE
 from dprelease.files.extras import require
@@ -32,7 +33,7 @@ from learner.client.sources import answered, hub_first, mirrors_first
 SHOWN = 4
 """Coefficients that a line has unless others are asked for."""
 
-_WIDTH, _BESIDE = 28, 10
+_WIDTH = 28
 
 
 @click.command("follow")
@@ -168,20 +169,17 @@ def _say_what_follows(release: Release, found: FitResult, places: Sequence[int])
         click.echo(f"{len(places)} of {len(found.features)} coefficients; the others with --show, --json or --plot")
     if release.spec.rows_per_subject > 1:
         click.echo(ALIKE)
-    if found.inference.clipped:
-        beside = "" if found.inference.unclipped is None else "; / is the estimate if rows were normal before"
-        far = "" if found.inference.tested else "; clipped so far that this may move estimates by a std err"
-        click.echo(one_line(f"about rows as clipped, {'; '.join(map(str, release.clipped))}{beside}{far}"))
-    heads = [one_line(found.features[place]).ljust(_width(found)) for place in places]
+    if release.reaches:
+        click.echo(f"about all rows; {WIDER}")
+        click.echo(one_line("; ".join(map(str, release.reaches))))
+    heads = [one_line(found.features[place]).ljust(_WIDTH) for place in places]
     click.echo("  ".join(["checkpoint", release.spec.counted.rjust(12), *heads, "variance explained"]))
 
 
 def _line(checkpoint: str, found: FitResult, places: Sequence[int]) -> str:
     estimate, (lower, upper) = found.inference.estimate[0], found.inference.interval(LEVEL)
-    unclipped = found.inference.unclipped
-    beside = [""] * len(found.features) if unclipped is None else [f" / {each:.3g}" for each in unclipped[0]]
     cells = [
-        f"{estimate[place]:.3g} [{lower[0, place]:.3g}, {upper[0, place]:.3g}]{beside[place]}"
+        f"{estimate[place]:.3g} [{lower[0, place]:.3g}, {upper[0, place]:.3g}]"
         if np.isfinite(estimate[place])
         else "nothing known"
         for place in places
@@ -190,12 +188,8 @@ def _line(checkpoint: str, found: FitResult, places: Sequence[int]) -> str:
     share = f"{quality.explained[0]:.2f} ({quality.explained_se[0]:.2f})"
     told = "hidden" if "explained" in found.hidden[0] else share
     return "  ".join(
-        [checkpoint.rjust(10), f"{found.patients:,}".rjust(12), *(cell.ljust(_width(found)) for cell in cells), told]
+        [checkpoint.rjust(10), f"{found.patients:,}".rjust(12), *(cell.ljust(_WIDTH) for cell in cells), told]
     )
-
-
-def _width(found: FitResult) -> int:
-    return _WIDTH if found.inference.unclipped is None else _WIDTH + _BESIDE
 
 
 def _to_json(place: Checkpoint, number: int, found: FitResult) -> dict[str, Any]:

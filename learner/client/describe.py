@@ -27,6 +27,8 @@ NORMAL = (
     "means, standard deviations and correlations are what they would be before clipping, were rows normal: of columns with a long "
     "tail the standard deviation stays too small, and the mean is not mended"
 )
+APART = 2.0
+"""Errors of both rounds from which on they say different things of a number."""
 BELOW = "means and standard deviations from the first round, below, are about rows before clipping, of any law"
 
 
@@ -98,12 +100,26 @@ class Description:
             return ()
         told = NORMAL if self.unclipped else CLIPPED
         if self.release.first_ranges is not None:
-            return told, BELOW
+            return told, BELOW, *self._disagreeing
         if clipping.source is None:
             return (told,)
         return (
             told,
             f"release {clipping.source[:16]} has means and standard deviations of rows before clipping, of any law",
+        )
+
+    @property
+    def _disagreeing(self) -> tuple[str, ...]:
+        """Which numbers the two rounds say different things of, beyond the errors of both: clipping took it."""
+        return tuple(
+            f"{each.column.name}: mean {each.mean:.4g} ({each.mean_error:.2g}) and standard deviation {each.deviation:.4g} "
+            f"({each.deviation_error:.2g}) before clipping, {self.mean[at]:.4g} and {self.deviation[at]:.4g} above: the former are "
+            "those of all rows"
+            for each in self.ranges
+            for at in [self.names.index(each.column.name)]
+            if abs(each.mean - self.mean[at]) > APART * np.hypot(each.mean_error, self.mean_noise_sd[at])
+            or abs(each.deviation - self.deviation[at])
+            > APART * np.hypot(each.deviation_error, self.deviation_noise_sd[at])
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult
+from dprelease.estimators.intervals.clipped import WIDER
 from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.files.extras import require
 from dprelease.one_line import one_line
@@ -38,7 +39,6 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
     axes = figure.subplots(lines, across, squeeze=False).ravel()
     found = [fit.inference for fit in fits.values()]
     estimate = np.array([each.estimate[0] for each in found])
-    unclipped = np.array([each.unclipped[0] for each in found if each.unclipped is not None])
     lower, upper = (np.array(ends) for ends in zip(*(each.interval(LEVEL) for each in found), strict=True))
     for place, name in enumerate(first.features):
         axis, centre = axes[place], estimate[:, place]
@@ -46,8 +46,6 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
         axis.fill_between(list(fits), *ends, alpha=0.25)
         axis.vlines(list(fits), *ends, linewidth=0.8)
         axis.plot(list(fits), centre, marker="o", markersize=3)
-        if unclipped.size:
-            axis.plot(list(fits), unclipped[:, place], linestyle="--", marker=".")
         axis.axhline(0, color="black", linewidth=0.8)
         axis.set_xlim(0.5, max(fits) + 0.5)
         axis.set_title(_text(name), fontsize="medium")
@@ -57,8 +55,8 @@ def draw(fits: Mapping[int, FitResult], path: Path) -> None:
     for axis in axes[len(first.features) - across : len(first.features)]:
         axis.set_xlabel("checkpoint")
     titles = [_text(f"Coefficients for {first.targets[0]}, {LEVEL:.0%} intervals")]
-    if found[-1].clipped:
-        titles.append(f"rows as clipped{'; dashed: if normal before' if unclipped.size else ''}")
+    if found[-1].reaches:
+        titles.append(f"about all rows; {WIDER}")
     figure.suptitle("\n".join(titles), fontsize="medium")
     try:
         figure.savefig(path, dpi=110)

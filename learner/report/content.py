@@ -47,7 +47,7 @@ class Coefficient:
         ratio: the estimate in the standard errors that it would have without an effect.
         lower: end of the interval; infinite where the release sets no bound.
         upper: end of the interval.
-        unclipped: what the estimate would be if rows were normal before they were clipped; NaN where they were not.
+        wider: what clipping may take from the estimate, by which the interval is wider; NaN in public bounds.
     """
 
     feature: str
@@ -59,7 +59,7 @@ class Coefficient:
     ratio: float
     lower: float
     upper: float
-    unclipped: float = math.nan
+    wider: float = math.nan
 
     @property
     def clearness(self) -> float:
@@ -118,14 +118,14 @@ class Report:
         """A target's intercept."""
         found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
         values = (self.fit.intercept, found.intercept, found.intercept_se, found.intercept_z, *self._intervals[2:])
-        unclipped = () if found.unclipped_intercept is None else (found.unclipped_intercept,)
-        return Coefficient(INTERCEPT, unit or "1", 1.0, *(float(each[target]) for each in (*values, *unclipped)))
+        wider = () if found.wider_intercept is None else (found.wider_intercept,)
+        return Coefficient(INTERCEPT, unit or "1", 1.0, *(float(each[target]) for each in (*values, *wider)))
 
     def coefficients(self, target: int) -> tuple[Coefficient, ...]:
         """A target's slopes, in the order of the features."""
         found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
         values = (self.fit.coef, found.estimate, found.standard_error, found.z, *self._intervals[:2])
-        values += () if found.unclipped is None else (found.unclipped,)
+        values += () if found.wider is None else (found.wider,)
         return tuple(
             Coefficient(
                 feature,

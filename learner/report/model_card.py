@@ -22,11 +22,11 @@ None, and so are ends of intervals where the release sets no bound. Fields of ve
                            variance_explained and variance_explained_se, quality (as in a fit's JSON), intercept, and
                            coefficients with their feature; hidden (what noise hides, and is None here: of explained, mse,
                            constant_mse and constant, each with the reason); either has unit, value (what the model predicts with),
-                           estimate (not shrunken), standard_error, lower and upper (of the estimate), and unclipped (what the
-                           estimate would be if rows were normal before they were clipped)
-    clipping               one entry for each hospital whose rows were clipped: party, columns (how many numbers), radius2 (r^2, in
-                           squared standard deviations), k, kept (part of the variance that normal rows keep), filled (part of r^2
-                           that the released squares fill); empty in public bounds
+                           estimate (not shrunken), standard_error, lower and upper (of the estimate), and wider (what clipping may
+                           take from it, by which the interval is wider on either side)
+    reaches                one entry for each number of a release in ranges: name, unit, lower and upper (how far it reaches), kept
+                           (part of slopes that clipping leaves; 0 where noise hides the tail), counted (whether that comes from
+                           counts), and centre (mean before clipping); empty in public bounds
     ranges                 one entry for each number whose range a first round published, about rows before clipping, as in `learner
                            describe --json`: name, unit, mean, mean_error, standard_deviation, standard_deviation_error, quantiles,
                            below (the distribution function), range, and found (bounds) where it had none; empty without a first
@@ -96,7 +96,7 @@ def model_card(report: Report) -> dict[str, Any]:
         "model": {name: fitted[name] for name in MODEL},
         "level": LEVEL,
         "outcomes": [_outcome(report, fitted, row) for row in range(len(fit.targets))],
-        "clipping": fitted["inference"]["clipping"],
+        "reaches": fitted["inference"]["reaches"],
         "ranges": [column_to_json(each) for each in report.described.ranges],
         "caveats": [*fit.inference.clipping_notes, *report.caveats],
     }
@@ -145,5 +145,5 @@ def _outcome(report: Report, fitted: dict[str, Any], row: int) -> dict[str, Any]
 
 
 def _coefficient(each: Coefficient) -> dict[str, Any]:
-    numbers = ("value", "estimate", "standard_error", "lower", "upper", "unclipped")
+    numbers = ("value", "estimate", "standard_error", "lower", "upper", "wider")
     return {"unit": each.unit} | {name: plain(getattr(each, name)) for name in numbers}

@@ -82,15 +82,14 @@ def coefficients(report: Report) -> Markup:
 
 
 def _clipping(report: Report) -> list[Markup]:
-    """What clipping does to the coefficients, and how much was clipped; nothing in public bounds."""
+    """What clipping may take from the coefficients, and how far numbers reach; nothing in public bounds."""
     found = report.fit.inference
     lines: list[list[Cell]] = [
-        [each.party, str(each.columns), each.radius2, each.filled, each.kept]
-        for each in found.clipped
-        if each.radius2 is not None
+        [each.name, each.lower, each.upper, each.unit, "hides in its tail" if each.hidden else f"{each.kept:.0%}"]
+        for each in found.reaches
     ]
-    heads = ("hospital", "numbers", "r², squared standard deviations", "filled", "kept of normal rows' variance")
-    shown = [table("How rows were clipped", heads, lines)] if lines else []
+    heads = ("number", "reaches from", "to", "unit", "slopes keep")
+    shown = [table("How far numbers reach", heads, lines)] if lines else []
     return [*(element("p", sentence) for sentence in found.clipping_notes), *shown]
 
 
@@ -115,19 +114,18 @@ def _target(report: Report, row: int) -> Markup:
     slopes = report.coefficients(row)
     known = [each for each in slopes if each.standard_error > 0]
     clearest = sorted(known, key=lambda each: -each.clearness)[:MOST_LINES]
-    plotted = [_interval(each, tested=fit.inference.tested) for each in known if each in clearest]
+    plotted = [_interval(each) for each in known if each in clearest]
     if plotted:
         title = f"Difference in {name} that goes with each feature, across its public range"
-        tested = fit.inference.tested
         clear = ", ".join(line.label for line in plotted if line.clear) or "none"
         picture = forest(
             f"coefficients-{row + 1}",
             title,
-            f"Estimates with {LEVEL:.0%} intervals.{f' Clear of zero: {clear}.' if tested else ''}",
+            f"Estimates with {LEVEL:.0%} intervals. Clear of zero: {clear}.",
             plotted,
             f"difference in {name}{f' ({unit})' if unit else ''} from the lower to the upper end",
         )
-        caption = f"{title}.{' Hollow: zero lies within.' if tested else ''}"
+        caption = f"{title}. Hollow: zero lies within."
         parts.append(figure(picture, caption, len(slopes), len(plotted), "features"))
     terms = (*([report.intercept(row)] if fit.fit_intercept else []), *slopes)
     title = f"Coefficients for {name}"
@@ -139,7 +137,7 @@ def _target(report: Report, row: int) -> Markup:
                 each.feature,
                 each.value,
                 each.estimate,
-                *(each.unclipped for _ in beside),
+                *(_end(each.wider) for _ in beside),
                 each.standard_error,
                 _end(each.lower),
                 _end(each.upper),
@@ -162,7 +160,12 @@ def _others(report: Report) -> list[Markup]:
         slopes = [each for each in report.coefficients(row) if each.standard_error > 0]
         if slopes:
             best = max(slopes, key=lambda each: each.clearness)
-            numbers: list[Cell] = [best.estimate, *(best.unclipped for _ in beside), _end(best.lower), _end(best.upper)]
+            numbers: list[Cell] = [
+                best.estimate,
+                *(_end(best.wider) for _ in beside),
+                _end(best.lower),
+                _end(best.upper),
+            ]
             lines.append([name, intercept, best.feature, *numbers, best.unit])
         else:
             lines.append([name, intercept, "none is known", *[math.nan] * (3 + len(beside)), ""])
@@ -180,17 +183,17 @@ def _others(report: Report) -> list[Markup]:
 
 
 def _beside(report: Report) -> tuple[str, ...]:
-    """Head of the column of what unshrunken would be without clipping; none where rows are not clipped."""
-    return () if report.fit.inference.unclipped is None else ("unclipped",)
+    """Head of the column of what clipping may take; none where rows are not clipped."""
+    return () if report.fit.inference.wider is None else ("w",)
 
 
 def _told(hidden: Mapping[str, str], name: str, value: float) -> Cell:
     return "cannot be told" if name in hidden else value
 
 
-def _interval(slope: Coefficient, *, tested: bool) -> Interval:
+def _interval(slope: Coefficient) -> Interval:
     estimate, lower, upper = (slope.reach * each for each in (slope.estimate, slope.lower, slope.upper))
-    return Interval(slope.feature, estimate, lower, upper, tested)
+    return Interval(slope.feature, estimate, lower, upper)
 
 
 def _end(value: float) -> Cell:

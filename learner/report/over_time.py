@@ -51,8 +51,8 @@ def over_time(report: Report) -> list[Markup]:
     )
     if len(fits) < released:
         words += f" {len(fits)} of them are shown."
-    if report.fit.inference.unclipped is not None:
-        words += " They are about rows as clipped, with what an estimate would be without that as unclipped: see Coefficients."
+    if report.fit.inference.reaches:
+        words += " They are about all rows, and wider for what clipping may take: see Coefficients."
     rows = range(min(len(report.fit.targets), MOST_TARGETS))
     return [section("time", "Over time", element("p", words), *(_target(report, fits, row) for row in rows))]
 
@@ -60,13 +60,12 @@ def over_time(report: Report) -> list[Markup]:
 def _target(report: Report, fits: Mapping[int, FitResult], row: int) -> Markup:
     name, features = report.fit.targets[row], report.fit.features
     intervals = {number: fit.inference.interval(LEVEL) for number, fit in fits.items()}
-    tested = report.fit.inference.tested
     panels = [
         Panel(
             feature,
             tuple(fits),
             [
-                Interval(str(number), fit.inference.estimate[row, place], lower[row, place], upper[row, place], tested)
+                Interval(str(number), fit.inference.estimate[row, place], lower[row, place], upper[row, place])
                 for (number, fit), (lower, upper) in zip(fits.items(), intervals.values(), strict=True)
             ],
         )
@@ -78,7 +77,7 @@ def _target(report: Report, fits: Mapping[int, FitResult], row: int) -> Markup:
     plot = multiples(
         f"time-{row + 1}",
         title,
-        f"Estimates with {LEVEL:.0%} intervals, a panel each.{f' Clear of zero at the last: {clear}.' if tested else ''}",
+        f"Estimates with {LEVEL:.0%} intervals, a panel each. Clear of zero at the last: {clear}.",
         plotted,
     )
     heads = ("checkpoint", "patients", *features, "share of variance explained")
@@ -86,12 +85,12 @@ def _target(report: Report, fits: Mapping[int, FitResult], row: int) -> Markup:
         [
             str(number),
             f"{fit.patients:,}",
-            *(_told(panel.lines[place]) + _unclipped(fit, row, column) for column, panel in enumerate(panels)),
+            *(_told(panel.lines[place]) for panel in panels),
             "hidden by noise" if "explained" in fit.hidden[row] else float(fit.quality.explained[row]),
         ]
         for place, (number, fit) in enumerate(fits.items())
     ]
-    caption = f"{title}, {LEVEL:.0%} intervals.{' Hollow: zero lies within.' if tested else ''}"
+    caption = f"{title}, {LEVEL:.0%} intervals. Hollow: zero lies within."
     return element(
         "section",
         element("h3", name),
@@ -154,8 +153,3 @@ def _told(line: Interval) -> str:
         return "nothing known"
     lower, upper = (short(end) if math.isfinite(end) else "no bound" for end in (line.lower, line.upper))
     return f"{short(line.estimate)} ({lower} to {upper})"
-
-
-def _unclipped(fit: FitResult, row: int, column: int) -> str:
-    found = fit.inference.unclipped
-    return "" if found is None or not math.isfinite(found[row, column]) else f", unclipped {short(found[row, column])}"

@@ -29,22 +29,17 @@ _STRONGEST = 0.6
 
 @dataclass(frozen=True)
 class Interval:
-    """A line of an interval plot; lower <= estimate <= upper, of which the ends may be infinite.
-
-    Attributes:
-        tested: whether it means something that zero lies outside.
-    """
+    """A line of an interval plot; lower <= estimate <= upper, of which the ends may be infinite."""
 
     label: str
     estimate: float
     lower: float
     upper: float
-    tested: bool = True
 
     @property
     def clear(self) -> bool:
-        """Whether zero lies outside, which is a test; False for all where nothing is tested."""
-        return self.tested and (self.lower > 0 or self.upper < 0)
+        """Whether zero lies outside, which is a test."""
+        return self.lower > 0 or self.upper < 0
 
 
 def forest(name: str, title: str, description: str, lines: Sequence[Interval], axis_label: str) -> Markup:

@@ -1,17 +1,16 @@
-"""What follow, reports and cards say of rows as clipped: a sentence, how far, and the fit of unclipped rows beside each."""
+"""What follow, reports and cards of clipped rows say: a sentence, how far numbers reach, and how much wider intervals are."""
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from dprelease.data.ranges import STEPS, Range
+from dprelease.estimators.intervals.clipped import WIDER
 from dprelease.mechanisms.draft import PublishedRanges
 from learner.client import stream_plot
 from learner.client.library import Opened, open_verified
@@ -36,7 +35,7 @@ COLUMNS = {
     "south": (GLUCOSE, numeric("pressure")),
 }
 CLIPS = (None, 0.0, 2.0, "none")
-"""In public bounds; too far for tests; gently; without a norm."""
+"""In public bounds; far; gently; without a norm."""
 
 
 def in_ranges(clip: float | str | None) -> dict[str, Any]:
@@ -81,78 +80,55 @@ def test_follow_says_how_far_in_one_line(place: Place, run: Run) -> None:
         shown = run("follow", place.stream.releases[0].digest, *ASKED, "--once")
     assert shown.exit_code == 0, shown.output
     lines, found = shown.stdout.splitlines(), place.made.fit.inference
-    told = [line for line in lines if line.startswith("about rows as clipped, ")]
+    told = [line for line in lines if line == f"about all rows; {WIDER}"]
     assert len(told) == (place.clip is not None)
-    assert all(str(block) in told[0] for block in found.clipped)
-    assert any("so far that" in line for line in told) is (place.clip == 0)
-    if found.unclipped is None:
-        assert " / " not in shown.stdout
-    else:
-        lower, upper = (ends[0, 0] for ends in found.interval())
-        assert f"{found.estimate[0, 0]:.3g} [{lower:.3g}, {upper:.3g}] / {found.unclipped[0, 0]:.3g} " in lines[-1]
-        assert len({line.rindex("  ") for line in lines[-2:]}) == 1
+    assert all(str(reach) in shown.stdout for reach in found.reaches)
+    lower, upper = (ends[0, 0] for ends in found.interval())
+    assert f"{found.estimate[0, 0]:.3g} [{lower:.3g}, {upper:.3g}] " in lines[-1]
+    assert len({line.rindex("  ") for line in lines[-2:]}) == 1
 
 
-def test_a_picture_has_the_unclipped_fit_dashed(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_says_what_its_intervals_are_about(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    fits = place.made.checkpoints
-    stream_plot.draw(fits, tmp_path / "picture.png")
+    stream_plot.draw(place.made.checkpoints, tmp_path / "picture.png")
     (figure,) = drawn
-    lines = [line for axis in figure.axes for line in axis.get_lines() if line.get_linestyle() == "--"]
-    unclipped = [fit.inference.unclipped for fit in fits.values() if fit.inference.unclipped is not None]
-    assert len(lines) == (len(figure.axes) if unclipped else 0) == 2 * (place.clip in {0.0, 2.0})
-    for column, line in enumerate(lines):
-        np.testing.assert_array_equal(line.get_ydata(), [each[0, column] for each in unclipped])
-    assert ("as clipped" in figure.get_suptitle()) is (place.clip is not None)
-    assert ("dashed: if normal before" in figure.get_suptitle()) is bool(unclipped)
+    assert (f"about all rows; {WIDER}" in figure.get_suptitle()) is (place.clip is not None)
 
 
-def test_a_page_has_the_unclipped_fit_and_how_far(place: Place) -> None:
+def test_a_page_has_how_much_wider_and_how_far(place: Place) -> None:
     found, shown = place.made.fit.inference, numbers(place.tree, "Coefficients for glucose")
     said = words(part(place.tree, "coefficients"))
     for sentence in found.clipping_notes:
         assert sentence in said
-    assert ("about rows as clipped" in said) is (place.clip in {0.0, 2.0})
-    assert ("about numbers as clipped" in said) is (place.clip == "none")
-    if found.unclipped is None or found.unclipped_intercept is None:
-        assert "unclipped" not in words(next(place.tree.iter("main")))
+    assert ("about all rows" in said) is (place.clip is not None)
+    if found.wider is None or found.wider_intercept is None:
+        assert "How far numbers reach" not in words(next(place.tree.iter("main")))
         return
-    assert shown["age"][2] == found.unclipped[0, 0] != found.estimate[0, 0]
-    assert shown["intercept"][2] == found.unclipped_intercept[0] != found.intercept[0]
-    assert numbers(place.tree, "How rows were clipped") == {
-        block.party: [block.radius2, block.filled, block.kept] for block in found.clipped
-    }
-    for number, fit in place.made.checkpoints.items():
-        assert fit.inference.unclipped is not None
-        line = next(line for line in part(place.tree, "time").iter("tr") if words(line[0]) == str(number))
-        assert ", unclipped " in words(line[2])
+    assert shown["age"][2] == found.wider[0, 0]
+    assert shown["intercept"][2] == found.wider_intercept[0]
+    reached = words(part(place.tree, "coefficients"))
+    assert all(f"{each.kept:.0%}" in reached for each in found.reaches)
+    assert "They are about all rows, and wider for what clipping may take" in words(part(place.tree, "time"))
 
 
-def test_nothing_is_clear_of_zero_where_nothing_is_tested(place: Place) -> None:
-    whole = words(place.tree)
-    tested = place.clip != 0
-    assert place.made.fit.inference.tested is tested
-    assert ("Clear of zero" in whole) is tested
-    assert ("Hollow: zero lies within" in whole) is tested
-    assert ("No p-values" in whole) is not tested
-    marks = [node for name in ("coefficients", "time") for node in part(place.tree, name).iter("circle")]
-    assert marks
-    assert any(node.get("class") == "point clear" for node in marks) <= tested
+def test_whatever_is_clear_of_zero_is_so_for_all_rows(place: Place) -> None:
+    whole, (lower, upper) = words(place.tree), place.made.fit.inference.interval()
+    assert "Clear of zero" in whole
+    clear = {node.get("class") == "point clear" for node in part(place.tree, "coefficients").iter("circle")}
+    assert (True in clear) is bool(((lower > 0) | (upper < 0)).any())
 
 
 def test_a_card_has_all_of_it(place: Place) -> None:
     card, found = model_card(place.made), place.made.fit.inference
     outcome = card["outcomes"][0]
     assert tuple(card["caveats"][: len(found.clipping_notes)]) == found.clipping_notes
-    assert [each["party"] for each in card["clipping"]] == [block.party for block in found.clipped]
-    beside = [each["unclipped"] for each in (outcome["intercept"], *outcome["coefficients"])]
-    if found.unclipped is None or found.unclipped_intercept is None:
+    assert [each["name"] for each in card["reaches"]] == [each.name for each in found.reaches]
+    beside = [each["wider"] for each in (outcome["intercept"], *outcome["coefficients"])]
+    if found.wider is None or found.wider_intercept is None:
         assert beside == [None] * 3
     else:
-        assert beside == [*found.unclipped_intercept, *found.unclipped[0]]
-        assert [each["radius2"] for each in card["clipping"]] == [block.radius2 for block in found.clipped]
-        assert all(0 < block.filled <= 1 for block in found.clipped)
-    if place.clip == "none":
-        assert all(math.isnan(block.filled) for block in found.clipped)
-        assert {each["filled"] for each in card["clipping"]} == {None}
+        assert beside == [*found.wider_intercept, *found.wider[0]]
+        assert all(0 < each["kept"] <= 1 for each in card["reaches"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.reach import Guess
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments import summary
 from dprelease.estimators.moments.summary import NOT_CLIPPED
@@ -151,7 +152,14 @@ def clipped(normal_rows: dict[str, np.ndarray]) -> Release:
     columns = (COLUMNS["north"][0], *COLUMNS["south"], numeric("height", 80.0, 240.0, unit="cm"))
     plain = build_spec({"north": columns}, mechanism="moments", grid_bits=16, rows=4000, epsilon=3.0)
     spec = ranges_first(plain, clip=0.0)
-    return made_alone(spec, BoundedRows(bound(normal_rows, columns, 16), columns, 16), SeededNoise(4))
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # where noise is as large as this, nothing reaches further than it has to
+        patch.setattr("dprelease.mechanisms.ranges.terms.guess", lambda *_: Guess(1.0, 100.0))
+        release = made_alone(spec, BoundedRows(bound(normal_rows, columns, 16), columns, 16), SeededNoise(4))
+        assert {each.range.reach for each in (release.first_ranges or release.ranges()).columns} == {0}
+        assert release.moments().clipping is not None
+    return release
 
 
 def test_means_spreads_and_correlations_of_normal_rows_before_clipping(
@@ -190,21 +198,26 @@ def test_of_a_release_too_wide_for_draws_the_same(
 def test_a_description_says_which_rows_it_is_about(clipped: Release, capsys: pytest.CaptureFixture[str]) -> None:
     for unclipped, sentence in ((False, CLIPPED), (True, NORMAL)):
         found = describe(clipped, ["age", "glucose"], unclipped=unclipped)
-        assert found.rows == (sentence, BELOW)
+        assert found.rows[:2] == (sentence, BELOW)
+        apart = [row.partition(":")[0] for row in found.rows[2:]]
+        assert unclipped or apart == ["age", "glucose"]
+        for row in found.rows[2:]:
+            assert "before clipping" in row
+            assert row.endswith("the former are those of all rows")
         show.described(found)
         assert sentence in capsys.readouterr().out
         data = found.to_json()
-        assert (data["unclipped"], data["rows"]) == (unclipped, [sentence, BELOW])
+        assert (data["unclipped"], data["rows"]) == (unclipped, list(found.rows))
         assert data["columns"][0]["standard_deviation"] == found.deviation[0]
 
 
-def test_ranges_of_another_release_are_pointed_to(clipped: Release) -> None:
-    first = {party: blocks[:1] for party, blocks in clipped.blocks.items()}
-    spec = in_published_ranges(clipped.spec, first)
+def test_ranges_of_another_release_are_pointed_to(two_rounds: Release) -> None:
+    first = {party: blocks[:1] for party, blocks in two_rounds.blocks.items()}
+    spec = in_published_ranges(two_rounds.spec, first)
     terms: Any = spec.terms
     clipping = terms.clipping.model_copy(update={"source": "ab" * 32})
     spec = spec.model_copy(update={"terms": terms.model_copy(update={"clipping": clipping})})
-    found = describe(Release(spec, {party: blocks[1:] for party, blocks in clipped.blocks.items()}, ()))
+    found = describe(Release(spec, {party: blocks[1:] for party, blocks in two_rounds.blocks.items()}, ()))
     assert found.rows[0] == CLIPPED
     assert found.rows[1].startswith(
         "release abababababababab has means and standard deviations of rows before clipping"

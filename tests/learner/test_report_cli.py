@@ -115,7 +115,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "model": ["algorithm", "diagnostics", "features", "fit_intercept", "method", "reason", "targets"],
         "level": "float",
         "outcomes": "list",
-        "clipping": "list",
+        "reaches": "list",
         "ranges": "list",
         "caveats": "list",
     }
@@ -144,7 +144,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
         "variance_explained_se",
         "verdict",
     ]
-    numbers = ["estimate", "lower", "standard_error", "unclipped", "unit", "upper", "value"]
+    numbers = ["estimate", "lower", "standard_error", "unit", "upper", "value", "wider"]
     assert sorted(outcome["intercept"]) == numbers
     assert [sorted(each) for each in outcome["coefficients"]] == [sorted([*numbers, "feature"])] * 3
 

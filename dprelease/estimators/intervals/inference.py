@@ -29,16 +29,16 @@ from scipy.special import stdtr, stdtrit
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design, design
+from dprelease.estimators.intervals.clipped import ends, less, notes, taken
 from dprelease.estimators.intervals.fieller import Estimates
 from dprelease.estimators.intervals.identifiability import LIMIT, PopulationFit
 from dprelease.estimators.intervals.sparse_levels import sparse_levels
-from dprelease.estimators.moments.before_clipping import unclipped
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.inference import learned_from_rows
-from dprelease.mechanisms.moments.clipping_words import ClippedBlock, notes
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.reaches import Reach
 from dprelease.release.release import Floats, Regressable, Release
 
 LEVEL = 0.95
@@ -59,10 +59,9 @@ class Inference:
         degrees: degrees of freedom of the standard errors; infinite for moments.
         doubt: how far noise moves the features' second moments in the worst direction, as a part of them.
         hidden: features to leave out for the coefficients of the others to be known; empty where all are known.
-        clipped: how each party's rows were clipped; empty in public bounds.
-        unclipped: (l, d) what the coefficients would be of unclipped rows, were these normal; None where rows are not clipped.
-        unclipped_intercept: (l,) the same of the intercepts.
-        tested: whether p-values mean something: not where the bias of clipping may be as large as standard errors.
+        reaches: how far each private number reaches, and what slopes keep of it; empty in public bounds.
+        wider: (l, d) w, what clipping may take from coefficients: intervals are wider by it on either side; None in public bounds.
+        wider_intercept: (l,) the same of the intercepts.
         merged: features that are counted with the reference of their category, and its values; nothing is known of their own
             coefficients, and the others are those of a fit without them.
     """
@@ -73,10 +72,9 @@ class Inference:
     degrees: float
     doubt: float
     hidden: tuple[str, ...]
-    clipped: tuple[ClippedBlock, ...] = ()
-    unclipped: Floats | None = None
-    unclipped_intercept: Floats | None = None
-    tested: bool = True
+    reaches: tuple[Reach, ...] = ()
+    wider: Floats | None = None
+    wider_intercept: Floats | None = None
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -101,17 +99,17 @@ class Inference:
 
     @property
     def z(self) -> Floats:
-        """(l, d) estimates in the standard errors that they would have without an effect."""
-        return self.slopes.ratio
+        """(l, d) estimates, less what clipping may take, in the standard errors that they would have without an effect."""
+        return less(self.slopes, self.wider)
 
     @property
     def intercept_z(self) -> Floats:
-        """(l,) intercepts in the standard errors that they would have at 0."""
-        return self.intercepts.ratio
+        """(l,) intercepts, less what clipping may take, in the standard errors that they would have at 0."""
+        return less(self.intercepts, self.wider_intercept)
 
     @property
     def p_value(self) -> Floats:
-        """(l, d) two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out; NaN unless `tested`."""
+        """(l, d) two-sided, by Student's law; in public bounds below 1 - level exactly where an interval leaves 0 out."""
         return self._two_sided(self.z)
 
     @property
@@ -128,7 +126,7 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        return self.slopes.interval(self._quantile(level))
+        return ends(self.slopes, self._quantile(level), self.wider)
 
     def intercept_interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """(lower, upper) ends for the intercepts, each (l,).
@@ -136,7 +134,7 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        return self.intercepts.interval(self._quantile(level))
+        return ends(self.intercepts, self._quantile(level), self.wider_intercept)
 
     @property
     def bounded(self) -> npt.NDArray[np.bool_]:
@@ -174,7 +172,7 @@ class Inference:
     @property
     def clipping_notes(self) -> tuple[str, ...]:
         """What clipping does to the coefficients, in sentences; none in public bounds."""
-        return notes(self.clipped, tested=self.tested)
+        return notes(self.reaches)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; a number that is not finite is None."""
@@ -187,20 +185,16 @@ class Inference:
             "doubt_limit": LIMIT,
             "hidden": list(self.hidden),
             "merged": {name: list(reference) for name, reference in self.merged.items()},
-            "clipping": [
-                {name: plain(each) if isinstance(each, float) else each for name, each in vars(block).items()}
-                for block in self.clipped
-            ],
-            "tested": self.tested,
-            "coef": self._plain(self.slopes, self.unclipped),
-            "intercept": self._plain(self.intercepts, self.unclipped_intercept),
+            "reaches": [vars(each) for each in self.reaches],
+            "coef": self._plain(self.slopes, self.z, self.wider),
+            "intercept": self._plain(self.intercepts, self.intercept_z, self.wider_intercept),
         }
 
-    def _plain(self, of: Estimates, unclipped: Floats | None) -> dict[str, Any]:
-        lower, upper = of.interval(self._quantile(LEVEL))
-        found = {"estimate": of.value, "standard_error": of.standard_error, "p_value": self._two_sided(of.ratio)}
+    def _plain(self, of: Estimates, z: Floats, wider: Floats | None) -> dict[str, Any]:
+        lower, upper = ends(of, self._quantile(LEVEL), wider)
+        found = {"estimate": of.value, "standard_error": of.standard_error, "p_value": self._two_sided(z)}
         numbers = {name: plain(each) for name, each in (found | {"lower": lower, "upper": upper}).items()}
-        return numbers | {"unclipped": None if unclipped is None else plain(unclipped)}
+        return numbers | {"wider": None if wider is None else plain(wider)}
 
     def among(self, features: Sequence[str], kept: Sequence[str], merged: Mapping[str, tuple[str, ...]]) -> Inference:
         """The same in a fit of more features, of whose own coefficients nothing is known."""
@@ -212,12 +206,12 @@ class Inference:
             return found
 
         slopes = Estimates(*(spread(each) for each in vars(self.slopes).values()))
-        unclipped = None if self.unclipped is None else spread(self.unclipped)
-        return replace(self, slopes=slopes, unclipped=unclipped, merged=merged)
+        wider = None if self.wider is None else spread(self.wider)
+        return replace(self, slopes=slopes, wider=wider, merged=merged)
 
     def _two_sided(self, z: Floats) -> Floats:
         found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(z))
-        return found if self.tested else np.full_like(found, np.nan)
+        return found
 
     def _quantile(self, level: float) -> float:
         if not 0 < level < 1:
@@ -250,16 +244,8 @@ def _of_features(release: Release, names: Design, *, intercept: bool) -> Inferen
     found = _learned(view, names, release, intercept=intercept)
     if not isinstance(view, NoisyMoments) or view.clipping is None:
         return found
-    if not any(block.clips for block in release.clipped):
-        return replace(found, clipped=release.clipped)
-    normal = _learned(unclipped(view), names, release, intercept=intercept)
-    return replace(
-        found,
-        clipped=release.clipped,
-        unclipped=np.where(found.known[:, None], normal.estimate, np.nan),
-        unclipped_intercept=np.where(found.known, normal.intercept, np.nan),
-        tested=not view.biased,
-    )
+    wider, moved = taken(found.estimate, names, view, {each.name: each for each in release.reaches})
+    return replace(found, reaches=release.reaches, wider=wider, wider_intercept=moved)
 
 
 def _learned(view: Regressable, names: Design, release: Release, *, intercept: bool) -> Inference:

@@ -62,9 +62,12 @@ class PublishedSpreads(NamedTuple):
     error: Floats
 
     @classmethod
-    def as_coded(cls, variables: int) -> PublishedSpreads:
+    def as_coded(cls, moments: NoisyMoments) -> PublishedSpreads:
         """Those that the ends of ranges are made of, as if exact."""
-        return cls(np.full(variables, 1 / REACH), np.zeros(variables))
+        found = np.full(len(moments.names), 1 / REACH)
+        for each in () if moments.clipping is None else moments.clipping.ranges:
+            found[moments.lookup(each.name)[0] - 1] = each.deviation
+        return cls(found, np.zeros_like(found))
 
     def total(self, ball: Ball) -> tuple[float, float]:
         """Sum of a ball's variances in units of its radii, and the standard deviation of the logarithm of that."""
@@ -99,22 +102,6 @@ def before_clipping(draws: Floats, balls: Sequence[Ball], published: PublishedSp
     products = mean[:, :, None] * mean[:, None, :]
     whole[:, 1:, 1:] = products + _feasible(whole[:, 1:, 1:] - products)
     return BeforeClipping(whole, slopes)
-
-
-def unclipped(moments: NoisyMoments) -> NoisyMoments:
-    """What released moments would be of the same rows before clipping, were they normal.
-
-    Eigenvectors are those of the released numbers: where noise turns them far, no coefficient is known. Noise is that of the same
-    linear map at these eigenvectors, as if its entries were still independent.
-
-    Args:
-        moments: of clipped rows.
-    """
-    rows, spreads = moments.rows, PublishedSpreads.as_coded(len(moments.names))
-    whole, slopes = _inverted(moments.gram[None] / rows, moments.balls, spreads)
-    spread = np.eye(len(moments.gram))
-    spread[1:, 1:] = slopes[0] ** 2
-    return NoisyMoments(moments.layout, rows * whole[0], np.sqrt(spread @ moments.noise_sd**2 @ spread.T), rows)
 
 
 def _inverted(draws: Floats, balls: Sequence[Ball], published: PublishedSpreads) -> BeforeClipping:

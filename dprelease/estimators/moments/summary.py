@@ -84,7 +84,7 @@ def summarise(
         return _with_outcomes(moments)
     if not unclipped:
         return _of_all(moments)
-    spreads = PublishedSpreads.as_coded(len(moments.names))
+    spreads = PublishedSpreads.as_coded(moments)
     for name, values in (published or {}).items():
         index, _, half_width = moments.lookup(name)
         for known, value in zip(spreads, values, strict=True):

@@ -1,11 +1,4 @@
-"""What clipping leaves of variances if rows are normal, what rows are clipped to, and whether that decides what is found.
-
-A block of d independent standard normal numbers clipped to norm r keeps, of its variances,
-
-    f = E min(chi^2, r^2) / d,        chi^2 of d degrees of freedom.
-
-Of numbers that go together it keeps another part (`dprelease.estimators.moments.before_clipping`), as of rows that are not normal.
-"""
+"""What rows are clipped to."""
 
 from __future__ import annotations
 
@@ -16,11 +9,6 @@ from dprelease.data.ranges import REACH
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import Layout
 
-GENTLE = 2.0
-"""k from which on the bias of clipping is below standard errors of the usual size, so that p-values mean something."""
-_ROUNDED = 0.01
-"""What rounding of a norm may take off k."""
-
 
 @dataclass(frozen=True)
 class Ball:
@@ -28,7 +16,7 @@ class Ball:
 
     Attributes:
         places: (d,) of these numbers in x = (1, z).
-        radii: (d,) how far each reaches where the others are 0; a published standard deviation is 1/3.
+        radii: (d,) how far each reaches where the others are 0; a published standard deviation is 1/(3 t).
     """
 
     places: tuple[int, ...]
@@ -50,28 +38,9 @@ def balls(clipping: Clipping, layout: Layout) -> tuple[Ball, ...]:
     return (*found, *(Ball((place[name],), (1.0,)) for name in weights if name not in together))
 
 
-def within(numbers: int, radius2: float) -> float:
-    """f.
-
-    Args:
-        numbers: d.
-        radius2: r^2.
-    """
-    from scipy.special import gammainc, gammaincc  # slow to load, and only reviews and readers ask
-
-    half = radius2 / 2
-    return float(gammainc(numbers / 2 + 1, half) + radius2 / numbers * gammaincc(numbers / 2, half))
-
-
 def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple[float, float]:
     """(r^2, k) of a norm, for numbers of weight 1 on average."""
     norm = clipping.norms[place]
     squares = [(weights[name] / REACH) ** 2 for name in norm.columns]
     k = (norm.squared - sum(squares)) / math.sqrt(2 * sum(square**2 for square in squares))
     return norm.squared * len(squares) / sum(squares), k
-
-
-def is_biased(clipping: Clipping, layout: Layout) -> bool:
-    """Whether the bias of clipping may be of the size of standard errors."""
-    weights = clipping.number_weights(layout.columns)
-    return any(radius2_of(clipping, place, weights)[1] < GENTLE - _ROUNDED for place in range(len(clipping.norms)))

@@ -1,29 +1,24 @@
 """The clipping that a request gets: weights, norms and the weight of squares, from public numbers alone.
 
-Units are standard deviations as the ranges tell them: a range reaches `REACH` of them to either side. Numbers weigh a_c = 1 per
-standard deviation, or what the request says. A party of d numbers keeps its rows within
+Units are those of reaches as the ranges tell them (`dprelease.data.reach`): a range reaches `REACH` of them to either side. Numbers
+weigh a_c = 1 per unit, or what the request says. A party of d numbers keeps its rows within
 
     r^2 = sum a_c^2 + k sqrt(2 sum a_c^4),
 
-which k standard deviations of the squared norm of a normal row reach. How far to clip is judged by
+which k standard deviations of the squared norm of a normal row reach where a unit is a standard deviation. k is 0 unless a request
+says otherwise: how far to clip is for reaches to say, column by column, as a larger unit is a larger k for all.
+A party with one number never keeps it below two units: a norm of one number is no more than a narrower range, and cuts its tail
+off. For all that it is kept, however few numbers parties hold: without norms every number counts with the square of its whole
+range, `REACH`^2 = 9, in the noise of all products.
 
-    nu = Delta sqrt(m/(m - t)) / (mu n),
+Constant, binaries, groups and public columns, f in all, weigh q units. Delta is then f q^2 + R^2 with R^2 the sum of r^2, and the
+noise of a product of two columns in their own units is Delta over both weights, times the reach t_c of each that is a number. With
+t_0 for all of these, which is known before the ranges are, the sum of its square over all pairs is Delta^2 (f/q^2 + t_0^2 sum
+1/a_c^2)^2, least at
 
-the noise of a correlation, of each k by itself. Where it is small little is won by more clipping, and its bias shows
-(docs/methods.md). It has to be small at the k that is taken: of two features that hardly differ fits use neither or one where
-noise hides how they differ, and that costs more than the bias of clipping.
-A party with one number never keeps it below two standard deviations: a norm of one number is no more than a narrower range, and
-cuts its tail off. For all that it is kept where noise is large, however few numbers parties hold: without norms every number
-counts with the square of its whole range, `REACH`^2 = 9, in the noise of all products.
+    q^4 = R^2 / (t_0^2 sum 1/a_c^2).
 
-Constant, binaries, groups and public columns, f in all, weigh q standard deviations. Delta is then f q^2 + R^2 with R^2 the sum of
-r^2, and the noise of a product of two columns in their own units is Delta over both weights. The sum of its square over all
-pairs is Delta^2 (f/q^2 + sum 1/a_c^2)^2, least at
-
-    q^4 = R^2 / sum 1/a_c^2:
-
-1 where numbers are kept within their mean squared norm, and the more the less they are clipped. As a number's range takes more
-of Delta than its standard deviation needs, columns without tails get some of it back.
+As a number's range takes more of Delta than its standard deviation needs, columns without tails get some of it back.
 """
 
 from __future__ import annotations
@@ -34,8 +29,9 @@ from dataclasses import dataclass
 
 from dprelease.data.columns import Column
 from dprelease.data.ranges import REACH, Range
+from dprelease.data.reach import ALONE, Guess, guess
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.clipped_sensitivity import Rows, clipped_sensitivity
+from dprelease.mechanisms.moments.clipped_sensitivity import Rows
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.one_line import listed
@@ -43,11 +39,8 @@ from dprelease.one_line import listed
 HEAVIEST = 4.0
 """Largest weight of a number: beyond, all other noise grows for nothing."""
 
-ALONE, LITTLE = 4.0, 2.0
-"""Least r^2 of a party with one number, in its weight squared; and k from which such a party clips nothing."""
-
-STEPS = ((4.0, 0.02), (2.0, 0.02), (1.0, 0.08), (0.0, math.inf))
-"""k, and nu of its own up to which it is taken; the first that fits."""
+LITTLE = 2.0
+"""k from which on a party with one number, whose r^2 is at least `ALONE` in its weight squared, clips nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ def choose_clipping(
     ranges: Sequence[Range] | None,
     situation: Situation,
     weights: Mapping[str, float],
-    k: float | None = None,
+    k: float = 0.0,
     source: str | None = None,
 ) -> Clipping:
     """The clipping of a release.
@@ -84,13 +77,12 @@ def choose_clipping(
         ranges: of private numbers, by name, in any order; None where a first round will publish them. Nothing else depends on them.
         situation: n, m and the like.
         weights: number to its weight, for those that should have less noise than others; 1 unless named.
-        k: how far to clip; infinite for no norms, None for the rule.
+        k: how far to clip; infinite for no norms.
         source: digest of the release that has the ranges.
 
     Raises:
         InvalidInput: a private number has no range, or a weight is of no private number or out of range.
     """
-    declared = tuple(column for own in columns.values() for column in own)
     numbers = {name for own in columns.values() for name in numbers_of(own)}
     known = None if ranges is None else {each.name: each for each in ranges}
     absent = [] if known is None else sorted(numbers - known.keys())
@@ -103,21 +95,19 @@ def choose_clipping(
             raise InvalidInput(f"outcome_weight: {name} is not a private number of this release")
         if not 1 <= weight <= HEAVIEST:
             raise InvalidInput(f"outcome_weight.{name} must lie between 1 and {HEAVIEST:g}, not {weight:g}")
-    if k is not None:
-        return _clipping(columns, known, weights, k, situation.grid_bits, source)
-    tried = ((_clipping(columns, known, weights, each, situation.grid_bits, source), most) for each, most in STEPS)
-    return next(found for found, most in tried if relative_noise(found, declared, situation) < most)
+    return _clipping(columns, known, weights, k, situation, source)
 
 
-def relative_noise(clipping: Clipping, columns: tuple[Column, ...], situation: Situation) -> float:
-    """nu: standard deviation of the noise of a correlation of two numbers of weight 1."""
-    delta = math.sqrt(clipped_sensitivity(Layout(columns), clipping, 0).squared) / deviation(clipping, columns) ** 2
+def guess_of(columns: Mapping[str, tuple[Column, ...]], situation: Situation) -> Guess:
+    """t_0 of these columns, and the noise at it."""
+    own = [len(numbers_of(each)) for each in columns.values()]
     margin = math.sqrt(situation.parties / (situation.parties - situation.curious))
-    return delta * margin / (situation.mu * situation.rows)
+    others = 1 + sum(map(len, columns.values())) - sum(own)
+    return guess([count for count in own if count], others, margin / (situation.mu * situation.rows))
 
 
 def deviation(clipping: Clipping, columns: tuple[Column, ...]) -> float:
-    """The code of a standard deviation of the numbers that weigh least; of the constant where there are none."""
+    """The code of a unit of the numbers that weigh least; of the constant where there are none."""
     weights = clipping.number_weights(columns)
     return min(weights.values()) / REACH if weights else float(clipping.constant)
 
@@ -127,16 +117,16 @@ def _clipping(
     ranges: Mapping[str, Range] | None,
     weights: Mapping[str, float],
     k: float,
-    grid_bits: int,
+    situation: Situation,
     source: str | None,
 ) -> Clipping:
     declared = tuple(column for own in columns.values() for column in own)
     parts = [numbers_of(own) for own in columns.values()]
     weighed = {name: weights.get(name, 1.0) for names in parts for name in names}
-    one = (1 << grid_bits) / (REACH * max(weighed.values(), default=1 / REACH))  # the code of a standard deviation
+    one = (1 << situation.grid_bits) / (REACH * max(weighed.values(), default=1 / REACH))  # the code of a unit
     radii = [_squared_radius([weighed[name] for name in names], k) for names in parts]
     least = sum(1 / weight**2 for weight in weighed.values())
-    other = one * ((sum(radii) / least) ** 0.25 if weighed else 1.0)
+    other = one * ((sum(radii) / least / guess_of(columns, situation).reach ** 2) ** 0.25 if weighed else 1.0)
     found = Clipping(
         constant=round(other),
         weights=tuple(

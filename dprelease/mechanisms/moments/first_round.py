@@ -8,29 +8,13 @@ then the spec is that of moments in published ranges. Both rounds together: docs
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
 from dprelease.data.columns import Column
-from dprelease.data.ranges import Range, parts
-from dprelease.mechanisms.moments.clipping import numbers_of
+from dprelease.data.ranges import Range, share
 from dprelease.spec_base import SpecBase, Terms
-
-SHARE, SHARE_OF_FEW, FEW = Fraction(1, 10), Fraction(3, 20), 1500
-"""Part of mu^2 for ranges; the same with fewer patients than `FEW`."""
-
-
-def share(rows: int, columns: tuple[Column, ...] = ()) -> Fraction:
-    """Part of mu^2 that ranges spend, from n and the declarations alone: half as much again for a number without bounds.
-
-    Args:
-        rows: n.
-        columns: of all parties; none for numbers with bounds.
-    """
-    numbers = len(numbers_of(columns))
-    return (SHARE_OF_FEW if rows < FEW else SHARE) * (parts(columns) / numbers if numbers else 1)
 
 
 def reuse_in_words(source: str, rows: int, columns: tuple[Column, ...]) -> str:

@@ -7,14 +7,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dprelease.data.columns import unbounded
-from dprelease.data.ranges import REACH, parts
+from dprelease.data.ranges import REACH, parts, share
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, moments_error
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping, deviation
+from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping, deviation, guess_of
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.first_round import reuse_in_words, share
+from dprelease.mechanisms.moments.first_round import reuse_in_words
 from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import least_noise, spent
@@ -46,9 +46,22 @@ def clipping_of(setting: Setting) -> Clipping | None:
     """How rows would be clipped; None in public bounds."""
     if setting.ranges is None:
         return None
-    mu = math.sqrt(budget(setting.target) * (1 - setting.ranges)) / setting.rows_per_subject
-    situation = Situation(mu, setting.rows, len(setting.parties), setting.pooled, setting.grid_bits)
-    return choose_clipping(setting.parties, None, situation, setting.number_weights, setting.clip)
+    return choose_clipping(setting.parties, None, _situation(setting), setting.number_weights, setting.clip)
+
+
+def _situation(setting: Setting) -> Situation:
+    """What the rule of clipping reads, of a setting in ranges."""
+    mu = math.sqrt(budget(setting.target) * (1 - (setting.ranges or Fraction(0)))) / setting.rows_per_subject
+    return Situation(mu, setting.rows, len(setting.parties), setting.pooled, setting.grid_bits)
+
+
+def _reach(setting: Setting) -> float:
+    """Standard deviations in a unit of clipped numbers, as they are guessed before ranges are known."""
+    return (
+        1.0
+        if not any(map(numbers_of, setting.parties.values()))
+        else guess_of(setting.parties, _situation(setting)).reach
+    )
 
 
 def _proposed(setting: Setting, clipping: Clipping | None) -> Proposed:
@@ -62,7 +75,7 @@ def _proposed(setting: Setting, clipping: Clipping | None) -> Proposed:
         shares = {party: parts(own) for party, own in setting.parties.items()}
         each = whole * before / sum(shares.values())
         prices = {party: own + each * shares[party] for party, own in prices.items()}
-    unit = 4.0**bits if clipping is None else deviation(clipping, setting.columns) ** 2
+    unit = 4.0**bits if clipping is None else (deviation(clipping, setting.columns) / _reach(setting)) ** 2
     variance = {kind: (released_sd(scale, parties) / unit / setting.rows) ** 2 for kind, scale in terms.scales.items()}
     weights, named = {} if clipping is None else setting.number_weights, frozenset(setting.outcomes)
     trust = RANGES_FIRST if before else TRUST
@@ -103,7 +116,7 @@ def forecast(setting: Setting, signal: float) -> Forecast:
     return expected(
         assumed,
         error,
-        constant=bounded(own, reach if clipping is None else reach * REACH**2),
+        constant=bounded(own, reach if clipping is None else reach * (REACH * _reach(setting)) ** 2),
         slopes=float(assumed.squares @ noise),
     )
 

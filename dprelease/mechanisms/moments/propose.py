@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from dprelease.data.columns import Name, needs_bounds, private
+from dprelease.data.ranges import share
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Columns, Mechanism
@@ -23,7 +24,7 @@ from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.first_round import reuse_in_words, share
+from dprelease.mechanisms.moments.first_round import reuse_in_words
 from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
@@ -59,7 +60,7 @@ class MomentsOptions(Settings):
         ranges: in which ranges numbers are coded and clipped: ``auto`` for the latest published ones that fit, or public bounds
             where there are none or outcomes are named; ``none`` for public bounds; ``first`` for ranges that a first round of the
             release itself publishes; or the folder of a fetched release that published some.
-        clip: k, how far rows are clipped (`clipping_rule`): ``auto``, ``none``, or a number.
+        clip: k, how far rows are clipped (`clipping_rule`): ``auto`` for 0, ``none``, or a number.
         outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
     """
 
@@ -84,9 +85,9 @@ class MomentsOptions(Settings):
         return self.ranges == FIRST
 
     @property
-    def k(self) -> float | None:
-        """`clip` as a number: infinite for none, None for the rule."""
-        return {"auto": None, "none": math.inf}[self.clip] if isinstance(self.clip, str) else self.clip
+    def k(self) -> float:
+        """`clip` as a number: infinite for none."""
+        return {"auto": 0.0, "none": math.inf}[self.clip] if isinstance(self.clip, str) else self.clip
 
     @property
     def public_norm2(self) -> Fraction | None:
@@ -236,8 +237,7 @@ def check_outcomes(outcomes: tuple[str, ...] | None, columns: Columns) -> tuple[
     if not outcomes:
         raise InvalidInput("outcomes: name at least one outcome, or leave it out")
     names = [column.name for declared in columns.values() for column in declared]
-    known = set(names)
-    unknown = [name for name in outcomes if name not in known]
+    unknown = [name for name in outcomes if name not in names]
     if unknown:
         raise InvalidInput(f"outcomes: not in this release: {listed(unknown)}; it has {listed(names)}")
     if len(set(outcomes)) < len(outcomes):

@@ -16,7 +16,7 @@ from dprelease.data.columns import Column, is_binary
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.clipping_bias import Ball, balls, is_biased
+from dprelease.mechanisms.moments.clipping_bias import Ball, balls
 from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
 from dprelease.mpc.ring import product
 
@@ -70,11 +70,6 @@ class Moments(ABC):
     layout: Layout
     rows: int
     clipping: Clipping | None = None
-
-    @property
-    def biased(self) -> bool:
-        """Whether clipping can move estimates by as much as their standard errors."""
-        return self.clipping is not None and is_biased(self.clipping, self.layout)
 
     @property
     def kind(self) -> Literal["moments"]:

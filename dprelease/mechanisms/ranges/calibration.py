@@ -41,8 +41,8 @@ LARGEST_CODE = 1 << 16
 SQUARED_SUMS = Fraction(51447, 10000)
 """D2^2, above (71 + 8 sqrt 2)/16 = 5.14460...: what one row moves (sum z, 2 sum z^2) by at most, squared."""
 
-WIDTH = CELLS - 1 + 6
-"""Integers of a column in a block: the counts, M1, S1, sum T, sum T^2, M, S."""
+WIDTH = CELLS - 1 + 7
+"""Integers of a column in a block: the counts, M1, S1, sum T, sum T^2, M, S, j."""
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,14 @@ class Distribution:
         """Where the monotone function reaches a share, linear within cells; shares beyond 0 and 1 are at the bounds."""
         if share > 1:
             return float(EDGES[-1])
-        at = int(np.clip(np.searchsorted(self.monotone, share), 1, CELLS))
+        at = self.cell(share)
         low, high = self.monotone[at - 1], self.monotone[at]
         within = (share - low) / (high - low) if high > low else 0.0
         return float(EDGES[at - 1] + np.clip(within, 0.0, 1.0) * (EDGES[at] - EDGES[at - 1]))
+
+    def cell(self, share: float) -> int:
+        """Which cell, from 1 to K, the quantile is in."""
+        return int(np.clip(np.searchsorted(self.monotone, share), 1, CELLS))
 
     def quantile_error(self, share: float) -> float:
         """Standard deviation of a quantile: half of what lies between the shares one noise sd away, and a cell's roughness."""

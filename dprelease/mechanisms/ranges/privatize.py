@@ -6,6 +6,7 @@ A column without bounds is counted on the decade scale first, and then in the bo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -18,7 +19,9 @@ from dprelease.data.ranges import fine
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.box import box_of
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers_without_bounds
+from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Integers, factor
+from dprelease.mechanisms.ranges.reach import choose
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.noise import NoiseSource
@@ -106,8 +109,10 @@ def noisy_ranges(
     rows = []
     for own, located, at, total, square in zip(counts, found, used, totals.tolist(), squares.tolist(), strict=True):
         last = final(after_sums(located, at, total, square, n, scales))
-        rows.append(Row(own, at, total, square, last).to_integers())
-    return np.array(rows)
+        rows.append(Row(own, at, total, square, last, 0))
+    margins = [row.margin(Distribution.of(row.counts, n, scales.counts)) for row in rows]
+    reaches = choose(margins, terms.guess(spec))
+    return np.array([replace(row, reach=j).to_integers() for row, j in zip(rows, reaches, strict=True)])
 
 
 def decade_histogram(codes: Codes, grid_bits: int) -> Integers:

@@ -16,6 +16,7 @@ from dprelease.mechanisms.ranges.calibration import numbers_without_bounds
 from dprelease.mechanisms.ranges.check import largest, largest_decade
 from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Integers
+from dprelease.mechanisms.ranges.reach import follows
 from dprelease.mechanisms.ranges.released import Ranges, Summary, later_range
 from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.mechanisms.ranges.terms import RangesTerms
@@ -31,16 +32,20 @@ def read(spec: SpecBase, terms: RangesTerms, blocks: Mapping[str, tuple[Integers
         blocks: party to the noisy integers of its blocks.
 
     Raises:
-        IntegrityError: a number is out of range, or a box, centre or scale does not follow from the noisy integers.
+        IntegrityError: a number is out of range, or a box, centre, scale or reach does not follow from the noisy integers.
     """
-    scales, most, found = terms.scales, largest(spec, terms), []
+    scales, most, found, guessed = terms.scales, largest(spec, terms), [], terms.guess(spec)
     for part in spec.parties:
         *decades, rows = blocks[part.party]
         boxes = _boxes(spec, terms, part.columns, decades[0]) if decades else {}
+        margins, steps = [], []
         for declared, integers in zip(numbers(part.columns), rows, strict=True):
             row, box = Row.of(integers), boxes.get(declared.name)
             column = declared.boxed(box)
             location = row.check(column.name, most, spec.rows, scales)
+            law = Distribution.of(row.counts, spec.rows, scales.counts)
+            margins.append(row.margin(law))
+            steps.append(row.reach)
             deviation = column.half_width * math.exp(location.log_scale)
             found.append(
                 Summary(
@@ -49,9 +54,15 @@ def read(spec: SpecBase, terms: RangesTerms, blocks: Mapping[str, tuple[Integers
                     mean_error=column.half_width * location.centre_sd,
                     deviation=deviation,
                     deviation_error=deviation * location.log_scale_sd,
-                    distribution=Distribution.of(row.counts, spec.rows, scales.counts),
-                    range=later_range(column.name, row.last.centre, row.last.scale, box),
+                    distribution=law,
+                    margin=margins[-1],
+                    range=later_range(column.name, row.last.centre, row.last.scale, row.reach, box),
                 )
+            )
+        wrong = follows(steps, margins, guessed)
+        if wrong is not None:
+            raise IntegrityError(
+                f"{numbers(part.columns)[wrong].name}: its reach does not follow from the noisy numbers"
             )
     return Ranges(tuple(found), spec.rows)
 

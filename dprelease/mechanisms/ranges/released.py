@@ -14,6 +14,7 @@ from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Floats
+from dprelease.mechanisms.ranges.reach import Margin
 from dprelease.one_line import listed
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -39,7 +40,8 @@ class Summary:
         deviation: posterior median of the standard deviation over rows.
         deviation_error: posterior standard deviation.
         distribution: of cells, in half-widths of the bounds.
-        range: centre M and half-width 3 S, in which later releases may code the column.
+        margin: what is believed of its tails.
+        range: centre M and half-width 3 t S, in which later releases may code the column.
     """
 
     column: NumericColumn
@@ -48,6 +50,7 @@ class Summary:
     deviation: float
     deviation_error: float
     distribution: Distribution
+    margin: Margin
     range: Range
 
     @property
@@ -113,16 +116,18 @@ class Ranges:
         raise InvalidInput(f"this release has no range of {name}; it has those of {listed(self.names)}")
 
 
-def later_range(name: str, centre: int, scale: int, box: Box | None = None) -> Range:
+def later_range(name: str, centre: int, scale: int, reach: int = 0, box: Box | None = None) -> Range:
     """The range that later releases may use.
 
     Args:
         name: of the column.
         centre: M.
         scale: S.
+        reach: j; 3 t S is rounded down.
         box: of a column without bounds.
     """
-    return Range(name=name, centre=centre, half_width=min(REACH * scale, WIDEST), box=box)
+    half_width = REACH * scale * 5**reach // 4**reach
+    return Range(name=name, centre=centre, half_width=min(half_width, WIDEST), reach=reach, box=box)
 
 
 def boxes(columns: Sequence[Summary]) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ import numpy as np
 
 from dprelease.data.columns import NumericColumn
 from dprelease.data.ranges import STEPS, Range
+from dprelease.data.reach import REACHES
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.calibration import CELLS, WINDOW, Scales
 from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.location import CAUTION, Location, from_counts, from_sums
 from dprelease.mechanisms.ranges.prefix_sums import Integers
+from dprelease.mechanisms.ranges.reach import Margin
 
 _WIDEST = WINDOW * STEPS
 _TOLERANCE = 1e-6
@@ -110,6 +112,7 @@ class Row:
         total: sum T and noise.
         squares: sum T^2 and noise.
         last: M and S.
+        reach: j, how far the column reaches in later releases (`reach`).
     """
 
     counts: Integers
@@ -117,17 +120,26 @@ class Row:
     total: int
     squares: int
     last: Placed
+    reach: int
 
     @classmethod
     def of(cls, integers: Integers) -> Row:
         """From (`calibration.WIDTH`,) integers of a block."""
-        *_, centre1, scale1, total, squares, centre, scale = (int(each) for each in integers)
-        return cls(integers[: CELLS - 1], Placed(centre1, scale1), total, squares, Placed(centre, scale))
+        *_, centre1, scale1, total, squares, centre, scale, reach = (int(each) for each in integers)
+        return cls(integers[: CELLS - 1], Placed(centre1, scale1), total, squares, Placed(centre, scale), reach)
+
+    def margin(self, law: Distribution) -> Margin:
+        """What is believed of the column.
+
+        Args:
+            law: of its counts.
+        """
+        return Margin.of(law, self.last.centre / STEPS, self.last.scale / STEPS)
 
     def to_integers(self) -> Integers:
         """(`calibration.WIDTH`,) integers of a block."""
         first, last = self.first, self.last
-        tail = [first.centre, first.scale, self.total, self.squares, last.centre, last.scale]
+        tail = [first.centre, first.scale, self.total, self.squares, last.centre, last.scale, self.reach]
         return np.concatenate([self.counts, np.array(tail, np.int64)])
 
     def check(self, name: str, largest: tuple[int, int, int], rows: int, scales: Scales) -> Location:
@@ -147,8 +159,8 @@ class Row:
             raise IntegrityError(
                 f"{name}: a noisy number of its range is larger than any that {rows} patients could give"
             )
-        if not (self.first.sound and self.last.sound):
-            raise IntegrityError(f"{name}: a centre or scale lies outside what its public bounds allow")
+        if not (self.first.sound and self.last.sound and 0 <= self.reach < REACHES):
+            raise IntegrityError(f"{name}: a centre, scale or reach lies outside what its public bounds allow")
         counted = after_counts(self.counts, rows, scales)
         if not first(counted).follows(self.first):
             raise IntegrityError(f"{name}: the centre and scale of the first round do not follow from its noisy counts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -9,7 +10,8 @@ from pydantic import Field
 
 from dprelease.canonical import Rational
 from dprelease.data.columns import Column, numbers
-from dprelease.data.ranges import parts
+from dprelease.data.ranges import parts, share
+from dprelease.data.reach import Guess, guess
 from dprelease.mechanisms.ranges.calibration import Scales, numbers_without_bounds
 from dprelease.spec_base import SpecBase, Terms
 
@@ -58,6 +60,19 @@ class RangesTerms(Terms):
     def scales(self) -> Scales:
         """Noise scales of a column."""
         return Scales(self.counts_scale, self.sum_scale, self.square_scale, self.decades_scale or 0.0)
+
+    def guess(self, spec: SpecBase) -> Guess:
+        """What hospitals guess of later noise: that of moments which cost what is left where ranges take their usual part.
+
+        Args:
+            spec: whose terms these are; any one hospital may be curious.
+        """
+        own = [len(numbers(part.columns)) for part in spec.parties]
+        parties, q, spent = len(own), spec.rows_per_subject, share(spec.rows, spec.columns)
+        mu = math.sqrt(Fraction(self.mu2) * (1 - spent) / spent) / q
+        margin = math.sqrt(parties / max(parties - 1, 1))
+        others = 1 + len(spec.columns) - sum(own)
+        return guess([count for count in own if count], others, margin / (mu * spec.rows))
 
     def consistent(self, spec: SpecBase) -> None:
         """Whether there is a private number, one target for the whole row, and no weight."""

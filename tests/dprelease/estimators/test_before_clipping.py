@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import gammainc, gammaincc
 
 from dprelease.data.ranges import Range
-from dprelease.estimators.moments.before_clipping import PublishedSpreads, _kept, before_clipping, unclipped
+from dprelease.estimators.moments.before_clipping import PublishedSpreads, _kept, before_clipping
 from dprelease.mechanisms.moments.clipping import Clipping, Norm
-from dprelease.mechanisms.moments.clipping_bias import Ball, within
+from dprelease.mechanisms.moments.clipping_bias import Ball
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.support.specs import categorical, numeric
@@ -86,10 +87,10 @@ def test_slopes_of_numbers_that_go_together_come_out_as_they_were(own: float, ot
         square_weight="1/2",
     )
     released = NoisyMoments(layout, 1000 * gram, np.zeros_like(gram), 1000, clipping)
-    found = unclipped(released)
-    assert found.clipping is None
+    assert [each.places for each in released.balls] == [each.places for each in balls]
+    found = before_clipping(gram[None], released.balls, PublishedSpreads.as_coded(released)).draws[0]
     for target in (1, 5):
-        truth, moved, corrected = (slopes(each, target) for each in (moments(rows), gram, found.gram / 1000))
+        truth, moved, corrected = (slopes(each, target) for each in (moments(rows), gram, found))
         assert np.abs(corrected - truth).max() < np.abs(moved - truth).max() / 6
 
 
@@ -100,22 +101,24 @@ def slopes(matrix: np.ndarray, target: int) -> np.ndarray:
     return found
 
 
-def test_noise_is_larger_by_what_its_entry_is_multiplied_by() -> None:
-    matrix = moments(clipped(rows_of(0.0)))
-    columns = (*map(numeric, "abc"), categorical("s", "yes"), *map(numeric, "def"))
+def test_published_spreads_are_what_the_ends_of_ranges_are_made_of() -> None:
+    columns = (*map(numeric, "ab"), categorical("s", "yes"))
     clipping = Clipping(
         constant=1,
-        weights=(3, 3, 3, 1, 3, 3, 3),
-        ranges=tuple(map(Range.whole, "abcdef")),
-        norms=(Norm(columns=("a", "b", "c"), squared=3),),
+        weights=(3, 3, 1),
+        ranges=(Range(name="a", centre=0, half_width=300, reach=4), Range.whole("b")),
         square_weight="1/2",
     )
-    released = NoisyMoments(Layout(columns), 1000 * matrix, np.ones_like(matrix), 1000, clipping)
-    found = unclipped(released).noise_sd
-    kept = _kept(np.full((1, 3), 1 / 3), 0.5)[0, 0]
-    np.testing.assert_allclose(found[0, 1:4], 1 / kept, rtol=0.02)
-    np.testing.assert_allclose(found[1, 2], 1 / kept**2, rtol=0.02)
-    np.testing.assert_allclose(found[0, [0, 4]], 1.0)
+    released = NoisyMoments(Layout(columns), np.eye(4), np.ones((4, 4)), 1000, clipping)
+    found = PublishedSpreads.as_coded(released)
+    np.testing.assert_allclose(found.deviation[:2], [1 / (3 * 1.25**4), 1 / 3])
+    assert not found.error.any()
+
+
+def within(numbers: int, radius2: float) -> float:
+    """E min(chi^2, r^2) / d, of independent normal numbers."""
+    half = radius2 / 2
+    return float(gammainc(numbers / 2 + 1, half) + radius2 / numbers * gammaincc(numbers / 2, half))
 
 
 def test_known_parts() -> None:

@@ -1,25 +1,18 @@
-"""What a fit says of rows as clipped: how far, what is left of normal rows taken out, and in which words."""
+"""What a fit of clipped rows says about all rows: how far numbers reach, how much wider intervals are, and in which words."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from dprelease.analyses.correlation import correlations
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.ranges import Range
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.moments.before_clipping import PublishedSpreads, before_clipping
 from dprelease.estimators.regression_table import MOST_TABLES
-from dprelease.mechanisms.moments.clipping import Clipping, Norm
-from dprelease.mechanisms.moments.clipping_words import clipped_in
-from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.privatize import coded
-from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise
 from tests.support.rounds import in_published_ranges, made_alone, ranges_first
@@ -28,8 +21,7 @@ from tests.support.specs import build_spec, categorical, numeric
 BITS, ROWS = 16, 2000
 NUMBERS = tuple(f"x{place}" for place in range(MOST_TABLES + 3))
 COLUMNS = (*map(numeric, NUMBERS), categorical("smoker", "yes"))
-NOTE = "All of this is about rows as clipped"
-UNTESTED = "No p-values"
+NOTE = "All of this is about all rows; intervals are wider by w"
 
 
 def bounded() -> BoundedRows:
@@ -42,10 +34,10 @@ def bounded() -> BoundedRows:
     return BoundedRows(np.clip(np.rint(cells * 2.0**BITS), -(2**BITS), 2**BITS).astype(np.int32), COLUMNS, BITS)
 
 
-def in_ranges(clip: float | str, epsilon: float = 20.0) -> Release:
+def in_ranges(clip: float | str, epsilon: float = 20.0, rows: BoundedRows | None = None) -> Release:
     """Exact numbers under declared noise."""
     made = build_spec({"clinic": COLUMNS}, mechanism="moments", grid_bits=BITS, rows=ROWS, epsilon=epsilon)
-    return made_alone(ranges_first(made, clip=clip), bounded(), ZeroNoise())
+    return made_alone(ranges_first(made, clip=clip), rows or bounded(), ZeroNoise())
 
 
 @pytest.fixture(scope="module")
@@ -61,114 +53,132 @@ def table_of(result: FitResult) -> list[list[str]]:
     return [line.split() for line in result.summary().splitlines()]
 
 
-def test_unclipped_is_least_squares_on_moments_before_clipping(far: Release) -> None:
-    exact: Any = far.moments()
-    exact = replace(exact, noise_sd=1e-9 * exact.noise_sd)
+def test_intervals_are_wider_by_what_slopes_lose_and_only_by_that(far: Release) -> None:
+    result = fitted(far)
+    found, kept = result.inference, {each.name: each.kept for each in far.reaches}
+    assert found.wider is not None
+    assert set(kept) == set(NUMBERS)
+    for place, name in enumerate(result.features):
+        part = kept[NUMBERS[0]] * kept.get(name, 1.0)
+        assert found.wider[0, place] == pytest.approx(abs(found.estimate[0, place]) * (1 / part - 1))
+    inner, outer = found.slopes.interval(1.959964), found.interval()
+    np.testing.assert_allclose(outer[0], inner[0] - found.wider)
+    np.testing.assert_allclose(outer[1], inner[1] + found.wider)
+    assert np.all(np.abs(found.z) < np.abs(found.slopes.ratio))
+    np.testing.assert_allclose(found.p_value, 2 * ndtr(-np.abs(found.z)), rtol=1e-4)
+    inner, outer = found.intercepts.interval(1.959964), found.intercept_interval()
+    assert found.wider_intercept is not None
+    np.testing.assert_allclose(outer, (inner[0] - found.wider_intercept, inner[1] + found.wider_intercept))
+
+
+def test_intercepts_are_wider_by_means_that_clipping_moves(far: Release) -> None:
+    result = fitted(far)
+    found, exact = result.inference, far.moments()
+    scaled = dict(zip(exact.names, exact.gram[0, 1:] / ROWS, strict=True))
+    mean = {name: exact.lookup(name)[1] + exact.lookup(name)[2] * each for name, each in scaled.items()}
+    centre = {each.name: each.centre for each in far.reaches}
+    y, moved = NUMBERS[0], 0.0
+    for place, name in enumerate(result.features):
+        at = mean[name] if name in mean else 1 - mean["smoker=yes"]
+        assert found.wider is not None
+        moved += found.wider[0, place] * abs(at)
+        moved += abs(found.estimate[0, place]) * abs(centre.get(name, at) - at)
+    assert found.wider_intercept is not None
+    assert found.wider_intercept[0] == pytest.approx(abs(centre[y] - mean[y]) + moved)
+
+
+def test_a_tail_that_noise_hides_is_told() -> None:
+    rows = bounded()
+    codes = rows.codes.copy()
+    codes[:, 0] = np.where(np.arange(ROWS) < 4, 2**BITS, -(2**BITS))  # four patients of 2,000
+    release = in_ranges(0.0, 1.0, BoundedRows(codes, COLUMNS, BITS))
+    first, *others = release.reaches
+    assert first.hidden
+    assert str(first).endswith("; hides in its tail")
+    assert [each.kept for each in others if each.hidden] == []
+
+
+def test_what_hides_in_its_tail_has_no_end_and_is_no_evidence(far: Release) -> None:
     release = replace(far)
-    release.__dict__["view"] = exact
-    result = fitted(release)
-    spreads = PublishedSpreads.as_coded(len(exact.names))
-    gram = before_clipping(exact.gram[None] / exact.rows, exact.balls, spreads).draws[0]
-    places = [exact.lookup(name) for name in (*result.targets, *result.features)]
-    (y, middle, half), features = places[0], places[1:]
-    z = [0, *(place for place, _, _ in features)]
-    offset, *slopes = np.linalg.solve(gram[np.ix_(z, z)], gram[z, y])
-    slopes = [half * slope / wide for slope, (_, _, wide) in zip(slopes, features, strict=True)]
-    start = middle + half * offset - sum(slope * mid for slope, (_, mid, _) in zip(slopes, features, strict=True))
-    found = result.inference
-    assert found.unclipped is not None
-    assert found.unclipped_intercept is not None
-    np.testing.assert_allclose(found.unclipped[0], slopes, rtol=1e-6)
-    np.testing.assert_allclose(found.unclipped_intercept[0], start, rtol=1e-6)
-    assert np.all(np.abs(found.unclipped / found.estimate - 1) > 1e-4)
+    first, *others = far.reaches
+    release.__dict__["reaches"] = (replace(first, kept=0.0), *others)
+    found = fit(release, NUMBERS[1:2], [NUMBERS[0], NUMBERS[2]], "ols").inference
+    assert found.wider is not None
+    assert found.wider[0, 0] == np.inf
+    assert (found.z[0, 0], found.p_value[0, 0]) == (0.0, 1.0)
+    assert not found.bounded[0, 0]
+    assert found.bounded[0, 1]
+    assert f"Nothing bounds slopes on or of {NUMBERS[0]}: noise hides the tail." in found.clipping_notes
 
 
-@pytest.mark.parametrize("clip", [0.0, 2.0])
-def test_filled_is_the_mean_squared_norm_of_coded_rows_by_the_largest(clip: float) -> None:
-    release = in_ranges(clip)
-    known = in_published_ranges(release.spec, {party: own[:1] for party, own in release.blocks.items()})
-    terms: Any = known.terms
-    codes = coded(bounded(), known)[:, : len(NUMBERS)].astype(np.float64)
-    (norm,) = terms.clipping.norms
-    (block,) = release.clipped
-    squares = (codes**2).sum(axis=1) / norm.squared
-    assert block.filled == pytest.approx(squares.mean(), rel=1e-9)
-    assert (squares > 0.99).mean() < block.filled < 1
-
-
-def test_each_hospital_s_squares_fill_its_own_norm_and_noise_no_more_than_that() -> None:
-    parties = {"a": (numeric("x"), numeric("y")), "b": (numeric("z"),), "c": (numeric("v"), categorical("s", "yes"))}
-    columns = tuple(column for own in parties.values() for column in own)
-    clipping = Clipping(
-        constant=100,
-        weights=(300, 300, 300, 300, 100),
-        ranges=tuple(map(Range.whole, "xyzv")),
-        norms=(Norm(columns=("x", "y"), squared=2 * 100**2), Norm(columns=("v",), squared=100**2)),
-        square_weight="1/2",
-    )
-    gram = np.diag([10.0, 0.5, 1.0, 5.0, 2.0, 10.0])
-    moments = NoisyMoments(Layout(columns), gram, np.zeros((6, 6)), 10, clipping=clipping)
-    a, b, c = clipped_in(moments, parties)
-    assert (a.party, a.filled) == ("a", pytest.approx(1.5 / 10 * 300**2 / (2 * 100**2)))
-    assert (b.party, b.radius2) == ("b", None)
-    assert np.isnan(b.filled)
-    assert (c.party, c.filled) == ("c", 1.0)
-    assert str(a).startswith("a: r^2 = 2 of 2 numbers, 68% filled (normal rows keep ")
-    assert str(b) == "b: 1 number, each to its range only"
-    assert clipped_in(replace(moments, clipping=None), parties) == ()
-
-
-@pytest.mark.parametrize("clip", [0.0, 2.0])
+@pytest.mark.parametrize("clip", [0.0, 2.0, "none"])
 @pytest.mark.parametrize("targets", [1, MOST_TABLES + 1])
-def test_every_table_has_the_unclipped_fit_how_far_and_the_note(clip: float, targets: int) -> None:
-    result = fitted(in_ranges(clip), targets)
+def test_every_table_has_what_clipping_may_take_how_far_and_the_note(clip: float | str, targets: int) -> None:
+    release = in_ranges(clip)
+    result = fitted(release, targets)
     found, lines = result.inference, table_of(result)
-    assert found.unclipped is not None
-    assert found.unclipped_intercept is not None
-    head = next(line for line in lines if "unclipped" in line)
-    assert head[head.index("unshrunken") + 1] == "unclipped"
-    place = head.index("unclipped") + (targets == 1)  # the first cell of a head is empty
+    assert found.wider is not None
+    assert found.wider_intercept is not None
+    head = next(line for line in lines if "unshrunken" in line)
+    assert head[head.index("unshrunken") + 1] == "w"
+    place = head.index("w") + (targets == 1)  # the first cell of a head is empty
     rows = {line[0]: line for line in lines if line}
     if targets == 1:
-        assert rows[NUMBERS[-1]][place] == f"{found.unclipped[0, 1]:.6g}"
-        assert rows["intercept"][place] == f"{found.unclipped_intercept[0]:.6g}"
+        assert rows[NUMBERS[-1]][place] == f"{found.wider[0, 1]:.3g}"
+        assert rows["intercept"][place] == f"{found.wider_intercept[0]:.3g}"
     else:
         best = int(np.abs(found.z[0]).argmax())
         line = rows[NUMBERS[0]]
         at = line.index(result.features[best])
-        assert line[at + 1 : at + 3] == [f"{found.estimate[0, best]:.6g}", f"{found.unclipped[0, best]:.6g}"]
+        assert line[at + 1 : at + 3] == [f"{found.estimate[0, best]:.6g}", f"{found.wider[0, best]:.3g}"]
     text = result.summary()
-    assert f"\nclipping   {found.clipped[0]}\n" in text
+    assert f"\nreaches    {found.reaches[0]}\n" in text
     assert text.count(NOTE) == 1
-    assert (UNTESTED in text) is (clip == 0) is not found.tested
     saved = json.loads(json.dumps(result.to_json()))["inference"]
-    assert (saved["tested"], saved["clipping"][0]["filled"]) == (found.tested, found.clipped[0].filled)
-    assert saved["intercept"]["unclipped"] == found.unclipped_intercept.tolist()
+    assert saved["reaches"] == [vars(each) for each in release.reaches]
+    assert saved["intercept"]["wider"] == found.wider_intercept.tolist()
 
 
 def test_where_nothing_was_learned_the_notes_stay_and_no_number_stands_alone() -> None:
     result = fitted(in_ranges(0.0, epsilon=0.01))
     found, text = result.inference, result.summary()
     assert found.statement in text
-    assert found.unclipped is not None
-    assert np.isnan(found.unclipped).all()
-    assert np.isnan(found.unclipped_intercept).all()
+    assert found.wider is not None
+    assert found.wider_intercept is not None
+    assert np.isnan(found.wider).all()
+    assert np.isnan(found.wider_intercept).all()
     assert NOTE in text
-    assert UNTESTED in text
     assert "unshrunken estimates" not in text
 
 
-def test_an_analysis_says_how_far(far: Release) -> None:
-    assert f"How far: {far.clipped[0]}." in correlations(far, NUMBERS[:2]).summary()
+def test_an_analysis_says_how_far_and_tests_where_little_is_lost(far: Release) -> None:
+    release = replace(far)
+    for kept, tested in ((0.94, False), (0.96, True)):
+        release.__dict__["reaches"] = tuple(replace(each, kept=kept) for each in far.reaches)
+        text = correlations(release, NUMBERS[:2]).summary()
+        assert f"How far: {release.reaches[0]}; " in text
+        assert ("No p-values: some number keeps less than 95% of its slopes." in text) is not tested
 
 
-def test_without_a_norm_nothing_stands_beside_the_fit(far: Release) -> None:
-    result = fitted(in_ranges("none"))
-    assert result.inference.unclipped is None
-    assert "All of this is about numbers as clipped to their published ranges." in result.summary()
-    assert "each to its range only" in result.summary()
+def test_in_ranges_of_another_release_tails_are_guessed(far: Release) -> None:
+    first = {party: own[:1] for party, own in far.blocks.items()}
+    known = in_published_ranges(far.spec, first)
+    later = Release(known, {party: own[1:] for party, own in far.blocks.items()}, ())
+    assert not any(each.counted for each in later.reaches)
+    for ours, theirs in zip(later.reaches, far.reaches, strict=True):
+        assert (ours.name, ours.lower, ours.upper, ours.centre) == (
+            theirs.name,
+            theirs.lower,
+            theirs.upper,
+            theirs.centre,
+        )
+        assert ours.kept == pytest.approx(theirs.kept, abs=0.1)
+    assert "Tails are guessed from means and spreads" in fitted(later).summary()
+
+
+def test_in_public_bounds_nothing_stands_beside_the_fit(far: Release) -> None:
     public = replace(far, spec=build_spec({"clinic": COLUMNS}, mechanism="moments", grid_bits=BITS, rows=ROWS))
     public.__dict__["view"] = replace(far.moments(), clipping=None)
     plain = fitted(public)
-    assert (plain.inference.clipped, plain.inference.clipping_notes) == ((), ())
+    assert (plain.inference.reaches, plain.inference.wider, plain.inference.clipping_notes) == ((), None, ())
     assert "clipp" not in plain.summary()

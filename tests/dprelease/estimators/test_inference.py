@@ -154,7 +154,7 @@ def test_without_any_error_left_a_coefficient_is_certain():
 def test_plain_data_is_json_and_says_all(clear: Release):
     saved = fit(clear, ["score"], FEATURES).to_json()["inference"]
     assert json.loads(json.dumps(saved)) == saved
-    assert set(saved["coef"]) == {"estimate", "standard_error", "p_value", "lower", "upper", "unclipped"}
-    assert saved["coef"]["unclipped"] is None
+    assert set(saved["coef"]) == {"estimate", "standard_error", "p_value", "lower", "upper", "wider"}
+    assert saved["coef"]["wider"] is None
     assert saved["level"] == 0.95
     assert saved["doubt"] < saved["doubt_limit"] == LIMIT

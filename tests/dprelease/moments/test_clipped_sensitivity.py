@@ -9,12 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.data.ranges import Range
+from dprelease.data.ranges import STEPS, Range
+from dprelease.data.reach import REACHES
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipped_sensitivity import Rows, clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, Norm
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.ranges.released import later_range
 from tests.dprelease.moments.clipped_shapes import (
     BITS,
     UNIT,
@@ -73,6 +75,35 @@ def searches() -> list[Search]:
 
 def test_no_pair_of_rows_is_further_apart(searches: list[Search]) -> None:
     assert [seed for seed, each in enumerate(searches) if each.found > each.claimed] == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_however_far_columns_reach_rows_are_no_further_apart(seed: int) -> None:
+    """Ranges of any centre and width, as reaches make them, are in no sensitivity, and no pair of rows exceeds it."""
+    random = np.random.default_rng(100 + seed)
+    parties, clipping = shape(random)
+    layout, weight = Layout(tuple(column for own in parties for column in own)), Fraction(clipping.square_weight)
+    claimed = clipped_sensitivity(layout, clipping, BITS)
+    for _ in range(4):
+        reached = clipping.model_copy(
+            update={
+                "ranges": tuple(
+                    later_range(
+                        each.name,
+                        int(random.integers(-STEPS, STEPS + 1)),
+                        int(random.integers(1, STEPS // 2)),
+                        int(random.integers(REACHES)),
+                    )
+                    for each in clipping.ranges
+                )
+            }
+        )
+        assert clipped_sensitivity(layout, reached, BITS) == claimed
+        cells = drawn(random, parties, 200)
+        rows, others = (multiplied(each, parties, reached) for each in (cells, random.permutation(cells)))
+        assert max(squared_distances(layout, weight, rows, others)) <= Rows.of(layout, clipping).squared_sensitivity(
+            weight
+        )
 
 
 def test_the_search_comes_close(searches: list[Search]) -> None:

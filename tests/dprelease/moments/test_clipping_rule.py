@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from dprelease.mechanisms.moments.clipping_rule import (
     Situation,
     choose_clipping,
     deviation,
-    relative_noise,
+    guess_of,
 )
 from dprelease.mechanisms.moments.entries import Layout
-from tests.support.specs import categorical, numeric
+from tests.support.rounds import ranges_first
+from tests.support.specs import build_spec, categorical, numeric
 
 PARTIES: dict[str, tuple[Column, ...]] = {
     "a": (numeric("x"), numeric("y"), categorical("b", "yes")),
@@ -48,7 +51,8 @@ def test_columns_without_tails_weigh_what_makes_the_noise_of_all_products_least(
         if column.name in names
     ]
     tried = np.linspace(0.3, 4, 3701)
-    noise = (fixed * tried**2 + squares) * (fixed / tried**2 + sum(1 / each for each in own))
+    reach = guess_of(PARTIES, SITUATION).reach
+    noise = (fixed * tried**2 + squares) * (fixed / tried**2 + reach**2 * sum(1 / each for each in own))
     assert found == pytest.approx(tried[np.argmin(noise)], abs=2e-3)
     assert {clipping.weights[2], clipping.weights[4], clipping.weights[5]} == {clipping.constant}
 
@@ -59,15 +63,20 @@ def test_a_party_with_one_number_keeps_two_standard_deviations() -> None:
     assert [norm.squared / one**2 for norm in clipping.norms] == pytest.approx([2, 4], rel=1e-4)
 
 
-def test_more_patients_are_clipped_less() -> None:
-    found = [choose_clipping(PARTIES, RANGES, Situation(0.2, rows, 3, 1, 16), {}) for rows in (500, 2000, 5000, 20_000)]
-    kept = [Rows.of(Layout(COLUMNS), each).numbers / deviation(each, COLUMNS) ** 2 for each in found]
-    assert kept == sorted(kept)
-    assert kept[0] < kept[-1]
+def test_more_patients_are_clipped_less_by_reaching_further() -> None:
+    situations = [Situation(0.2, rows, 3, 1, 16) for rows in (500, 5000, 20_000)]
+    reaches = [guess_of(PARTIES, each).reach for each in situations]
+    assert reaches == sorted({*reaches})
+    others = [choose_clipping(PARTIES, RANGES, each, {}).constant for each in situations]
+    assert others == sorted(others, reverse=True)  # columns without tails weigh less beside numbers that reach further
+    norms = {choose_clipping(PARTIES, RANGES, each, {}).norms for each in situations}
+    assert len(norms) == 1
 
 
-def test_noise_of_a_correlation_is_told_in_standard_deviations() -> None:
-    clipping = choose_clipping(PARTIES, RANGES, SITUATION, {}, 0.0)
-    radii, q2 = 2 + 4, math.sqrt(6 / 3)
-    least = (4 * q2 + radii) * math.sqrt(3 / 2) / (0.2 * 2000)
-    assert least <= relative_noise(clipping, COLUMNS, SITUATION) <= 1.05 * least  # more for less noise in squares
+def test_what_is_guessed_before_a_first_round_is_what_the_rule_of_clipping_guesses() -> None:
+    spec: Any = ranges_first(build_spec(PARTIES, mechanism="moments", grid_bits=16, rows=4000))
+    mu = math.sqrt(Fraction(spec.terms.mu2))
+    found = spec.terms.first.guess(spec)
+    same = guess_of(PARTIES, Situation(mu, 4000, 3, 1, 16))
+    assert found.reach == same.reach > 1
+    assert found.noise == pytest.approx(same.noise)

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprelease.data.ranges import Range
+from dprelease.data.ranges import Range, share
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.moments.clipping import clip_rows, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
-from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options, read_terms
 from dprelease.privacy.calibration import budget
@@ -135,8 +134,9 @@ def test_numbers_are_coded_in_the_ranges_that_were_published() -> None:
     mechanism = mechanism_of(SPEC)
     for party, rows in tables.items():
         own = [each for each in known.clipping.ranges if each.name in {column.name for column in rows.columns}]
-        centre, scale = first[party][0].values[0, -2:]
-        assert (own[0].centre, own[0].half_width) == (centre, 3 * scale)
+        centre, scale, reach = first[party][0].values[0, -3:].tolist()
+        assert (own[0].centre, own[0].half_width) == (centre, 3 * scale * 5**reach // 4**reach)
+        assert own[0].reach == reach
         coded = mechanism.matrix(rows, SPEC, values_of(first))
         assert not np.array_equal(coded, mechanism.matrix(rows, PLAIN))
 

@@ -15,12 +15,11 @@ from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import Box
-from dprelease.data.ranges import Range
+from dprelease.data.ranges import Range, share
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.planning.comparison import compare
 from dprelease.privacy.noise import NoiseSource

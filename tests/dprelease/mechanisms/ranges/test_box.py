@@ -161,7 +161,7 @@ def test_what_is_published_and_drawn() -> None:
 
 
 def test_columns_with_bounds_are_released_as_without_the_others() -> None:
-    """Their rows, their scales given: to the bit."""
+    """Their rows, their scales given, to the bit; how far they reach depends on how many others there are."""
     column, terms = numeric("age", 0.0, 120.0), SPEC.terms
     alone = build_spec({"north": (column,)}, mechanism="ranges", rows=500, grid_bits=16)
     terms_alone: Any = alone.terms
@@ -170,7 +170,7 @@ def test_columns_with_bounds_are_released_as_without_the_others() -> None:
     codes = random_rows(SPEC, "north").codes[:, -1:]
     (block,) = privatize(BoundedRows(codes, (column,), 16), alone, "north", ZeroNoise())
     both = privatize(random_rows(SPEC, "north"), SPEC, "north", ZeroNoise())
-    np.testing.assert_array_equal(block.values[0], both[1].values[1])
+    np.testing.assert_array_equal(block.values[0, :-1], both[1].values[1, :-1])
 
 
 def test_a_reader_refuses_what_does_not_follow() -> None:

@@ -12,6 +12,7 @@ import pytest
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.data.ranges import REACH, STEPS
+from dprelease.data.reach import REACHES
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.estimators import fit
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, WINDOW
@@ -65,8 +66,10 @@ def test_each_hospital_publishes_its_own_columns(blocks: dict[str, tuple[Block, 
     assert found.kind == "ranges"
     assert found.names == ("age", "glucose", "weight")
     for each, row in zip(found.columns, np.vstack([only.values for (only,) in blocks.values()]), strict=True):
-        last = Row.of(row).last
-        assert (each.range.centre, each.range.half_width) == (last.centre, REACH * last.scale)
+        last, reach = Row.of(row).last, Row.of(row).reach
+        assert (each.range.centre, each.range.reach) == (last.centre, reach)
+        assert each.range.half_width == int(REACH * last.scale * Fraction(5, 4) ** reach)
+        assert each.range.deviation * each.range.half_width == pytest.approx(last.scale, rel=1e-6)
         assert each.mean == pytest.approx(each.column.midpoint + each.column.half_width * last.centre / STEPS)
     assert found.ranges == tuple(each.range for each in found.columns)
 
@@ -148,15 +151,18 @@ def test_a_scale_that_does_not_follow_is_refused(blocks: dict[str, tuple[Block, 
     for place, what in ((CELLS - 1, row.first.centre), (CELLS, row.first.scale)):
         with pytest.raises(IntegrityError, match="weight: the centre and scale of the first round do not follow"):
             _ = altered(blocks, place, what + 1000).view
-    for place, what in ((WIDTH - 2, row.last.centre), (WIDTH - 1, row.last.scale)):
+    for place, what in ((WIDTH - 3, row.last.centre), (WIDTH - 2, row.last.scale)):
         with pytest.raises(IntegrityError, match="weight: the centre and scale do not follow from the noisy numbers"):
             _ = altered(blocks, place, what + 1000).view
+    for reach in {*range(REACHES)} - {row.reach}:
+        with pytest.raises(IntegrityError, match="its reach does not follow from the noisy numbers"):
+            _ = altered(blocks, WIDTH - 1, reach).view
 
 
 def test_the_last_digits_of_another_machine_are_not_refused(blocks: dict[str, tuple[Block, ...]]) -> None:
     row = Row.of(blocks["south"][0].values[1])
-    assert altered(blocks, WIDTH - 2, row.last.centre + 2).ranges().of("weight").range.centre == row.last.centre + 2
-    assert altered(blocks, WIDTH - 1, row.last.scale - 1).ranges().of("weight")
+    assert altered(blocks, WIDTH - 3, row.last.centre + 2).ranges().of("weight").range.centre == row.last.centre + 2
+    assert altered(blocks, WIDTH - 2, row.last.scale - 1).ranges().of("weight")
 
 
 def test_numbers_that_nobody_could_publish_are_refused(blocks: dict[str, tuple[Block, ...]]) -> None:
@@ -164,13 +170,13 @@ def test_numbers_that_nobody_could_publish_are_refused(blocks: dict[str, tuple[B
         for value in (1 << 62, -(1 << 62), np.iinfo(np.int64).min):
             with pytest.raises(IntegrityError, match="larger than any that 500 patients could give"):
                 _ = altered(blocks, place, value).view
-    for place in (CELLS - 1, CELLS, WIDTH - 2, WIDTH - 1):
+    for place in (CELLS - 1, CELLS, WIDTH - 3, WIDTH - 2, WIDTH - 1):
         for value in (1 << 62, np.iinfo(np.int64).min, 5 * STEPS):
             with pytest.raises(IntegrityError, match="outside what its public bounds allow"):
                 _ = altered(blocks, place, value).view
-    for place in (CELLS, WIDTH - 1):
+    for place, value in ((CELLS, 0), (WIDTH - 2, 0), (WIDTH - 1, -1), (WIDTH - 1, REACHES)):
         with pytest.raises(IntegrityError, match="outside what its public bounds allow"):
-            _ = altered(blocks, place, 0).view
+            _ = altered(blocks, place, value).view
 
 
 def test_a_hospital_that_takes_its_scale_from_the_raw_column_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,111 @@
+"""How far each number of a release in ranges reaches, and what slopes keep of it: about all rows, from clipped ones.
+
+What a slope on a number keeps is read off the hospital's published counts (`dprelease.mechanisms.ranges.reach`) and the clipping of
+the release. A slope of y on x with the kept parts s_y and s_x is off by about its value times 1/(s_x s_y) - 1 at most, which
+intervals are wider by on either side. It is an estimate and no bound: clipping of other features is left out, and tails that counts
+cannot show are. Below `LEAST_KEPT` most of the slope is a guess, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dprelease.data.columns import Column, NumericColumn, numbers
+from dprelease.data.ranges import REACH, STEPS, Range
+from dprelease.data.reach import reach_of
+from dprelease.mechanisms.moments.clipping import Clipping
+from dprelease.mechanisms.ranges.reach import Margin, kept, public_rows
+from dprelease.mechanisms.ranges.released import Ranges
+
+LEAST_KEPT = 0.4
+"""Kept part of a slope, over both its columns, below which its interval has no end."""
+GENTLE = 0.95
+"""Kept part of every number from which on tests of other statistics than slopes mean something."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """One private number.
+
+    Attributes:
+        name: of the column.
+        unit: of its values, as declared.
+        lower: end of what is not clipped where the hospital's other numbers are at their centres.
+        upper: the other end.
+        kept: part of slopes that clipping leaves; 0 where counts do not show the tail.
+        counted: whether it comes from counts of the column, or is guessed from its mean and spread.
+        centre: mean before clipping, as published.
+    """
+
+    name: str
+    unit: str
+    lower: float
+    upper: float
+    kept: float
+    counted: bool
+    centre: float
+
+    @property
+    def hidden(self) -> bool:
+        """True where too little of it is kept, or known to be, for anything to bound its slopes."""
+        return self.kept < LEAST_KEPT
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        found = f"{self.name}: reaches {self.lower:.3g} to {self.upper:.3g}{unit}"
+        return f"{found}; {'hides in its tail' if self.hidden else f'slopes keep {self.kept:.0%}'}"
+
+
+def reaches_of(
+    clipping: Clipping, parties: Mapping[str, tuple[Column, ...]], published: Ranges | None
+) -> tuple[Reach, ...]:
+    """How far all private numbers reach, party after party.
+
+    Args:
+        clipping: of the release.
+        parties: party to its columns.
+        published: what a first round says of them; None where only their centres and standard deviations are known.
+    """
+    ranges = {each.name: each for each in clipping.ranges}
+    weights = clipping.number_weights(tuple(column for own in parties.values() for column in own))
+    norms = {norm.columns: float(norm.squared) for norm in clipping.norms}
+    found: list[Reach] = []
+    for own in map(numbers, parties.values()):
+        if not own:
+            continue
+        margins = [_margin(ranges[column.name], published) for column in own]
+        units = np.array([weights[column.name] / REACH for column in own])
+        squared = norms.get(tuple(column.name for column in own), math.inf)
+        steps = np.array([reach_of(ranges[column.name].reach) for column in own])
+        parts = kept(public_rows(margins), steps, units, squared)
+        found += [
+            _reach(
+                column, ranges[column.name], min(REACH, math.sqrt(squared) / unit), margin, part, published is not None
+            )
+            for column, unit, margin, part in zip(own, units, margins, parts.tolist(), strict=True)
+        ]
+    return tuple(found)
+
+
+def _margin(within: Range, published: Ranges | None) -> Margin:
+    if published is not None:
+        return published.of(within.name).margin
+    return Margin.guessed(within.centre / STEPS, within.half_width * within.deviation / STEPS)
+
+
+def _reach(column: NumericColumn, within: Range, units: float, margin: Margin, part: float, counted: bool) -> Reach:
+    seen, bounds = within.seen(column), column.boxed(within.box)
+    far = seen.half_width * units / REACH
+    return Reach(
+        name=column.name,
+        unit=column.unit,
+        lower=max(seen.midpoint - far, bounds.lower),
+        upper=min(seen.midpoint + far, bounds.upper),
+        kept=min(part, 1.0) if margin.seen else 0.0,
+        counted=counted,
+        centre=seen.midpoint,
+    )
