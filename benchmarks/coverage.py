@@ -95,7 +95,7 @@ def run(quick: bool) -> Results:
         measured = pool.map(measure, settings, [_draws(each, quick) for each in settings])
         tails = pool.map(explained, TABLES, [1 if quick else 200] * len(TABLES))
         clipped = pool.map(held, CLIPPED, [2 if quick else 200] * len(CLIPPED))
-        shown = [each for each in _coverage_reaches.SETTINGS if each[1] <= 5000 or not quick]
+        shown = [each for each in _coverage_reaches.SETTINGS if each[1] == _coverage_reaches.FEW or not quick]
         reached = pool.map(_coverage_reaches.held, *zip(*shown, strict=True), [1 if quick else 40] * len(shown))
         for setting, found in zip(settings, measured, strict=True):
             _note(results, setting, found, quick)
