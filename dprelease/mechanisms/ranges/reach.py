@@ -30,7 +30,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaincinv, ndtri
 
 from dprelease.data.ranges import REACH
 from dprelease.data.reach import EFFECT, REACHES, Guess, radius2, reach_of
@@ -90,6 +89,8 @@ class Margin:
     @classmethod
     def guessed(cls, centre: float, scale: float) -> Margin:
         """From M and S alone: a gamma law from the nearer bound, nearly normal where that is far."""
+        from scipy.special import gammaincinv  # slow to load
+
         room = max(1 - abs(centre), _NOTHING)
         shape = min(max((room / scale) ** 2, _SHAPES[0]), _SHAPES[1])
         up = gammaincinv(shape, _LEVELS) * (room / shape) - 1
@@ -107,6 +108,8 @@ def public_rows(margins: Sequence[Margin]) -> Floats:
 @lru_cache(maxsize=16)
 def _orders(columns: int) -> Integers:
     """(d, `POINTS`) ranks of public normal scores."""
+    from scipy.special import ndtri  # slow to load
+
     words = np.frombuffer(PublicStream(_SEED).read(0, 8 * POINTS * (columns + 1)), "<u8").reshape(columns + 1, POINTS)
     scores = ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
     mixed: Floats = math.sqrt(TOGETHER) * scores[:1] + math.sqrt(1 - TOGETHER) * scores[1:]
