@@ -58,10 +58,12 @@ def guess(numbers: Sequence[int], others: int, noise: float) -> Guess:
     """t_0 and the noise at it.
 
     Args:
-        numbers: of each hospital that has some.
+        numbers: of each hospital that has some; without any, t_0 is 1.
         others: f, all other columns and the constant.
         noise: c.
     """
+    if not numbers:
+        return Guess(1.0, noise * others)
     squares, all_numbers = sum(map(radius2, numbers)), sum(numbers)
     mean = math.sqrt(squares / all_numbers)
 

@@ -57,11 +57,7 @@ def _situation(setting: Setting) -> Situation:
 
 def _reach(setting: Setting) -> float:
     """Standard deviations in a unit of clipped numbers, as they are guessed before ranges are known."""
-    return (
-        1.0
-        if not any(map(numbers_of, setting.parties.values()))
-        else guess_of(setting.parties, _situation(setting)).reach
-    )
+    return guess_of(setting.parties, _situation(setting)).reach
 
 
 def _proposed(setting: Setting, clipping: Clipping | None) -> Proposed:
