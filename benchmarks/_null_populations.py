@@ -22,10 +22,10 @@ from benchmarks._block_releases import mixed
 from benchmarks.moments_utility import noisy_moments
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
+from dprelease.data.ranges import share
 from dprelease.estimators.normal_equations import Rows
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.first_round import share
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.privacy.gaussian import mu_of
@@ -95,7 +95,7 @@ def in_ranges(found: Drawn, epsilon: float, random: np.random.Generator) -> tupl
     part = share(n, found.columns)
     ranges = published_ranges(bounded, mu * math.sqrt(part), random)
     situation = Situation(mu * math.sqrt(1 - part), n, len(bounded), CURIOUS, GRID_BITS)
-    clipping = choose_clipping(found.parties, ranges, situation, {}, None)
+    clipping = choose_clipping(found.parties, ranges.ranges, situation, {})
     released = clipped_moments(bounded, clipping, situation, random)
     exact = clipped_moments(bounded, clipping, replace(situation, mu=NEXT_TO_NONE), random)
     return released, exact.gram / n
