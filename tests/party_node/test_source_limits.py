@@ -97,7 +97,7 @@ def test_what_never_ends_or_unfolds_to_too_much_is_refused_in_little_memory(tmp_
             assert re.search(words, each), each
         for each in declared:
             assert re.search(f"{words}|{NOT_DESCRIBED}", each), each
-    assert found["mebibytes"] < 600
+    assert found["mebibytes"] < 400
 
 
 def test_lines_and_cells_up_to_the_limit_are_read(tmp_path: Path) -> None:
