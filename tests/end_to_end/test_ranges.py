@@ -81,10 +81,10 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
 
     learner, home = trust(consortium)
     consortium.run("learner", *home, "fetch", second[:10])
-    assert "about rows as clipped" in " ".join(consortium.run("learner", *home, "verify", second[:10]).split())
+    assert "Moments are of rows as clipped" in " ".join(consortium.run("learner", *home, "verify", second[:10]).split())
     report = learner / "fit.json"
     text = consortium.run("learner", *home, "fit", second[:10], "--target", "pressure", "--output", str(report))
-    assert "about rows as clipped" in " ".join(text.split())
+    assert "Moments are of rows as clipped" in " ".join(text.split())
     fitted = json.loads(report.read_text())
     slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
     assert abs(slopes["age"] - 0.8) < 0.2
