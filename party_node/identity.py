@@ -242,9 +242,13 @@ class Identity:
             keys: party to fingerprint.
 
         Raises:
-            Conflict: another key is pinned for one of them; forget that one first.
+            Conflict: another key is pinned for one of them, or one of these for another; forget that one first.
         """
         pins = self.pins()
+        names = {digits: party for party, digits in pins.items()}
+        for party, digits in keys.items():
+            if names.setdefault(digits, party) != party:
+                raise Conflict(f"this key of {party} is the key of {names[digits]}; check the name and the key")
         other = [party for party, digits in keys.items() if pins.get(party, digits) != digits]
         if other:
             forget = f"party-node peers forget {other[0]}"

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StrictBool, field_validator, model_validator
 
 from dprelease.canonical import RowsPerSubject
 from dprelease.data.columns import CategoricalColumn, Column, Name
@@ -51,7 +51,7 @@ class SourceSettings(DatabaseSettings):
     record: str | None = None
     batch: str | None = None
     batch_rows: Annotated[int, Field(ge=1)] | None = None
-    whole_batches: bool = False
+    whole_batches: StrictBool = False
     delimiter: Annotated[str, Field(pattern=r"^[\t !#-~]$", description='one character, such as ";" or "\\t"')] = ","
     encoding: Literal["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"] = "utf-8"
     decimal: Decimal = "."
@@ -208,7 +208,7 @@ class PartySettings(Settings):
 
     name: Name
     roster: Name
-    same_patients: bool = False
+    same_patients: StrictBool = False
     rows_per_subject: RowsPerSubject = 1
     state: LocalPath = Field(default=Path("state"), validate_default=True)
     source: SourceSettings

@@ -46,7 +46,10 @@ class PeerKeys(Value):
             data = path.read_bytes()
         except OSError as error:
             raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
-        return cls.from_bytes(data.strip())
+        try:
+            return cls.from_bytes(data.strip())
+        except InvalidInput as error:
+            raise InvalidInput(f"{path} is no file of keys, or was changed on its way; have it sent again") from error
 
     def write(self, path: Path) -> None:
         """Write a file that `read` reads; raises `InvalidInput` if it cannot be written."""

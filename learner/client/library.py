@@ -156,4 +156,6 @@ class Library:
                 return ReleaseFolder(found[0])
         if name and Path(name).is_dir():
             return ReleaseFolder(Path(name))
-        raise NotFound(f"release {check_prefix(name)} is not here; run: learner fetch {name}")
+        raise NotFound(
+            f"release {check_prefix(name)} is not here; learner list shows what the hub has; then: learner fetch {name}"
+        )

@@ -123,7 +123,10 @@ def pin(desk: HospitalState, party: str | None, digits: str | None, file: Path |
 def _pin_all(desk: HospitalState, told: PeerKeys, digest: str | None) -> None:
     peers, before = desk.identity.others(told), desk.identity.pins()
     if digest is not None and read_digits(digest, "a digest") != told.digest():
-        raise Conflict(f"the digest of this file is {told.digest()}, and another one was compared; nothing is pinned")
+        raise Conflict(
+            f"the digest of this file is {told.digest()}, and another one was compared; nothing is pinned; "
+            "have the file sent again, and compare anew"
+        )
     for name, key in sorted(peers.items()):
         click.echo(f"{name} {key}{' (pinned already)' if before.get(name) == key else ''}")
     click.echo(f"digest {told.digest()}")

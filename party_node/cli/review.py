@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 import click
 
+from dprelease.errors import Conflict
 from party_node.cli.options import with_desk
 from party_node.cli.show import card, print_card, print_releases, screen
 from party_node.hospital import HospitalState
-from party_node.state.journal import MOST_UNDECIDED
+from party_node.state.journal import MOST_UNDECIDED, Status
 
 
 @click.group()
@@ -70,6 +71,8 @@ def approve(desk: HospitalState, release: str, yes: bool) -> None:
     Example: party-node review approve 3fa2c1
     """
     record = desk.journal.find(release)
+    if record.status is not Status.WAITING:
+        raise Conflict(f"release {record.release[:12]} is {record.status} here; there is nothing to approve")
     print_card(screen(), card(desk.assess(record.spec), record, desk.findings(record.spec)))
     if not yes:
         click.confirm("Approve?", abort=True)

@@ -127,24 +127,28 @@ def _check_order(name: str, declared: Declaration, public: Container[str]) -> No
             continue
         by = each.row.by
         if by is None:
-            order, way = "the order of the file", "name a public column with by under [source]"
+            order, way = "the order of the file", "name a public column with by under [source] in party.toml"
         else:
             order, what = (
                 by.column.name,
                 f"a column derived from {by.column.name}" if by.source_only else by.column.name,
             )
-            way = f"declare {what} public with it"
+            way = f"name {what} in the same party-node public declare"
         totals = (
-            "" if isinstance(each.column, CategoricalColumn) else f", or give {each.column.name} aggregate = min or max"
+            ""
+            if isinstance(each.column, CategoricalColumn)
+            else f", or give {each.column.name} aggregate = min or max in party.toml"
         )
         raise InvalidInput(
             f"column {name} cannot be public: {order} says which of a patient's rows its cells come from, and is not public; "
-            f"{way}{totals} in party.toml"
+            f"{way}{totals}"
         )
 
 
 def _coverable(settings: PartySettings, name: str) -> Column:
     declared = {column.name: column for column in settings.declarations()}
+    if name in settings.declared and settings.declared[name].source_only:
+        raise InvalidInput(f"column {name} is only read, never released; declare a column that is derived from it")
     if name not in declared:
         raise InvalidInput(f"no column {name} is declared in party.toml; declared are {listed(declared)}")
     for source in settings.declared[name].source_names:

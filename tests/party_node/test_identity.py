@@ -161,3 +161,12 @@ def test_another_key_for_a_pinned_peer_is_a_conflict_until_it_is_forgotten(ident
     identity.pin("south", "a" * 64)
     with pytest.raises(NotFound, match="no key is pinned for west"):
         identity.forget("west")
+
+
+def test_a_key_that_is_pinned_under_another_name_is_refused(identity: Identity) -> None:
+    identity.pin("south", FINGERPRINT)
+    with pytest.raises(Conflict, match="this key of sout is the key of south"):
+        identity.pin("sout", FINGERPRINT)
+    with pytest.raises(Conflict, match="this key of west is the key of east"):
+        identity.pin_all({"east": "b" * 64, "west": "b" * 64})
+    assert identity.pins() == {"south": FINGERPRINT}

@@ -109,7 +109,9 @@ def large(path: Path) -> None:
 def test_what_is_no_file_of_keys_is_refused(world: World, make: Callable[[Path], object]) -> None:
     path = world.north.folder / "keys.json"
     make(path)
-    assert world.north.run("peers", "pin", "--from", str(path), "--digest", OTHER).exit_code == 2
+    done = world.north.run("peers", "pin", "--from", str(path), "--digest", OTHER)
+    assert done.exit_code == 2
+    assert str(path) in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -92,14 +92,14 @@ def test_an_order_has_to_be_public_before_or_with_the_column_that_follows_it() -
     alone = described()
     for name in ("outcome", "stage", "early"):
         with pytest.raises(
-            InvalidInput, match=r"came says which of a patient's rows .* declare a column derived from came"
+            InvalidInput, match=r"came says which of a patient's rows .* name a column derived from came"
         ):
             covered(alone, (), (name,))
         assert covered(alone, (), ("day", name)).keys() == {"day", name}
         assert covered(alone, (act(alone, "day"),), (name,)).keys() == {name}
     assert covered(alone, (), ("worst",)).keys() == {"worst"}  # needs no order
     by_number = described(by="age")
-    with pytest.raises(InvalidInput, match=r"declare age public with it, or give outcome aggregate = min or max"):
+    with pytest.raises(InvalidInput, match=r"name age in the same .* declare, or give outcome aggregate = min or max"):
         covered(by_number, (), ("outcome",))
     assert covered(by_number, (), ("outcome", "age")).keys() == {"outcome", "age"}
     assert covered(by_number, (), ("age",)).keys() == {"age"}
@@ -141,7 +141,7 @@ def test_a_change_of_rows_asks_for_another_act(world: World) -> None:
     world.north.edit(r'^subject = "patient"', 'subject = "patient"\nrows = "last"\nby = "age"')
     refused = world.north.run("public", "declare", "sex", "--irrevocable")
     assert refused.exit_code != 0
-    assert "declare age public with it" in refused.output
+    assert "name age in the same party-node public declare" in refused.output
     declare(world.north, "age", "sex")
     assert [column.public for column in world.north.desk().columns()] == [True, True]
     world.north.edit(r'^rows = "last"', 'rows = "first"')

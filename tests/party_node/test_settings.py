@@ -60,6 +60,7 @@ def test_an_empty_section_approves_whatever_is_within_the_limits(tmp_path: Path)
         ('name = "north"', 'name = "north ward"', "name"),
         ('name = "north"', "", "name: is missing"),
         ('roster = "cohort"', "", "roster: is missing"),
+        ('roster = "cohort"', 'roster = "cohort"\nsame_patients = "no"', "same_patients"),
         ('subject = "patient"', "", r"source\.subject: is missing"),
         ('subject = "patient"', 'subject = "patient"\ndelimiter = "tab"', r"source\.delimiter"),
         ('subject = "patient"', 'subject = "patient"\nformat = "excel"', r"source\.format"),
