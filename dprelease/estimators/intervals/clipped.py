@@ -20,6 +20,9 @@ from dprelease.release.reaches import LEAST_KEPT, Reach
 from dprelease.release.release import Floats
 
 WIDER = "intervals are wider by w on either side for what clipping may take, an estimate"
+MISSED = (
+    "w misses a slope that is another one in the tail, and extreme values of so few patients that noise hides them."
+)
 
 
 def taken(estimates: Floats, names: Design, view: NoisyMoments, reaches: Mapping[str, Reach]) -> tuple[Floats, Floats]:
@@ -86,6 +89,7 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
     hidden = [each.name for each in reaches if each.hidden]
     return (
         f"All of this is about all rows; {WIDER}.",
+        MISSED,
         *([f"Nothing bounds slopes on or of {listed(hidden)}: noise hides the tail."] if hidden else []),
         *(
             ["Tails are guessed from means and spreads, as this release has no counts of its own."]

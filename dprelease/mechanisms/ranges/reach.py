@@ -2,9 +2,9 @@
 
 1. The margin of a column: quantiles of the monotone distribution function. Beyond the share p = max(.002, 2.5 noise sd) a
    generalised Pareto tail of shape 1/4 stands for them, of scale (Q(1 - p) - Q(1 - 4p))/log 4, likewise below, cut at the
-   bounds. Where p is 1/4 or more, or all but p of the rows on either side are counted in one cell, there are no tails to be
-   read: a gamma law from the nearer bound with the published mean and standard deviation stands for the column, and in the
-   second case its tail is *unseen*.
+   bounds. Where p is 1/4 or more, or 3 S is less than a cell, or all but p of the rows on either side are counted in one cell,
+   there are no tails to be read: a gamma law from the nearer bound with the published mean and standard deviation stands for the column, and in the
+   last two cases its tail is *unseen*.
 2. Public rows: these quantiles in the order of public normal scores, which have correlation 1/2 within the hospital. No row of
    anybody's takes part.
 3. Reaches t = 1.25^j of all columns such that no single one of them could be changed for less of
@@ -50,6 +50,7 @@ TOLERANCE = 1e-6
 _GRID: Floats = np.array([reach_of(step) for step in range(REACHES)])
 _LEVELS: Floats = (np.arange(POINTS) + 0.5) / POINTS
 _SEED = hashlib.sha256(b"dprelease reach 1").digest()
+_CELL = float(EDGES[1] - EDGES[0])
 _SHAPES = (0.03, 1e4)
 _NOTHING = 1e-12
 
@@ -74,7 +75,8 @@ class Margin:
     def of(cls, law: Distribution, centre: float, scale: float) -> Margin:
         """From published counts, M and S, in half-widths of the bounds."""
         tail = max(LEAST_TAIL, SURE * float(law.noise_sd.max()))
-        seen = law.cell(min(tail, 0.5)) != law.cell(max(1 - tail, 0.5))
+        # Three S within one cell are a spread that no count can have shown: noise alone told the two quantiles apart.
+        seen = REACH * scale >= _CELL and law.cell(min(tail, 0.5)) != law.cell(max(1 - tail, 0.5))
         if tail >= MOST_TAIL or not seen:
             return cls(cls.guessed(centre, scale).quantiles, scale, seen)
         found = np.interp(_LEVELS, law.monotone + np.arange(len(law.monotone)) * _NOTHING, EDGES)
