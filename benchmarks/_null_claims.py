@@ -26,6 +26,7 @@ from benchmarks._null_populations import (
     fitted_on,
     in_public_bounds,
     in_ranges,
+    with_outcome_apart,
 )
 from dprelease.analyses import (
     compare_groups,
@@ -37,7 +38,7 @@ from dprelease.analyses import (
 )
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
-from dprelease.estimators.choice import fit_moments
+from dprelease.estimators.choice import ReleasedMoments, fit_moments
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.moments.summary import summarise
 from dprelease.estimators.quality import BETTER, Quality
@@ -78,6 +79,24 @@ def ranged_claims(found: Drawn, epsilon: float, effect: float, random: np.random
     return claims
 
 
+def wide_claims(found: Drawn, epsilon: float, effect: float, random: np.random.Generator) -> Claims:
+    """What fits on more variables than can be drawn together claim, in public bounds and in ranges."""
+    del effect
+    claims: Claims = defaultdict(list)
+    for release in (in_public_bounds, in_ranges):
+        _of_fit(claims, *release(found, epsilon, random), found.columns)
+    return claims
+
+
+def apart_claims(found: Drawn, epsilon: float, effect: float, random: np.random.Generator) -> Claims:
+    """What a fit on a release with the outcome apart claims."""
+    del effect
+    claims: Claims = defaultdict(list)
+    moments, truth, public = with_outcome_apart(found, epsilon, random)
+    _of_fit(claims, moments, truth, found.columns, public)
+    return claims
+
+
 def mixed_claims(found: Drawn, epsilon: float, effect: float, random: np.random.Generator) -> Claims:
     """What a fit on mixed rows claims, on all features and every level of a category."""
     del effect
@@ -89,9 +108,11 @@ def mixed_claims(found: Drawn, epsilon: float, effect: float, random: np.random.
     return claims
 
 
-def _of_fit(claims: Claims, moments: NoisyMoments, truth: Floats, columns: Columns) -> None:
+def _of_fit(
+    claims: Claims, moments: ReleasedMoments, truth: Floats, columns: Columns, public: Floats | None = None
+) -> None:
     features, target = fitted_on(columns)
-    _of_quality(claims, fit_moments(moments, features, [target], intercept=True), truth, features, target)
+    _of_quality(claims, fit_moments(moments, features, [target], public, intercept=True), truth, features, target)
 
 
 def _of_quality(claims: Claims, fitted: ScaledFit, truth: Floats, features: list[int], target: int) -> None:

@@ -4,8 +4,10 @@
     heavy       numbers with Student's law of 3 degrees and lognormal ones in wide bounds, a skewed count, a binary, a category
     levels      a category of twenty levels, fifteen of them rare, and two numbers
     collinear   six numbers of which each two have the correlation .9, and a lognormal outcome
+    wide        seventy numbers like those of normal; and thirty, of which none, the features or the outcome is public
 
-They are released in public bounds, in ranges of a first round, or as mixed rows, without the network and the hospitals between.
+They are released in public bounds, in ranges of a first round, with the outcome apart, or as mixed rows, without the network and
+the hospitals between.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -27,13 +30,16 @@ from dprelease.estimators.normal_equations import Rows
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.release import Floats
 from dprelease.spec_base import Target
 from tests.dprelease.analyses.releases import coded
+from tests.dprelease.estimators.apart import apart_of
 
 OUTCOME, DELTA, CURIOUS = "y", 1e-6, 1
+PUBLIC_FEATURES, PUBLIC_OUTCOME = "public features", "public outcome"
 NEXT_TO_NONE = 1e6
 """mu at which noise is less than rounding."""
 Cells = dict[str, np.ndarray]
@@ -75,7 +81,7 @@ def drawn(shape: str, patients: int, effect: float, random: np.random.Generator)
     columns, cells, (lower, upper), residual = _SHAPES[shape](patients, random)
     first = next(iter(cells))
     cells[OUTCOME] = residual + (effect * cells[first] if effect else 0.0)
-    return Drawn((*columns, _number(OUTCOME, lower, upper)), cells)
+    return Drawn((*columns, _number(OUTCOME, lower, upper, public=shape == PUBLIC_OUTCOME)), cells)
 
 
 def in_public_bounds(found: Drawn, epsilon: float, random: np.random.Generator) -> tuple[NoisyMoments, Floats]:
@@ -101,6 +107,15 @@ def in_ranges(found: Drawn, epsilon: float, random: np.random.Generator) -> tupl
     return released, exact.gram / n
 
 
+def with_outcome_apart(
+    found: Drawn, epsilon: float, random: np.random.Generator
+) -> tuple[OutcomeMoments, Floats, Floats]:
+    """A release with an outcome that is nothing else, its moments, and the (n, a) public cells."""
+    rows, shown = found.rows, Layout(found.columns).public[1:]
+    moments = apart_of(rows[:, 1:], found.columns, (OUTCOME,), random, epsilon)
+    return moments, rows.T @ rows / found.patients, rows[:, 1:][:, shown]
+
+
 def as_mixed_rows(found: Drawn, epsilon: float, random: np.random.Generator) -> tuple[Rows, Floats]:
     """Mixed rows for the whole row's budget, k by the rule, and the moments; every level of a category is a column."""
     exact = found.rows.T @ found.rows / found.patients
@@ -123,10 +138,12 @@ def fitted_on(columns: Columns) -> tuple[list[int], int]:
 Shape = Callable[[int, np.random.Generator], tuple[list[Column], Cells, tuple[float, float], Floats]]
 
 
-def _normal(n: int, random: np.random.Generator) -> tuple[list[Column], Cells, tuple[float, float], Floats]:
-    names = [f"x{place}" for place in range(8)]
+def _normal(
+    n: int, random: np.random.Generator, count: int = 8, *, public: bool = False
+) -> tuple[list[Column], Cells, tuple[float, float], Floats]:
+    names = [f"x{place}" for place in range(count)]
     cells: Cells = {name: random.normal(size=n) for name in names}
-    return [_number(name, -4, 4) for name in names], cells, (-4, 4), random.normal(size=n)
+    return [_number(name, -4, 4, public=public) for name in names], cells, (-4, 4), random.normal(size=n)
 
 
 def _heavy(n: int, random: np.random.Generator) -> tuple[list[Column], Cells, tuple[float, float], Floats]:
@@ -167,9 +184,18 @@ def _collinear(n: int, random: np.random.Generator) -> tuple[list[Column], Cells
 
 
 _SHAPES: Mapping[str, Shape] = MappingProxyType(
-    {"normal": _normal, "heavy": _heavy, "levels": _levels, "collinear": _collinear}
+    {
+        "normal": _normal,
+        "heavy": _heavy,
+        "levels": _levels,
+        "collinear": _collinear,
+        "wide": partial(_normal, count=70),
+        "thirty": partial(_normal, count=30),
+        PUBLIC_FEATURES: partial(_normal, count=30, public=True),
+        PUBLIC_OUTCOME: partial(_normal, count=30),
+    }
 )
 
 
-def _number(name: str, lower: float, upper: float) -> NumericColumn:
-    return NumericColumn(name=name, lower=lower, upper=upper, fill=(lower + upper) / 2)
+def _number(name: str, lower: float, upper: float, *, public: bool = False) -> NumericColumn:
+    return NumericColumn(name=name, lower=lower, upper=upper, fill=(lower + upper) / 2, public=public)

@@ -127,9 +127,11 @@ class Release:
         r2 = np.full(outcomes, self.noise.association**2) if left is None else left
         xi, vectors = _denoised(self.xx / rows, s2)
         ridges = _Ridges(xi, vectors.T @ self.xy / rows, s2, np.maximum(r2 / rows**2, _TINY**2), self.mean_square)
-        turned, doubt = ridges.believed(shares(ridges.explained()))
+        kept, doubt, _ = ridges.believed(shares(ridges.explained()))
+        turned = kept * ridges.scores
         of_s = 2 * s2 * (turned**2).sum(axis=0) ** 2
-        return vectors @ (_cautious(xi @ turned**2, doubt, of_s) * turned)
+        found: Floats = vectors @ (_cautious(xi @ turned**2, doubt, of_s) * turned)
+        return found
 
 
 def _beside_features(side: PublicSide, gained: PublicSide, evidence: Evidence) -> Floats:

@@ -13,18 +13,35 @@ from types import MappingProxyType
 
 import numpy as np
 
-from benchmarks._null_claims import ALPHA, Claims, mixed_claims, public_claims, ranged_claims
-from benchmarks._null_populations import drawn
+from benchmarks._null_claims import (
+    ALPHA,
+    Claims,
+    apart_claims,
+    mixed_claims,
+    public_claims,
+    ranged_claims,
+    wide_claims,
+)
+from benchmarks._null_populations import PUBLIC_FEATURES, PUBLIC_OUTCOME, drawn
 from benchmarks.report import Results, main
 
 WAYS: Mapping[str, Callable[..., Claims]] = MappingProxyType(
-    {"public bounds": public_claims, "ranges": ranged_claims, "mixed": mixed_claims}
+    {
+        "public bounds": public_claims,
+        "ranges": ranged_claims,
+        "over 64 variables": wide_claims,
+        "outcome apart": apart_claims,
+        "mixed": mixed_claims,
+    }
 )
 NOMINAL: Mapping[str, float] = MappingProxyType(
     {"better": 0.025, "R2": 0.1, "mean": 0.07, "spread": 0.07, "correlation, strong": 0.07, "correlation, weak": 0.07}
 )
 """How often a claim may be false: 2 standard errors on one side, and intervals that hold 90 and 93 %; others `ALPHA`."""
 RELEASES = 8
+CHEAP = ("mixed", "outcome apart")
+"""Ways of release that are drawn ten times as often."""
+APART = ("thirty", PUBLIC_FEATURES, PUBLIC_OUTCOME)
 
 
 @dataclass(frozen=True)
@@ -72,17 +89,20 @@ SETTINGS = tuple(
         *(("mixed", "normal", n, epsilon, effect) for n, epsilon, effect in ((50_000, 1.0, 0.0), (60_000, 3.0, 0.3))),
         *(("mixed", "heavy", n, epsilon, effect) for n, epsilon, effect in ((60_000, 1.0, 0.0), (20_000, 20.0, 0.7))),
         ("mixed", "collinear", 6_000, 20.0, 0.0),
+        *(("over 64 variables", "wide", 10_000, epsilon, effect) for epsilon, effect in ((5.0, 0.0), (15.0, 0.3))),
+        *(("outcome apart", shape, 50_000, 1.0, 0.3) for shape in APART),
+        *(("outcome apart", shape, 20_000, 30.0, 0.0) for shape in APART),
     )
 )
-"""Each drawn `RELEASES` times, ten times as often as mixed rows."""
-QUICK = (SETTINGS[0], SETTINGS[11], SETTINGS[17])
+"""Each drawn `RELEASES` times."""
+QUICK = tuple(next(each for each in SETTINGS if each.way == way) for way in WAYS)
 
 
 def run(quick: bool) -> Results:
     """How often what is printed as a finding is false."""
     results, whole = Results(), {way: {} for way in WAYS}  # type: ignore[var-annotated]
     for setting in QUICK if quick else SETTINGS:
-        count = (3 if quick else RELEASES) * (10 if setting.way == "mixed" else 1)
+        count = (3 if quick else RELEASES) * (10 if setting.way in CHEAP else 1)
         claims = repeated(setting, count)
         print(setting, flush=True)  # a full run takes minutes before its first figure
         results.details[str(setting)] = {kind: [sum(each), len(each)] for kind, each in claims.items()}

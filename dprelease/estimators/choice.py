@@ -180,9 +180,8 @@ def fit_moments(
         return fit_public_features(used, x, y, intercept=intercept)
     if name == "posterior" and isinstance(used, NoisyMoments):
         return fit_posterior(used, x, y, intercept=intercept)
-    if name == "projected":
-        used = _projection(used, public, intercept=intercept)
-    return fit_spectral(used, x, y, intercept=intercept)
+    believed = _projection(used, public, intercept=intercept) if name == "projected" else used
+    return fit_spectral(believed, x, y, used, intercept=intercept)
 
 
 def _projection(moments: ReleasedMoments, public: Floats | None, *, intercept: bool) -> ReleasedMoments:

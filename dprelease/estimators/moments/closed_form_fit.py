@@ -1,60 +1,69 @@
-"""A model in closed form put beside the constant predictor: its offset, what both err by, and its numerical health."""
+"""What the fits in closed form have in common: slopes beside the constant predictor, and what the two gain and err."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.risk import warnings
-from dprelease.estimators.quality import Quality
+from dprelease.estimators.moments.unbiased_gain import Problem, by_scores, unbiased_quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.release.release import Floats
 
 
+class Slopes(NamedTuple):
+    """Slopes of d features for l outcomes, in coordinates in which each follows its own score alone.
+
+    Attributes:
+        directions: (d, r) of the coordinates; with -centre' directions before them as a row they are orthonormal.
+        turned: (r, l) the slopes.
+        rate: (r, l) by how much each follows its score.
+        bend: (l,) the part of tr K that belongs to the moments of the features.
+        centre: (d,) means of the features; 0 without an intercept.
+    """
+
+    directions: Floats
+    turned: Floats
+    rate: Floats
+    bend: Floats
+    centre: Floats
+
+
 def beside_constant(
+    problem: Problem,
     outcomes: Marginals,
-    weights: Floats,
-    centre: Floats,
+    slopes: Slopes,
     alpha: Floats,
-    gain: Floats,
-    gain_sd: Floats,
     curvatures: tuple[float, float],
     *,
     intercept: bool,
 ) -> ScaledFit:
-    """What a method found, from slopes and what they gain on the constant predictor, or on zero without an intercept.
+    """What a method found, from slopes and how they follow the noise.
 
     Args:
+        problem: what was fitted.
         outcomes: what is believed of the l targets by themselves.
-        weights: (d, l).
-        centre: (d,) the features' means.
+        slopes: with the step.
         alpha: (l,) how far each model went from the constant predictor.
-        gain: (l,) expected gain of the slopes.
-        gain_sd: (l,) its standard deviation.
         curvatures: least and largest eigenvalue of the features' moments that were used.
         intercept: whether one was fitted.
     """
-    if intercept:
-        error, error_sd, apart = outcomes.error, outcomes.error_sd, np.zeros(len(alpha))
-    else:
-        error, error_sd, apart = outcomes.square, outcomes.square_sd, 2 * np.abs(outcomes.constant) * outcomes.mean_sd
+    directions = np.vstack([-slopes.centre @ slopes.directions, slopes.directions])
+    weights = directions @ slopes.turned
+    weights[0] += outcomes.constant if intercept else 0.0
+    flat = outcomes.constant
+    free = np.zeros(len(alpha)) if intercept else outcomes.mean_sd**2
+    followed = by_scores(problem, -weights, directions, slopes.rate, slopes.bend, free)
     least, largest = map(float, curvatures)
     return ScaledFit(
-        weights=weights,
-        offsets=outcomes.constant - centre @ weights if intercept else np.zeros(len(alpha)),
-        constant=outcomes.constant,
+        weights=weights[1:],
+        offsets=weights[0],
+        constant=flat,
         constant_noise_sd=outcomes.mean_sd,
-        quality=Quality(
-            mse=error - gain,
-            mse_se=np.hypot(error_sd, gain_sd),
-            optimism=np.zeros(len(alpha)),
-            constant_mse=outcomes.error,
-            constant_mse_se=outcomes.error_sd,
-            gain=outcomes.error - error + gain,
-            gain_se=np.hypot(apart, gain_sd),
-        ),
+        quality=unbiased_quality(problem, -weights, -flat, followed, (outcomes.error, outcomes.error_sd)),
         diagnostics=Diagnostics(
             smallest_eigenvalue=least,
             condition_number=largest / least if least > 0 else math.inf,

@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators.methods import primo_ridge
+from dprelease.estimators.moments.linear_forms import gained, inside
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
@@ -137,10 +137,10 @@ def plug_in_quality(
     by_flat[0] = 2 * flat
     by_model[0, level[y]] += 1
     by_flat[0, level[y]] += 1
-    squares, inside = np.where(level[y], 0.0, own_variance), _inside(among, model, level[z])
-    model_variance = inside + (by_model**2 * seen).sum(axis=0) + squares
+    squares = np.where(level[y], 0.0, own_variance)
+    model_variance = inside(among, model, level[z]) + (by_model**2 * seen).sum(axis=0) + squares
     flat_variance = (by_flat**2 * seen).sum(axis=0) + squares
-    gain_variance = inside + ((by_flat - by_model) ** 2 * seen).sum(axis=0)
+    gain, gain_variance = gained(moments, x, y, model, flat)
     fitted = slice(0 if intercept else 1, None)
     too_low, by_fitting = np.full(len(y), np.inf), np.zeros(len(y))
     if inverse is not None:
@@ -157,26 +157,9 @@ def plug_in_quality(
         optimism=too_low,
         constant_mse=flat_mse,
         constant_mse_se=np.sqrt(flat_variance),
-        gain=flat_mse + flat_too_low - mse - too_low,
+        gain=gain + flat_too_low - too_low,
         gain_se=np.sqrt(gain_variance + by_fitting),
     )
-
-
-def _inside(variance: Floats, model: Floats, level: npt.NDArray[np.bool_]) -> Floats:
-    """(l,) variance that the entries among (1, x) give u^T N u.
-
-    Args:
-        variance: (d + 1, d + 1) of those entries.
-        model: (d + 1, l).
-        level: (d + 1,) whose own entry repeats its entry with the constant.
-    """
-    diagonal = np.where(level, 0.0, np.diag(variance))
-    apart = variance * (1 - np.eye(len(variance)))
-    squared = model**2
-    levels = np.where(level, variance[0], 0.0)
-    repeated = levels @ (4 * model[0] * model**3 + model**4)
-    found: Floats = 2 * (squared * (apart @ squared)).sum(axis=0) + diagonal @ squared**2 + repeated
-    return found
 
 
 def _warnings(solution: Solution) -> tuple[str, ...]:

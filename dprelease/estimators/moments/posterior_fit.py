@@ -34,7 +34,7 @@ from dprelease.estimators.moments.posterior import posterior
 from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal
 from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
-from dprelease.estimators.moments.unbiased_gain import unbiased_quality
+from dprelease.estimators.moments.unbiased_gain import Problem, by_draws, unbiased_quality
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
@@ -78,7 +78,13 @@ def _one(
             named = ", ".join(moments.names[features[place] - 1] for place in hidden)
             found, used = part._replace(left_out=named), seen
     chosen, alpha = [features[place] for place in used], float(found.alpha[0])
-    quality = unbiased_quality(moments, draws, chosen, target, found.fit, alpha, intercept=intercept)
+    told, places = found.fit, [0, *chosen, target]
+    model = -np.vstack([told.offsets, told.weights])
+    within = draws[:, places][:, :, places]
+    followed = by_draws(within, model[:, 0], -float(told.constant[0]), alpha, intercept=intercept)
+    constant = told.quality.constant_mse, told.quality.constant_mse_se
+    problem = Problem(moments, moments, chosen, [target])
+    quality = unbiased_quality(problem, model, -told.constant, followed, constant)
     weights = np.zeros((len(features), 1))
     weights[used] = found.fit.weights
     return found._replace(fit=replace(found.fit, weights=weights, quality=quality))

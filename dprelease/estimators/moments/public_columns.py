@@ -34,13 +34,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
-from dprelease.estimators.moments.closed_form_fit import beside_constant
+from dprelease.estimators.moments.closed_form_fit import Slopes, beside_constant
 from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence, within
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.pooling import pooled
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators.moments.spectral_ridge import determined
+from dprelease.estimators.moments.unbiased_gain import Problem
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
@@ -73,11 +74,14 @@ def fit_public_features(moments: Moments, features: list[int], targets: list[int
     steps = ALPHAS[:, None]
     quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
     alpha = np.where(square > 0, furthest(quantile), 0.0)
-    weights = whitened.weights(alpha * t)
-    gain, gain_sd = (2 * alpha * along - alpha**2 * square) / rows, 2 * alpha * np.sqrt(unsure) / rows
+    # A posterior mean moves with what is seen by its variance over that of the noise; t is S^-1 times what is seen.
+    noise = whitened.noise_sd[places]
+    rate = rows * np.divide(doubt, noise**2, out=side.singular[:, None] ** -2.0 + np.zeros_like(doubt), where=noise > 0)
+    exact = np.zeros(len(alpha))
+    slopes = Slopes(whitened.across, alpha * t / side.singular[:, None], alpha * rate, exact, whitened.centre)
     curved = np.linalg.eigvalsh(whitened.moments)
-    found = alpha, gain, gain_sd, (curved[0], curved[-1])
-    return beside_constant(outcomes, weights, whitened.centre, *found, intercept=intercept)
+    problem = Problem(moments, moments, features, targets)
+    return beside_constant(problem, outcomes, slopes, alpha, (curved[0], curved[-1]), intercept=intercept)
 
 
 def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:
@@ -172,9 +176,10 @@ class _Whitened:
             radius=_radius(moments, private, intercept=intercept),
         )
 
-    def weights(self, t: Floats) -> Floats:
-        """L^-T V S^-1 t, (a, l)."""
-        return np.asarray(np.linalg.solve(self.root.T, self.side.right @ (t / self.side.singular[:, None])), np.float64)
+    @property
+    def across(self) -> Floats:
+        """L^-T V, (a, r)."""
+        return np.asarray(np.linalg.solve(self.root.T, self.side.right), np.float64)
 
 
 def _radius(moments: Moments, private: list[int], *, intercept: bool) -> Floats:

@@ -40,10 +40,11 @@ import numpy.typing as npt
 from scipy.special import logsumexp, ndtri
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.closed_form_fit import beside_constant
+from dprelease.estimators.moments.closed_form_fit import Slopes, beside_constant
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.pooling import pooled
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
+from dprelease.estimators.moments.unbiased_gain import Problem
 from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
@@ -58,10 +59,26 @@ PARTS = 12
 
 _AT_ONCE = 1 << 21
 _TINY = 1e-12
+_SAME = 1e-9
+"""Distance of eigenvalues, in the largest, that rounding makes."""
 
 
-def fit_spectral(moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool) -> ScaledFit:
-    """Fit all targets on the same features; each is fitted as it is by itself. Arguments as of `choice.fit_moments`.
+def fit_spectral(
+    moments: Moments,
+    features: Sequence[int],
+    targets: Sequence[int],
+    released: Moments | None = None,
+    *,
+    intercept: bool,
+) -> ScaledFit:
+    """Fit all targets on the same features; each is fitted as it is by itself.
+
+    Args:
+        moments: as released, or with associations as they are believed.
+        features: d indices.
+        targets: l indices.
+        released: what judges the fit where `moments` are not as released.
+        intercept: whether to fit one.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
@@ -82,21 +99,25 @@ def fit_spectral(moments: Moments, features: Sequence[int], targets: Sequence[in
     seen = whiten @ seen @ whiten
     s2 = max(float((moments.noise_between(features, features) ** 2).mean()) / rows**2, _TINY**2)
     xi, vectors = _denoised(seen, s2)
+    values = ((seen @ vectors) * vectors).sum(axis=0)
 
     across = whiten @ (moments.between(features, outcomes) - np.outer(centre, moments.between([0], outcomes))) / rows
     r2 = np.maximum((moments.noise_between(features, outcomes) ** 2).mean(axis=0) / rows**2, _TINY**2)
     ridges = _Ridges(xi, vectors.T @ across, s2, r2, every.modest if intercept else every.square)
     law = pooled(ridges, PARTS, moments.layout.outcome[outcomes])
-    turned, doubt = ridges.take(chosen).believed(law[:, chosen])
+    asked = ridges.take(chosen)
+    kept, doubt, rate = asked.believed(law[:, chosen])
+    turned = kept * asked.scores
     y = every.take(chosen)
     square = xi @ turned**2
     of_g, of_s = 4 * doubt, 2 * s2 * (turned**2).sum(axis=0) ** 2
     steps = ALPHAS[:, None]
     cautious = (2 * steps - steps**2) * square + ndtri(CAUTIOUS) * np.sqrt(steps**2 * of_g + steps**4 * of_s)
     alpha = np.where(square > 0, furthest(cautious), 0.0)
-    weights = whiten @ vectors @ (alpha * turned)
-    gain, gain_sd = (2 * alpha - alpha**2) * square, np.sqrt(alpha**2 * of_g + alpha**4 * of_s)
-    return beside_constant(y, weights, x.mean, alpha, gain, gain_sd, (xi.min(), xi.max()), intercept=intercept)
+    bend = -2 * s2 * alpha**2 * (asked.scores * turned * _bends(values, kept)).sum(axis=0)
+    slopes = Slopes(whiten @ vectors, alpha * turned, alpha * rate, bend, centre)
+    problem = Problem(released or moments, moments, list(features), list(targets))
+    return beside_constant(problem, y, slopes, alpha, (xi.min(), xi.max()), intercept=intercept)
 
 
 def _whitener(centre: Floats) -> Floats:
@@ -117,6 +138,17 @@ def _denoised(matrix: Floats, s2: float) -> tuple[Floats, Floats]:
     values, vectors = np.linalg.eigh(matrix)
     apart = values[:, None] - values
     return np.maximum(values - 2 * s2 * (apart / (apart**2 + 4 * s2)).sum(axis=1), 0), vectors
+
+
+def _bends(values: Floats, kept: Floats) -> Floats:
+    """(d, l) sums over m != i of (kept_i - kept_m) / (lambda_i - lambda_m): how u follows the noise of the features' matrix.
+
+    Source: Daleckii and Krein (1965), derivatives of functions of symmetric matrices.
+    """
+    apart = values[:, None] - values
+    inverse = np.divide(1.0, apart, out=np.zeros_like(apart), where=np.abs(apart) > _SAME * np.abs(values).max())
+    found: Floats = kept * inverse.sum(axis=1, keepdims=True) - inverse @ kept
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,15 +186,19 @@ class _Ridges:
                 found[part, chunk] = logsumexp(likelihood, axis=1, b=mass)
         return found
 
-    def believed(self, law: Floats) -> tuple[Floats, Floats]:
-        """Weights u, (d, l), averaged over t, and the variance of u.g, (l,), given what is seen.
+    def believed(self, law: Floats) -> tuple[Floats, Floats, Floats]:
+        """Three of l outcomes, averaged over t.
+
+        Returns:
+            (d, l) what is kept of each score, which makes u; (l,) the variance of u.g, given what is seen; (d, l) by how much u
+            follows g.
 
         Args:
             law: (PARTS, l) how likely each part of the range of log e is before anything is seen.
         """
-        mean, variance = np.zeros_like(self.scores), np.zeros_like(self.r2)
+        share, variance, rate = np.zeros_like(self.scores), np.zeros_like(self.r2), np.zeros_like(self.scores)
         if not self.xi.any():
-            return mean, variance
+            return share, variance, rate
         lattice = self._lattice()
         ratio = np.exp(lattice)[:, None]
         of_score = 1 + self.s2 * len(self.xi) * ratio
@@ -175,13 +211,17 @@ class _Ridges:
             likelihood[prior <= 0] = -np.inf
             belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
             belief /= belief.sum(axis=1, keepdims=True)
-            found = (belief @ kept) * scores
+            averaged = belief @ kept
+            found = averaged * scores
+            # What is believed of t follows g as well: kept and 1/total go opposite ways over t.
+            stronger = averaged * (belief @ (1 / total)) - belief @ (kept / total)
+            rate[:, chunk] = (averaged + stronger * scores**2 / r2).T
             within = belief @ (ratio * of_score / total) * r2
             sums = (found * self.xi * scores) @ kept.T  # u.g as each t has it
             between = (belief * (sums - (belief * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-            mean[:, chunk] = found.T
+            share[:, chunk] = averaged.T
             variance[chunk] = (found**2 * self.xi**2 * within).sum(axis=1) + between
-        return mean, variance
+        return share, variance, rate
 
     def _most(self) -> Floats:
         """(l,) largest log(t / r^2)."""

@@ -1,21 +1,32 @@
-"""What a fit on posterior draws gains on the constant predictor, by the released numbers themselves and not by the draws.
+"""What a fit on moments gains on the constant predictor, by the released numbers themselves and not by the prior of the fit.
 
-The prior of the draws may be vague beside the noise. The draws then take for a relation what noise made of none, and so does
-the model that is fitted to them: their mean gain is too large, and their spread does not know of it. The released numbers
-S + N say what a model gains without a prior. With u_0 and u_1 the weights of the residuals of constant and model on (1, x, y),
+The prior of a fit may be vague beside the noise. The fit then takes for a relation what noise made of none, and what the prior
+says of the gain is too large, with an error that does not know of it. The released numbers S + N, N of variance V, say what a
+model gains without a prior. With u_0 and u_1 the weights of the residuals of constant and model on (1, x, y),
 
     gain = u_0' S u_0 - u_1' S u_1 = <S, F>,        F = u_0 u_0' - u_1 u_1'.
 
-The model follows the noise, so <S + N, F> is too large by the divergence of F in N. A posterior mean moves with each released
-entry by its covariance with this over the entry's noise variance, under any prior (Efron). With D the draws' deviations from
-their mean, d u the move of u along one of them, and means over draws,
+The model follows the noise, so <S + N, F> is too large by the divergence of F in N. With K = V^(1/2) (dF / dN) V^(1/2),
 
-    K = 2 E[(D u_0, -D u_1) (d u_0, d u_1)'],       <S + N, F> - tr K   is unbiased for the gain of the very model,          (1)
+    <S + N, F> - tr K   is unbiased for the gain of the very model,                                                          (1)
 
-    E[(<S + N, F> - tr K - gain)^2] = E[<F, V F> + tr K^2],                                                                  (2)
+    E[(<S + N, F> - tr K - gain)^2] = E[<F, V F> + tr K^2]:                                                                  (2)
 
-V the noise variances: noise at fixed weights, and weights that follow it. How the step alpha follows the noise is left out of
-both. Near the best step it hardly changes the gain.
+noise at fixed weights, and weights that follow it. How the step alpha follows the noise is left out of both. In simulations of
+70 variables it added 2 to 15 % to tr K.
+
+Of draws (`by_draws`), a posterior mean moves with each released entry by its covariance with this over the entry's noise
+variance, under any prior (Efron). With D the draws' deviations from their mean, d u the move of u along one of them, and means
+over draws, K = 2 E[(D u_0, -D u_1) (d u_0, d u_1)'].
+
+In closed form (`by_scores`), slopes are Z t with orthonormal Z, and t_m follows its score at the rate J_m. With D_i the noise
+variance of the score of feature i at the weights, R_i that of its entry with the outcome alone, and B what the entries among the
+features add,
+
+    tr K = 2 sum_im R_i Z_im^2 J_m + B,        tr K^2 <= 4 sum_im D_i^2 Z_im^2 J_m^2,                                        (3)
+
+the latter by tr (AD)^2 <= tr A^2 D^2, with equality where the D_i are equal. Associations as they are believed of public columns
+(`public_columns`) follow the released ones by the noise left in them over the noise that was: R_i is what is left.
 
 Source: Stein (1981), Estimation of the mean of a multivariate normal distribution; Efron (2011), Tweedie's formula and selection
 bias; for (2) Bellec and Zhang (2021), Second-order Stein: SURE for SURE and other applications.
@@ -23,61 +34,117 @@ bias; for (2) Bellec and Zhang (2021), Second-order Stein: SURE for SURE and oth
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from dprelease.estimators.moments.linear_forms import by_entry
+from dprelease.estimators.moments.linear_forms import gained
 from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import ScaledFit
-from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.release import Floats
 
 
+class Problem(NamedTuple):
+    """What was fitted.
+
+    Attributes:
+        released: moments as released, which judge.
+        used: those that the fit saw: the same, or with associations as they are believed and the noise left in them.
+        features: d indices in either.
+        targets: l indices.
+    """
+
+    released: Moments
+    used: Moments
+    features: list[int]
+    targets: list[int]
+
+
+class Followed(NamedTuple):
+    """How far the fits follow the noise.
+
+    Attributes:
+        trace: (l,) tr K.
+        square: (l,) tr K^2, or more.
+    """
+
+    trace: Floats
+    square: Floats
+
+
 def unbiased_quality(
-    moments: NoisyMoments,
-    draws: Floats,
-    features: list[int],
-    target: int,
-    fit: ScaledFit,
-    alpha: float,
-    *,
-    intercept: bool,
+    problem: Problem, model: Floats, flat: Floats, followed: Followed, constant: tuple[Floats, Floats]
 ) -> Quality:
-    """The quality of a fit of one target, with the gain of (1) in place of the draws'.
+    """The quality of fits by (1) and (2).
 
     The gain does not read the entry of the outcome with itself, so its error hardly goes with that of the constant predictor's.
 
     Args:
-        moments: as released.
-        draws: (T, p + 1, p + 1) of the true moments per patient.
-        features: d indices in either.
-        target: index.
-        fit: to the mean draw; its constant predictor's error is that of the draws.
+        problem: what was fitted.
+        model: (d + 1, l) the parts of u_1 on (1, x).
+        flat: (l,) the only part of u_0.
+        followed: by the fits.
+        constant: the constant predictor's mean squared error and its standard error, each (l,).
+    """
+    seen, fixed = gained(problem.released, problem.features, problem.targets, model, flat)
+    same = (model[0] == flat) & ~model[1:].any(axis=0)  # nothing is gained, whatever the noise
+    gain = np.where(same, 0.0, seen - followed.trace)
+    gain_se = np.where(same, 0.0, np.sqrt(np.maximum(fixed + followed.square, 0.0)))
+    mse, mse_se = constant
+    return Quality(
+        mse=mse - gain,
+        mse_se=np.hypot(mse_se, gain_se),
+        optimism=np.zeros(len(gain)),
+        constant_mse=mse,
+        constant_mse_se=mse_se,
+        gain=gain,
+        gain_se=gain_se,
+    )
+
+
+def by_draws(draws: Floats, model: Floats, flat: float, alpha: float, *, intercept: bool) -> Followed:
+    """Of one fit to the mean of draws, with K as above.
+
+    Args:
+        draws: (T, d + 2, d + 2) of the true moments per patient of (1, x, y).
+        model: (d + 1,) as of `unbiased_quality`.
+        flat: likewise.
         alpha: how far the model went from the constant predictor.
         intercept: whether one is fitted.
     """
-    places = [0, *features, target]
-    within = draws[:, places][:, :, places]
-    mean = within.mean(axis=0)
-    seen = within - mean
-    flat = np.zeros(len(places))
-    flat[0], flat[-1] = -fit.constant[0], 1.0
-    model = np.concatenate([-fit.offsets, -fit.weights[:, 0], [1.0]])
-    by_flat = np.zeros((len(seen), len(places)))
+    mean = draws.mean(axis=0)
+    seen, size = draws - mean, len(mean)
+    constant, whole = np.zeros(size), np.append(model, 1.0)
+    constant[0], constant[-1] = flat, 1.0
+    by_flat = np.zeros((len(seen), size))
     by_flat[:, 0] = -seen[:, 0, -1]
     by_model = by_flat * (1 - alpha) if intercept else np.zeros_like(by_flat)
     z = slice(0 if intercept else 1, -1)
     slopes = np.linalg.solve(mean[z, z], mean[z, -1])
     by_model[:, z] -= alpha * np.linalg.solve(mean[z, z], (seen[:, z, -1] - seen[:, z, z] @ slopes).T).T
-    left = np.hstack([seen @ flat, -(seen @ model)])
+    left = np.hstack([seen @ constant, -(seen @ whole)])
     follows = 2 * left.T @ np.hstack([by_flat, by_model]) / len(seen)
-    form = np.outer(flat, flat) - np.outer(model, model)
-    released, sd = (of(places, places) / moments.rows for of in (moments.between, moments.noise_between))
-    fixed = (by_entry(form, sd, moments.layout.level[places]) ** 2).sum()
-    gain = np.array([(form * released).sum() - np.trace(follows)])
-    gain_se = np.sqrt(np.maximum([fixed + (follows * follows.T).sum()], 0.0))
-    told = fit.quality
-    return replace(
-        told, mse=told.constant_mse - gain, mse_se=np.hypot(told.constant_mse_se, gain_se), gain=gain, gain_se=gain_se
-    )
+    return Followed(np.array([np.trace(follows)]), np.array([(follows * follows.T).sum()]))
+
+
+def by_scores(
+    problem: Problem, model: Floats, directions: Floats, rate: Floats, bend: Floats, free: Floats
+) -> Followed:
+    """Of fits in closed form, by (3).
+
+    Args:
+        problem: what was fitted.
+        model: (d + 1, l) as of `unbiased_quality`.
+        directions: (d + 1, r) orthonormal Z.
+        rate: (r, l) J.
+        bend: (l,) the part of tr K that belongs to the moments of the features.
+        free: (l,) by how much the constant predictor follows the outcome's mean where the model does not, times the noise's
+            variance.
+    """
+    z, rows = [0, *problem.features], problem.used.rows
+    within, own = (problem.used.noise_between(z, of) ** 2 / rows**2 for of in (z, problem.targets))
+    noise = own + within @ model**2
+    turned = directions**2
+    trace = 2 * (own * (turned @ rate)).sum(axis=0) + bend - 2 * free
+    square = 4 * (noise**2 * (turned @ rate**2)).sum(axis=0) + 4 * free**2
+    return Followed(trace, square)

@@ -74,13 +74,14 @@ def by_hand(algorithm: str, given: Moments, *, intercept: bool) -> ScaledFit:
         return fit_posterior(
             moments.features if isinstance(moments, OutcomeMoments) else moments, x, y, intercept=intercept
         )
+    believed = moments
     if algorithm == "projected":
-        moments = (
+        believed = (
             projected(moments, public)
             if isinstance(moments, OutcomeMoments)
             else associated(moments, intercept=intercept)
         )
-    return fit_spectral(moments, x, y, intercept=intercept)
+    return fit_spectral(believed, x, y, moments, intercept=intercept)
 
 
 def assert_identical(first: ScaledFit, second: ScaledFit) -> None:
