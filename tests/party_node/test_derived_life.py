@@ -133,4 +133,4 @@ def test_what_is_derived_from_an_identifier_cannot_be_public(world: World) -> No
         r"^\[columns.sex\]", text + '[columns.small]\nderived = { indicator = "number", to = 5 }\n[columns.sex]'
     )
     assert "reads patient, which identifies patients" in world.north.run("public", "declare", "small").output
-    assert "no column number is declared" in world.north.run("public", "declare", "number").output
+    assert "column number is only read, never released" in world.north.run("public", "declare", "number").output

@@ -59,12 +59,16 @@ def stopped(world: World, release: str, words: str) -> None:
     assert list((world.north.folder / "state" / "joint").glob("*")) == []
 
 
-def last(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[Block], Block]:
-    """A block whose published scale is changed."""
+SCALE, REACH = WIDTH - 2, WIDTH - 1
+"""Places of S and j in a row."""
+
+
+def last(change: Callable[[np.ndarray], np.ndarray], place: int = SCALE) -> Callable[[Block], Block]:
+    """A block whose published scale or reach is changed."""
 
     def changed(block: Block) -> Block:
         values = block.values.copy()
-        values[:, WIDTH - 1] = change(values[:, WIDTH - 1])
+        values[:, place] = change(values[:, place])
         return Block(block.header, values, block.public)
 
     return changed
@@ -74,6 +78,8 @@ FORGED = {
     "a scale of the raw column": (last(lambda scale: scale // 2), "do not follow from the noisy numbers"),
     "no scale at all": (last(lambda scale: 0 * scale), "outside what its public bounds allow"),
     "garbage": (last(lambda scale: scale + (1 << 60)), "outside what its public bounds allow"),
+    "another reach": (last(lambda reach: reach + 1, REACH), "its reach does not follow from the noisy numbers"),
+    "a reach without sense": (last(lambda reach: reach - 17, REACH), "outside what its public bounds allow"),
 }
 
 
