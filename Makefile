@@ -17,7 +17,7 @@ TABLES := docs/benchmarks.md
 # Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow lint docs types protos check-protos check-wheel check-invariants bench-quick check clean
+.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants bench-quick check clean
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
@@ -38,6 +38,9 @@ lint: $(STAMP)
 
 docs: $(STAMP) ## tables of docs/benchmarks.md from benchmarks/results
 	$(COG) -r $(TABLES)
+
+measures: $(STAMP) ## how large, tangled and wordy the project is, beside what it is to reach
+	$(BIN)/python -m tests.measures
 
 types: $(STAMP)
 	$(BIN)/mypy
