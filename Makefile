@@ -62,7 +62,7 @@ check-wheel: $(STAMP) ## the built wheel serves a learner who has not got SQLAlc
 	.wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[learner]"
 	cd / && $(CURDIR)/.wheel/bin/learner --help >/dev/null
 	cd / && $(CURDIR)/.wheel/bin/learner report --help >/dev/null
-	cd / && $(CURDIR)/.wheel/bin/python -c "import importlib.resources as r; r.files('learner').joinpath('report.css').read_text()"
+	cd / && $(CURDIR)/.wheel/bin/python -c "import importlib.resources as r; r.files('dprelease.document').joinpath('templates/page.css').read_text()"
 	cd / && ! $(CURDIR)/.wheel/bin/python -c "import sqlalchemy" 2>/dev/null
 	rm -rf .wheel
 

@@ -18,6 +18,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "adbc_driver_sqlite": ("sql",),
         "alembic": ("coordinator",),
         "gmpy2": ("party",),
+        "jinja2": ("learner",),
         "matplotlib": ("plot",),
         "psycopg": ("postgresql",),
         "pyarrow": ("party", "learner"),

@@ -19,7 +19,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def document(title: str, *body: Markup) -> str:
     """A page that needs nothing but itself, both HTML and well-formed XML."""
-    style = Markup(files("learner").joinpath("report.css").read_text(encoding="utf-8"))
+    style = Markup(files("dprelease.document").joinpath("templates/page.css").read_text(encoding="utf-8"))
     head = element(
         "head",
         element("meta", charset="utf-8"),

@@ -1,0 +1,172 @@
+"""Documents: a title, facts, tables, notes and a guarantee. Whoever tells something makes one, and nobody else lays out a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from dprelease.document.cells import PARTS, UNKNOWN, Cell, Estimate, plain, told
+from dprelease.one_line import one_line
+
+VERSION = 2
+"""Version of the JSON of every document."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column of a table.
+
+    Attributes:
+        key: its name in JSON.
+        text: its head for people; the key unless given.
+        unit: of its numbers, printed in the head.
+        digits: significant digits of numbers without an error.
+        parts: names of `PARTS` to show in columns of their own; empty to show an estimate and its error in one cell.
+        ratio: what the ratio of an estimate to its error is called, z or t.
+        level: confidence of the intervals.
+        detail: only for programs.
+    """
+
+    key: str
+    text: str = ""
+    unit: str = ""
+    digits: int = 4
+    parts: tuple[str, ...] = ()
+    ratio: str = "z"
+    level: float = 0.95
+    detail: bool = False
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Heads of what is shown of it."""
+        if not self.parts:
+            head = one_line(self.text or self.key.replace("_", " "))
+            return (f"{head} ({one_line(self.unit)})" if self.unit else head,)
+        ends = {"lower": f"[{(1 - self.level) / 2:.3g}", "upper": f"{(1 + self.level) / 2:.3g}]"}
+        return tuple(ends.get(part, PARTS[part]).replace("z", self.ratio) for part in self.parts)
+
+    def shown(self, cell: Cell) -> tuple[str, ...]:
+        """Texts of a cell, one for each head."""
+        if not self.parts:
+            return (told(cell, self.digits),)
+        if isinstance(cell, Estimate):
+            return tuple(cell.part(part) for part in self.parts)
+        return (told(cell, self.digits), *(UNKNOWN for _ in self.parts[1:]))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as texts.
+
+    Attributes:
+        heads: of the columns.
+        lines: of as many texts each.
+        right: whether a column has numbers, which end at the right.
+    """
+
+    heads: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    right: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells.
+
+    Attributes:
+        key: its name in JSON, where it is a list of objects.
+        headings: of the columns.
+        rows: of as many cells each.
+        title: above it.
+        below: sentences about it.
+        detail: whether people see it only when they ask for it; programs always do.
+    """
+
+    key: str
+    headings: tuple[Heading, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    title: str = ""
+    below: tuple[str, ...] = ()
+    detail: bool = False
+
+    @classmethod
+    def of(cls, key: str, headings: Sequence[Heading | str], rows: Sequence[Sequence[Cell]], **more: Any) -> Table:
+        """A table of rows; a heading that is only a key may be given as text."""
+        heads = tuple(Heading(each) if isinstance(each, str) else each for each in headings)
+        return cls(key, heads, tuple(map(tuple, rows)), **more)
+
+    @property
+    def grid(self) -> Grid:
+        """The table as people see it."""
+        shown = [(place, heading) for place, heading in enumerate(self.headings) if not heading.detail]
+        heads = tuple(head for _, heading in shown for head in heading.heads)
+        lines = tuple(tuple(text for at, heading in shown for text in heading.shown(row[at])) for row in self.rows)
+        right = tuple(
+            part != "unit" and any(isinstance(row[place], int | float | Estimate) for row in self.rows)
+            for place, heading in shown
+            for part in heading.parts or ("",)
+        )
+        return Grid(heads, lines, right)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The rows as objects."""
+        keys = [heading.key for heading in self.headings]
+        return [dict(zip(keys, map(plain, row), strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a release guarantees, and who has to be trusted for it.
+
+    Attributes:
+        line: both in one line.
+        guarantee: in sentences.
+        trust: in sentences.
+    """
+
+    line: str
+    guarantee: tuple[str, ...]
+    trust: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """What the program tells about one thing.
+
+    Attributes:
+        title: what it is.
+        facts: name to value, or to several lines; people read names with spaces for underscores.
+        tables: in order.
+        notes: sentences, the most important ones first.
+        promise: what the release behind it guarantees; None where there is none.
+        data: what only programs get.
+    """
+
+    title: str
+    facts: Mapping[str, Cell | tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+    promise: Promise | None = None
+    data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    def table(self, key: str) -> Table:
+        """The table of that name."""
+        return next(each for each in self.tables if each.key == key)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as data: facts, tables and further data by their names; tables of one name stand together."""
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for table in self.tables:
+            tables.setdefault(table.key, []).extend(table.to_json())
+        promise = self.promise
+        words = {} if promise is None else {"guarantee": list(promise.guarantee), "trust": list(promise.trust)}
+        found: dict[str, Any] = {
+            "version": VERSION,
+            "title": self.title,
+            **plain(self.facts),
+            **tables,
+            **plain(self.data),
+        }
+        return found | {"notes": list(self.notes)} | words

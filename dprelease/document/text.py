@@ -1,0 +1,167 @@
+"""A document as text, for terminals, pipes and notebooks: everything that is printed as a table is laid out here.
+
+Text for a pipe has whole lines. Text for a terminal fits its width: sentences are wrapped, long texts of a table are folded, and a
+table that is still too wide comes in parts, each with the first column.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from textwrap import wrap
+
+from dprelease.document.cells import Cell, told
+from dprelease.document.document import Document, Grid, Table
+from dprelease.one_line import one_line
+
+MOST_NOTES = 6
+"""Notes that are printed unless all are asked for."""
+MORE = "{count} more notes: --explain, or explain=True"
+"""What is printed in place of the others."""
+_GAP = "  "
+_NARROWEST = 16
+
+
+def text(
+    document: Document,
+    width: int | None = None,
+    *,
+    explain: bool = False,
+    shown: Collection[str] = (),
+    strong: Callable[[str], str] = str,
+) -> str:
+    """A document as text, without a line feed at its end.
+
+    Args:
+        document: what to print.
+        width: of a terminal, in characters; None for whole lines.
+        explain: print all notes, all tables and the whole guarantee.
+        shown: keys of tables to print that are details.
+        strong: makes a heading stand out.
+    """
+    head = [strong(one_line(document.title))] if document.title else []
+    head += facts(document.facts, width)
+    parts = [head] if head else []
+    parts += [table(each, width, strong) for each in document.tables if explain or not each.detail or each.key in shown]
+    parts += [_notes(document, width, explain=explain)]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def facts(values: Mapping[str, Cell | tuple[str, ...]], width: int | None = None) -> list[str]:
+    """Names and values below one another."""
+    pairs = [(name.replace("_", " "), value) for name, value in values.items()]
+    margin = max((len(name) for name, _ in pairs), default=0) + len(_GAP)
+    lines = []
+    for name, value in pairs:
+        said = [line for each in _lines(value) for line in folded(each, None if width is None else width - margin)]
+        lines += [
+            f"{label:<{margin}}{line}".rstrip() for label, line in zip([name, *[""] * len(said)], said, strict=False)
+        ]
+    return lines
+
+
+def table(found: Table, width: int | None = None, strong: Callable[[str], str] = str) -> list[str]:
+    """A table with its title and what is said below it."""
+    title = [strong(one_line(found.title))] if found.title else []
+    grid = found.grid
+    lines: list[str] = []
+    for part in _parts(_fitting(grid, width), width):
+        rows = aligned([part.heads, *part.lines], part.right)
+        rule = "-" * max(map(_wide, rows))
+        # A cell of several lines has been folded: its rows stay together.
+        lines += [rule, rows[0], rule, *rows[1:], *([rule] if part.lines else [])]
+    return [*title, *lines, *(line for each in found.below for line in folded(each, width))]
+
+
+def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool] | None = None) -> list[str]:
+    """Lines whose cells are as wide as the widest of their column.
+
+    Args:
+        lines: of as many cells each, the head among them.
+        right: columns that end at the right; none if not given.
+    """
+    widths = [max(map(_wide, column)) for column in zip(*lines, strict=True)]
+    ends = right or [False] * len(widths)
+    return [
+        _GAP.join(
+            " " * (width - _wide(cell)) + cell if end else cell + " " * (width - _wide(cell))
+            for cell, width, end in zip(line, widths, ends, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def folded(sentence: str, width: int | None) -> list[str]:
+    """A sentence in lines of some width; whole where there is none."""
+    whole = one_line(sentence)
+    return [whole] if width is None else wrap(whole, max(width, _NARROWEST), break_on_hyphens=False) or [""]
+
+
+def _notes(document: Document, width: int | None, *, explain: bool) -> list[str]:
+    notes, promise = list(document.notes), document.promise
+    if not explain and len(notes) > MOST_NOTES:
+        notes = [*notes[: MOST_NOTES - 1], MORE.format(count=len(notes) - MOST_NOTES + 1)]
+    lines = [line for note in notes for line in folded(note, width)]
+    if promise is None:
+        return lines
+    if not explain:
+        return [*lines, *folded(promise.line, width)]
+    for title, sentences in (("Guarantee", promise.guarantee), ("Trust", promise.trust)):
+        lines += ["", title, *(f"{_GAP}{line}" for each in sentences for line in folded(each, width and width - 2))]
+    return lines
+
+
+def _lines(value: Cell | tuple[str, ...]) -> list[str]:
+    return [told(each) for each in value] or [told(None)] if isinstance(value, tuple) else [told(value)]
+
+
+def _fitting(grid: Grid, width: int | None) -> Grid:
+    """The grid with its longest texts folded, one after the other, until it fits or no text is long."""
+    if width is None:
+        return grid
+    widths = [max(map(_wide, column)) for column in zip(grid.heads, *grid.lines, strict=True)]
+    room = width - len(_GAP) * (len(widths) - 1)
+    while sum(widths) > room:
+        texts = [place for place, end in enumerate(grid.right) if not end and widths[place] > _NARROWEST]
+        if not texts:
+            break
+        longest = max(texts, key=lambda place: widths[place])
+        widths[longest] = max(_NARROWEST, widths[longest] - (sum(widths) - room))
+    lines: list[tuple[str, ...]] = []
+    for line in grid.lines:
+        cells = [
+            [cell] if end or _wide(cell) <= width else wrap(cell, width) or [""]
+            for cell, width, end in zip(line, widths, grid.right, strict=True)
+        ]
+        lines += [
+            tuple(cell[at] if at < len(cell) else "" for cell in cells)
+            for at in range(max(len(cell) for cell in cells))
+        ]
+    return Grid(grid.heads, tuple(lines), grid.right)
+
+
+def _parts(grid: Grid, width: int | None) -> list[Grid]:
+    """The grid in parts that fit, each with the first column."""
+    widths = [max(map(_wide, column)) + len(_GAP) for column in zip(grid.heads, *grid.lines, strict=True)]
+    groups: list[list[int]] = [[0]]
+    for place in range(1, len(widths)):
+        if width is not None and len(groups[-1]) > 1 and sum(widths[at] for at in [*groups[-1], place]) - 2 > width:
+            groups.append([0])
+        groups[-1].append(place)
+    return [
+        Grid(
+            tuple(grid.heads[at] for at in group),
+            tuple(tuple(line[at] for at in group) for line in grid.lines),
+            tuple(grid.right[at] for at in group),
+        )
+        for group in groups
+    ]
+
+
+def _wide(line: str) -> int:
+    """Places that a line takes on a terminal: wide letters take two, accents none."""
+    if line.isascii():
+        return len(line)
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in line
+    )

@@ -1,0 +1,155 @@
+"""Documents: one value for an estimate, one table, and what text, JSON and HTML make of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markupsafe import Markup
+
+from dprelease.document.cells import Estimate, Said, figure, p_text, plain, told
+from dprelease.document.document import Document, Heading, Promise, Table
+from dprelease.document.html import Block, Code, Figure, Folded, Listing, Section, page
+from dprelease.document.text import MOST_NOTES, aligned, text
+
+HOSTILE = "a\n\x1b[31m<b>&\u202e|"
+SLOPE = Estimate(1.23456, 0.0345, 1.1669, math.inf, unit="mg per year", ratio=35.8, p_value=0.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "shown"),
+    [
+        (1.23456, 0.0345, "1.235"),
+        (1.23456, 0.99, "1.23"),
+        (1.23456, 1.0, "1.2"),
+        (12345.6, 321.0, "12350"),
+        (-0.0001, 0.2, "0.00"),
+        (1.23456e-9, 3.4e-11, "1.235e-09"),
+        (0.0, 3.4e-11, "0"),
+        (1234567.0, math.nan, "1.23457e+06"),
+        (1.5, 0.0, "1.5"),
+        (math.nan, 1.0, "-"),
+    ],
+)
+def test_digits_follow_the_error(value: float, error: float, shown: str) -> None:
+    assert figure(value, error) == shown
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-12, 1e9))
+def test_what_is_printed_is_within_a_tenth_of_the_error(value: float, error: float) -> None:
+    assert abs(float(figure(value, error)) - value) <= max(0.1 * error, 1e-9 * abs(value))
+
+
+def test_an_estimate_has_one_shape_as_data_and_parts_as_text() -> None:
+    assert json.loads(json.dumps(plain(SLOPE))) == {
+        "estimate": 1.23456,
+        "standard_error": 0.0345,
+        "lower": 1.1669,
+        "upper": None,
+        "level": 0.95,
+        "unit": "mg per year",
+        "ratio": 35.8,
+        "p_value": 0.0,
+        "said": "",
+    }
+    parts = ("estimate", "standard_error", "ratio", "p_value", "lower", "upper", "unit")
+    assert [SLOPE.part(each) for each in parts] == ["1.235", "0.035", "35.80", "<0.001", "1.167", "none", "mg per year"]
+    assert SLOPE.text == "1.235 (0.035)"
+    assert Estimate(math.nan, said="hidden").text == "hidden"
+    assert Estimate(12.0, 0.5, said="at most").text == "at most 12.00 (0.50)"
+    assert Estimate(math.nan).text == Estimate(math.nan).part("p_value") == "-"
+
+
+def test_an_error_of_a_logarithm_is_relative() -> None:
+    assert Estimate(250.0, 0.1, 205.0, 304.0, relative=True).part("estimate") == "250"
+    assert p_text(0.2) == "0.200"
+    assert p_text(0.0, 0.002) == "<0.002"
+
+
+def test_cells_are_told_on_one_line_and_plain_as_data() -> None:
+    assert told(HOSTILE) == "a\\n\\x1b[31m<b>&\\u202e|"
+    assert [told(each) for each in (True, 61481, 0.123456, math.inf, None)] == ["yes", "61,481", "0.1235", "-", "-"]
+    assert told(Said(Fraction(1, 3), "a third")) == "a third"
+    assert plain({"a": (Said(Fraction(1, 3), "a third"), math.nan, [SLOPE])}) == {"a": ["1/3", None, [SLOPE.to_json()]]}
+
+
+def document(rows: int = 2) -> Document:
+    table = Table.of(
+        "coefficients",
+        ("feature", Heading("coefficient", parts=("estimate", "standard_error", "upper", "unit"), ratio="t")),
+        [(f"{HOSTILE} {row}", SLOPE) for row in range(rows)],
+        title="Coefficients",
+        below=("Errors hold noise.",),
+    )
+    more = Table.of("predictor", ("feature", Heading("weight", unit="mg", digits=2)), [("age", 1.25)], detail=True)
+    promise = Promise("In one line.", ("In full.",), ("The hospitals.",))
+    notes = tuple(f"Note {place} of {HOSTILE}." for place in range(MOST_NOTES + 2))
+    return Document("A fit", {"release": "abc", "hospitals": ("a", "b")}, (table, more), notes, promise, {"raw": 1})
+
+
+def test_text_has_facts_tables_six_notes_and_a_line_of_the_guarantee() -> None:
+    shown = text(document())
+    assert shown.splitlines()[:3] == ["A fit", "release    abc", "hospitals  a"]
+    assert "weight" not in shown
+    assert "3 more notes" in shown
+    assert shown.endswith(
+        "Note 4 of a\\n\\x1b[31m<b>&\\u202e|.\n3 more notes: --explain, or explain=True\nIn one line."
+    )
+    assert "weight (mg)" in text(document(), shown=("predictor",))
+    whole = text(document(), explain=True)
+    assert "weight (mg)" in whole
+    assert "Note 7" in whole
+    assert whole.endswith("Guarantee\n  In full.\n\nTrust\n  The hospitals.")
+
+
+def test_text_is_made_of_printable_letters() -> None:
+    assert all(line.isprintable() for line in text(document(), explain=True).split("\n"))
+
+
+@pytest.mark.parametrize("width", [24, 40, 80, 200])
+def test_text_for_a_terminal_fits_its_width(width: int) -> None:
+    lines = text(document(), width, explain=True).splitlines()
+    assert max(map(len, lines)) <= max(width, 38)  # the widest single number beside the first column
+    assert sum("1.235" in line for line in lines) == 2
+
+
+def test_a_wide_table_comes_in_parts_with_the_first_column() -> None:
+    table = Table.of("wide", ("name", *(f"column {place}" for place in range(20))), [("x", *map(float, range(20)))])
+    lines = text(Document("", tables=(table,)), 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("x ") for line in lines) > 1
+    assert sum(line.count("column") for line in lines) == 20
+
+
+def test_wide_letters_take_two_places() -> None:
+    assert aligned([("\u6f22", "1"), ("ab", "2")]) == ["\u6f22  1", "ab  2"]
+    assert aligned([("a", "1"), ("b", "22")], (False, True)) == ["a   1", "b  22"]
+
+
+def test_json_has_everything_by_name() -> None:
+    found = json.loads(json.dumps(document().to_json()))
+    assert found["hospitals"] == ["a", "b"]
+    assert found["coefficients"][1]["coefficient"]["estimate"] == 1.23456
+    assert found["predictor"] == [{"feature": "age", "weight": 1.25}]
+    assert found["raw"] == 1
+    assert len(found["notes"]) == MOST_NOTES + 2
+    assert found["guarantee"] == ["In full."]
+
+
+def test_a_page_is_xml_that_strangers_cannot_change() -> None:
+    sections = [
+        Section("a", HOSTILE, ("text", Block("b", (Folded("more", (document().tables[0],)),)))),
+        Section("c", "C", (Figure(Markup("<svg/>"), HOSTILE), Listing.of([HOSTILE]), Code((HOSTILE,)))),
+    ]
+    shown = page(document(), sections, lead=(HOSTILE,))
+    tree = ElementTree.fromstring(shown.removeprefix("<!DOCTYPE html>\n"))  # noqa: S314 - we wrote it
+    assert not tree.findall(".//b")
+    assert [each.get("id") for each in tree.findall(".//main/section")] == ["a", "c", "notes", "promise"]
+    assert len(tree.findall(".//svg")) == 1
+    assert all(each.isprintable() for each in "".join(tree.itertext()).replace("\n", ""))
+    assert "A fit" in page(document())
