@@ -39,7 +39,7 @@ from party_node.hospital import HospitalState
 from party_node.memory import give_back, share_arena
 from party_node.outgoing.calls import Coordinator, PendingRelease
 from party_node.outgoing.delivery import Delivery
-from party_node.outgoing.joining import hear_witness
+from party_node.outgoing.joining import hear_witness, show_approval
 from party_node.outgoing.line import HubLine, attempt
 from party_node.outgoing.news import Ears
 from party_node.outgoing.renewal import Renewal
@@ -172,7 +172,7 @@ class Daemon:
             self._stay_out(coordinator, record, pending)
             return
         if pending.state in _OVER:
-            self._end(record, pending)
+            self._end(coordinator, record, pending)
             return
         if record.status == Status.WAITING and not self._undecided.waits(record):
             record = self._consider(coordinator, record)
@@ -289,9 +289,10 @@ class Daemon:
         kept = desk.streams.keep(record, desk.settings.name, bounded, None)
         return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values, kept)
 
-    def _end(self, record: Record, pending: PendingRelease) -> None:
+    def _end(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> None:
         if record.status == Status.ENDED:
             return
+        show_approval(coordinator, record, pending.approvals)  # what is over here is not shown again on this connection
         note = PUBLISHED if pending.state == "PUBLISHED" else f"{pending.state.lower()}: {pending.explanation}"
         self._desk.give_up(record, Status.ENDED, note)
         log.info("release %s is over: %s", record.release[:12], note)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Container
 from datetime import UTC, datetime
 
-from dprelease.errors import InvalidInput
+from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.spec_base import moment
 from party_node.hospital import HospitalState
 from party_node.outgoing.alignments import left_alone
@@ -31,6 +31,7 @@ class Undecided:
         self._listed: Container[str] = frozenset()
         self._grounds: tuple[object, ...] = ()
         self._expiries: dict[str, datetime] = {}  # of those that were looked at on these grounds
+        self._strangers: set[str] = set()  # beyond the most that wait, which continue no stream on these grounds
         self._full = False
         self._left = self._told = 0
         self._unread: list[str] = []
@@ -48,11 +49,13 @@ class Undecided:
         if grounds != self._grounds:
             self._grounds = grounds
             self._expiries.clear()
+            self._strangers.clear()
 
     def take(self, pending: PendingRelease) -> Record | None:
         """Note a new proposal; None where there is no room for it, or it cannot be read.
 
-        One that the office no longer lists makes room for one that it does.
+        One that the office no longer lists makes room for one that it does. A checkpoint of a stream that was approved here
+        waits for nobody and needs no room.
         """
         journal = self._desk.journal
         if not self._full:
@@ -61,14 +64,30 @@ class Undecided:
             for release in gone[: max(0, len(waiting) + 1 - MOST_UNDECIDED)]:
                 journal.forget(release)
             self._full = len(waiting) - len(gone) >= MOST_UNDECIDED
-        if self._full:
-            self._left += 1
-            return None
         try:
+            if self._full and not self._continues(pending):
+                self._left += 1
+                return None
             return journal.offer(pending.spec(), Status.WAITING, "new")
         except InvalidInput as error:
             self.leave(error.message)
             return None
+
+    def _continues(self, pending: PendingRelease) -> bool:
+        """Whether a proposal continues a stream that was approved here; raises `InvalidInput` if it cannot be read."""
+        if pending.release in self._strangers:
+            return False
+        streams = self._desk.streams
+        try:
+            # A spec spells out the stream that it continues: thousands of others are not parsed.
+            if any(stream.encode() in pending.data for stream in streams.folder.kept()) and streams.earlier(
+                pending.spec()
+            ):
+                return True
+        except (SpecRefused, IntegrityError) as error:
+            log.debug("release %s continues no stream: %s", pending.release[:12], error.message)
+        self._strangers.add(pending.release)
+        return False
 
     def leave(self, reason: str) -> None:
         """Count a release of the list that cannot be read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -23,7 +23,7 @@ from party_node.outgoing.alignments import PEER
 from party_node.outgoing.calls import Coordinator
 from party_node.state.books import check, reconcile
 from party_node.state.entries import CHARGED
-from party_node.state.journal import Status
+from party_node.state.journal import Record, Status
 
 log = logging.getLogger(__name__)
 
@@ -163,11 +163,28 @@ def _remind(desk: HospitalState, coordinator: Coordinator, told: set[str]) -> No
     held = {approval for pending in coordinator.pending_releases() for approval in pending.approvals}
     for release in sorted(ours - told):
         record = desk.journal.get(release)
-        if record is None or record.approval is None or record.approval in held:
-            continue
-        try:
-            coordinator.approve(record.approval, record.spec.to_bytes())
-        except PeerUnavailable:
-            raise
-        except DpReleaseError as error:
-            log.error("the office does not know release %s, which was approved here: %s", release[:12], error.message)
+        if record is not None:
+            show_approval(coordinator, record, held)
+
+
+def show_approval(coordinator: Coordinator, record: Record, held: Container[bytes]) -> None:
+    """Show the office our approval of a release, unless it has it: after a restore it is a witness of our charge again.
+
+    Args:
+        coordinator: the office.
+        record: the release, as it stands here.
+        held: approvals that the office passes on.
+
+    Raises:
+        PeerUnavailable: the office is away; try again.
+    """
+    if record.approval is None or record.approval in held:
+        return
+    try:
+        coordinator.approve(record.approval, record.spec.to_bytes())
+    except PeerUnavailable:
+        raise
+    except DpReleaseError as error:
+        log.error(
+            "the office does not know release %s, which was approved here: %s", record.release[:12], error.message
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dprelease.errors import NotFound
+from dprelease.errors import Conflict, NotFound
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge, charge
 from dprelease.wire.news import News
@@ -43,6 +43,31 @@ def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:
     assert world.north.status(release) == "ended"
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]
     assert reminded(world) == []
+
+
+def test_what_others_have_put_down_as_over_is_shown_before_it_ends_here(world: World) -> None:
+    """Another hospital showed its own approval first: the office lists the release as failed in the round after."""
+    tell(world)
+    release = world.approved()
+    world.north.cycle()
+    own = world.north.record(release).approval
+    record = world.coordinator.records[release]
+    record.approvals.remove(own)
+    world.coordinator.move(release, "FAILED")
+    before = len(world.coordinator.heard("Approve"))
+    world.north.cycle(2)
+    shown = [pb.ApproveRequest.FromString(data) for data in world.coordinator.heard("Approve")[before:]]
+    assert shown == [pb.ApproveRequest(signed_approval=own, spec=record.spec)]
+    assert world.north.status(release) == "ended"
+
+
+def test_a_release_ends_here_though_the_office_refuses_its_approval(world: World) -> None:
+    release = world.approved()
+    del world.coordinator.records[release].approvals[:]
+    world.coordinator.move(release, "FAILED")
+    world.coordinator.raises["Approve"] = Conflict("the release is FAILED")
+    world.north.cycle()
+    assert world.north.status(release) == "ended"
 
 
 def test_an_office_that_is_started_again_at_once_is_reminded_at_once(world: World) -> None:

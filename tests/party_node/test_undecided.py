@@ -24,6 +24,8 @@ from party_node.outgoing.calls import MOST_PAGES
 from party_node.state import transactions
 from party_node.state.journal import MOST_UNDECIDED
 from tests.hostile.faults import Fault, Kind, each
+from tests.party_node.conftest import MakeWorld
+from tests.party_node.streams import POLICY, first, following, grow, publish
 from tests.party_node.test_changed_settings import Running
 from tests.party_node.world import CAP, World
 
@@ -195,6 +197,22 @@ def test_no_more_proposals_are_taken_in_than_a_person_decides_on(
     running.cycle()
     assert careful.north.status(offered[MOST_UNDECIDED]) == "waiting"
     assert careful.north.status(offered[-1]) == ""
+
+
+def test_a_checkpoint_of_an_approved_stream_waits_for_no_room(make_world: MakeWorld) -> None:
+    world = make_world(POLICY)
+    grow(world, 1)
+    spec = first(world)
+    publish(world, spec)
+    again = [spec.model_copy(update={"title": f"again {at}"}) for at in range(MOST_UNDECIDED + 3)]
+    offered = [world.coordinator.propose(each) for each in again]  # the same content again waits for a person
+    grow(world, 2)
+    running = Running(world.north)
+    running.cycle()
+    assert [world.north.status(release) for release in offered[-4:]] == ["waiting", "", "", ""]
+    later = world.coordinator.propose(following(world, spec, 2))
+    running.cycle()
+    assert world.north.status(later) == "approved"
 
 
 def test_what_the_office_no_longer_lists_makes_room_for_what_it_does(careful: World) -> None:
