@@ -36,7 +36,7 @@ def test_sentences_of_a_page() -> None:
     page = """# A heading of four words
 
 One `piece of code` is
-one word [and a link](x.md#y). **Of these** there are two!
+one word [and a link](#here). **Of these** there are two!
 
 | no | sentence | in a table |
 
