@@ -14,7 +14,8 @@ import pyarrow.parquet
 
 from demo.consortium import Consortium, wait_for
 
-LIMITS = "calls_per_second = 1e6\nstreams_per_peer = 4096\n"  # everybody here has one address
+CALLS = "calls_per_second = 1e6\n"  # a hospital that is driven asks again without a pause
+LIMITS = {"coordinator": CALLS, "hub": f"{CALLS}streams_per_peer = 4096\n"}  # all learners here have one address
 PATIENCE = 600.0
 
 
@@ -33,10 +34,11 @@ def consortium(
     """
     with Consortium(folder) as made:
         made.found(epsilon=1000.0, delta=1e-8)
-        with (made.hub / "hub.toml").open("a") as file:
-            file.write(f"\n[limits]\n{LIMITS}")
-        made.halt("hub")
-        made.restart("hub")
+        for name, settings in (("coordinator", made.office / "coordinator.toml"), ("hub", made.hub / "hub.toml")):
+            with settings.open("a") as file:
+                file.write(f"\n[limits]\n{LIMITS[name]}")
+            made.halt(name)
+            made.restart(name)
         for name, held in columns.items():
             made.hospital(name).mkdir(parents=True)
             _declare(made.hospital(name), name, rows if growing else None, held, poll_seconds)
