@@ -65,8 +65,8 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     }
     caveats = [
         *draws.caveats,
-        "Groups are taken to vary alike and residuals to be near normal or groups large: where the small group varies more, "
-        "errors are too small (Welch's test needs the outcome's square as a column, declared before the release: see `welch`).",
+        "Residuals are taken to be near normal or groups large. Where the small group varies more, errors are too small: Welch's "
+        "test needs the outcome's square as a column, declared before the release (see `welch`).",
         *(["Covariates are taken to act alike in all groups."] if covariates else []),
     ]
     title = f"Analysis of {'covariance' if covariates else 'variance'} of {y}" + (f" ({unit})" if unit else "")

@@ -61,7 +61,6 @@ def two_stage_least_squares(
     caveats = [
         *draws.caveats,
         "That an instrument acts on the outcome through the named features alone cannot be seen in any data.",
-        "Residuals are taken to spread equally everywhere.",
     ]
     if np.quantile(strength, 0.025, axis=0).min() < WEAK:
         caveats.insert(0, f"Instruments may be weak (first-stage F below {WEAK:g}): do not believe the intervals.")

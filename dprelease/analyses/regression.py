@@ -65,8 +65,6 @@ def regression(release: Release, outcome: str, on: Sequence[str], without: Seque
         tests,
         (
             *draws.caveats,
-            "Residuals are taken to spread equally everywhere: where they do not, errors can be far too small (robust errors "
-            "need fourth moments).",
             "A test after features were chosen on this release finds too much.",
         ),
     )

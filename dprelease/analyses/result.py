@@ -10,7 +10,7 @@ import numpy as np
 
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
-from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.estimators.intervals.inference import EQUAL_SPREAD, LEVEL
 from dprelease.estimators.moments.resolution import rounded
 from dprelease.estimators.result import SEVERAL_ROWS
 from dprelease.one_line import aligned, indented, listed, one_line
@@ -63,10 +63,16 @@ class Analysis:
         return not self.of_counts and any(each.kept < GENTLE for each in self.release.reaches)
 
     @property
+    def _of_residuals(self) -> bool:
+        """Whether errors come from a residual variance: those of slopes and means, not of ratios and correlations."""
+        sampled = any(table.scale is not None and table.link == "identity" for table in self.tables.values())
+        return sampled and not self.of_counts
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """The caveats, and those that every analysis of this release has."""
         clipped = list(self.release.ranged)
-        told = []
+        told = [EQUAL_SPREAD] if self._of_residuals else []
         if clipped and not self.of_counts:
             told.append(
                 f"About rows as clipped, in which effects may be smaller: {listed(clipped)} were released in ranges "

@@ -61,8 +61,6 @@ def _reading(result: FitResult, *, few: bool) -> list[str]:
         "and privacy noise.",
         f"std err is the error that an estimate has if it is right, {ratio} is in errors that it would have if the truth were 0."
         + (" An interval may be longer on one side of its estimate." if few else ""),
-        "Residuals are taken to spread equally everywhere: where they do not, standard errors can be far too small, and no fit "
-        "shows it. A long tail of the outcome makes it likely.",
     ]
 
 

@@ -27,8 +27,6 @@ CAVEATS = (
     "Associations are not effects: nothing here says what would happen if a feature were changed.",
     "Values outside the declared bounds were clipped to them and missing cells were filled with the declared value before "
     "anything was computed; a model describes the columns after that.",
-    "Standard errors and intervals take residuals to spread equally everywhere; where they do not, intervals can be far too short, "
-    "and no fit shows it. A long tail of the outcome makes it likely.",
     "Whoever fits many models and shows the best one shows luck as well; the intervals do not account for that.",
 )
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from dprelease import analyses
 from dprelease.analyses.beyond import BEYOND
 from dprelease.errors import InvalidInput
+from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.trust import trust
 from dprelease.wire.status import TABLE
@@ -78,6 +79,14 @@ def test_every_family_as_text_and_as_data(name: str, run: Run, release: Opened) 
         assert caption in shown.output
         assert [row["name"] in shown.output for row in table["rows"]] == [True] * len(table["rows"])
     assert [caveat for caveat in data["caveats"] if caveat not in shown.output] == []
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_errors_out_of_residuals_say_once_what_they_take_for_granted(name: str, run: Run, release: Opened) -> None:
+    times = 1 if name in ("logistic", "means", "regression", "iv", "mediation") else 0
+    assert run(name, release.folder.path, *LINES[name]).output.count(EQUAL_SPREAD) == times
+    data = json.loads(run(name, release.folder.path, *LINES[name], "--json").output)
+    assert data["caveats"].count(EQUAL_SPREAD) == times
 
 
 def test_the_text_is_that_of_the_library(run: Run, release: Opened) -> None:

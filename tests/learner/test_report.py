@@ -15,6 +15,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
+from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.one_line import one_line
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.verification import checks
@@ -214,6 +215,7 @@ def test_what_was_learned_is_said_in_words(tree: Element, made: Report) -> None:
     assert f"explains an estimated {made.fit.quality.explained[0]:.1%} of the variance of glucose" in said[0]
     cautions = [words(item) for item in part(tree, "caveats").iter("li")]
     assert cautions[-len(CAVEATS) :] == list(CAVEATS)
+    assert cautions.count(EQUAL_SPREAD) == 1
 
 
 def test_where_nothing_was_learned_nothing_is_claimed(rows: Opened) -> None:

@@ -43,6 +43,11 @@ from dprelease.release.release import Floats, Regressable, Release
 
 LEVEL = 0.95
 """Confidence that is printed and written unless another is asked for."""
+EQUAL_SPREAD = (
+    "Errors, intervals and P assume equal residual spread; the release cannot check this. A long tail of the outcome makes unequal "
+    "spread likely."
+)
+"""Said with every slope that has an error: sums of squared residuals times products of features are of fourth order."""
 _NAMED = 10
 _NORMAL = 1e10
 """Degrees of freedom at which Student's law is the normal one to the last digit."""
@@ -164,10 +169,13 @@ class Inference:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """A sentence that names what is counted with a reference level, where anything is."""
+        """Sentences on what is counted with a reference level, and on what errors assume; none where there is neither."""
         pairs = [f"{name} with {' and '.join(reference)}" for name, reference in self.merged.items()]
         told = "Counted together, as one of the two has too few patients for the noise"
-        return (f"{told}: {', '.join(pairs)}.",) if pairs else ()
+        return (
+            *([f"{told}: {', '.join(pairs)}."] if pairs else []),
+            *([EQUAL_SPREAD] if self.known.any() else []),
+        )
 
     @property
     def clipping_notes(self) -> tuple[str, ...]:
@@ -185,6 +193,7 @@ class Inference:
             "doubt_limit": LIMIT,
             "hidden": list(self.hidden),
             "merged": {name: list(reference) for name, reference in self.merged.items()},
+            "caveats": list(self.caveats),
             "reaches": [vars(each) for each in self.reaches],
             "coef": self._plain(self.slopes, self.z, self.wider),
             "intercept": self._plain(self.intercepts, self.intercept_z, self.wider_intercept),

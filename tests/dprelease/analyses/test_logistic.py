@@ -65,7 +65,7 @@ def test_normal_features_give_the_logistic_coefficients(share: float, strength: 
     assert found.tables["intercept"].estimate[0] == pytest.approx(
         start, abs=0.1 * (1 + strength**2) / np.sqrt(share / 0.5)
     )
-    assert [told in warning for warning in found.warnings[2:]] == ([True] if told else [])
+    assert [told in warning for warning in found.caveats[2:]] == ([True] if told else [])
 
 
 def test_what_cannot_be_an_outcome_is_refused() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators import FitResult, fit
+from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.estimators.moments.resolution import rounded
 from dprelease.estimators.regression_table import MOST_TABLES
 from dprelease.estimators.result import ALIKE
@@ -85,8 +86,10 @@ def test_an_interval_without_an_end_says_so(clear: Release):
     assert "An end at inf or -inf: this release sets no bound on that side." in unbounded.summary()
 
 
-def test_it_says_what_is_taken_for_granted(clear: Release):
-    assert "Residuals are taken to spread equally everywhere" in fit(clear, ["score"], FEATURES).summary()
+def test_it_says_once_what_errors_take_for_granted(clear: Release):
+    result = fit(clear, ["score"], FEATURES)
+    assert result.summary().count(EQUAL_SPREAD) == 1
+    assert result.to_json()["inference"]["caveats"] == [EQUAL_SPREAD]
 
 
 def test_errors_are_said_to_be_those_of_rows_of_a_patient_that_are_alike(clear: Release):
