@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from dprelease.agreement import check_all
 from dprelease.cli.console import StopSignal
 from dprelease.errors import (
     BudgetExceeded,
@@ -26,7 +27,7 @@ from dprelease.errors import (
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
-from dprelease.release.approval import SignedApproval, check_all_approved
+from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
 from dprelease.wire.retry import Backoff
 from dprelease.wire.status import row_for
@@ -232,7 +233,7 @@ class Daemon:
         """
         desk = self._desk
         approvals = pending.signed_approvals()
-        check_all_approved(approvals, record.spec, desk.enrolment.root, desk.pins())
+        check_all(approvals, record.spec, desk.enrolment.root, desk.pins())
         while True:
             sealed = desk.vault.find(record.release)
             if sealed:

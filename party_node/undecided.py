@@ -74,7 +74,7 @@ class Undecided:
             return None
 
     def _continues(self, pending: PendingRelease) -> bool:
-        """Whether a proposal continues a stream that was approved here; raises `InvalidInput` if it cannot be read."""
+        """True for the next checkpoint of a stream that was approved here; raises `InvalidInput` if it cannot be read."""
         if pending.release in self._strangers:
             return False
         streams = self._desk.streams
@@ -94,7 +94,7 @@ class Undecided:
         self._unread.append(reason)
 
     def waits(self, record: Record) -> bool:
-        """Whether a proposal waits for a person's word and nothing else: it was looked at, and nothing has changed since."""
+        """True for a proposal that was looked at and waits for a person, where nothing has changed since."""
         return datetime.now(UTC) < self._expiries.get(record.release, datetime.min.replace(tzinfo=UTC))
 
     def looked(self, record: Record) -> None:

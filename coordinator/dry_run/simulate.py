@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from dprelease.agreement import check_all
 from dprelease.data.bounding import BoundedRows
 from dprelease.files.durable import write_durably
 from dprelease.identity.signing import PrivateKey
@@ -24,7 +25,7 @@ from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
-from dprelease.release.approval import approve, check_all_approved, commit, new_salt
+from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.block import Block, block_keys, block_size, values_of
 from dprelease.release.fake import fake_rows
 from dprelease.release.folder import ReleaseFolder
@@ -128,7 +129,7 @@ def rehearse(
             party: approve(spec, party, commitments[party], signer.key, signer.certificate, now)
             for party, signer in signers.parties.items()
         }
-        check_all_approved(approvals.values(), spec, signers.root, {part.party: part.key for part in spec.parties})
+        check_all(approvals.values(), spec, signers.root, {part.party: part.key for part in spec.parties})
     blocks = _blocks(spec, rows, signers, commitments, noise, watch)
     with watch.step("seal, sign and write blocks"):
         entries = [_sealed(each, signers.parties[party], folder) for party, made in blocks.items() for each in made]

@@ -16,7 +16,8 @@ from coordinator.service.coordination import REMEMBERED, read_digest
 from coordinator.settings import Limits
 from coordinator.store.alignments import Run
 from coordinator.store.store import Store, Transaction
-from dprelease.acceptance import SignedAcceptance, check_acceptance
+from dprelease.acceptance import SignedAcceptance
+from dprelease.agreement import check_consent
 from dprelease.errors import AccessDenied
 from dprelease.one_line import one_line
 from dprelease.wire.boundary import caller
@@ -53,7 +54,7 @@ class AlignmentService(AlignmentServiceServicer):
         with self._of_party(context) as (party, tx, now):
             if signed.acceptance.party != party:
                 raise AccessDenied(f"{party} spoke for {signed.acceptance.party}")
-            check_acceptance(signed, tx.alignments.get(signed.acceptance.run).read_task(), self._root_pem)
+            check_consent(signed, tx.alignments.get(signed.acceptance.run).read_task(), self._root_pem)
             tx.alignments.advance(signed.acceptance.run, Accepted(party), now, request.signed_acceptance)
         self._announcer.look()
         return pb.AcceptRunResponse()

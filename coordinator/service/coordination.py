@@ -26,10 +26,11 @@ from coordinator.service.witness import statement
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.releases import Release
 from coordinator.store.store import Store
+from dprelease.agreement import check_consent
 from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
 from dprelease.one_line import one_line
-from dprelease.release.approval import SignedApproval, check_approval
+from dprelease.release.approval import SignedApproval
 from dprelease.wire.boundary import caller
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceServicer
@@ -216,7 +217,7 @@ def approve(request: pb.ApproveRequest, store: Store, party: str, root_pem: byte
         return pb.ApproveResponse()
     with store.reading() as tx:
         spec = tx.releases.get(approval.spec).read_spec()
-    check_approval(signed, spec, root_pem.decode())
+    check_consent(signed, spec, root_pem.decode())
     with store.writing() as tx:
         for known in map(SignedApproval.from_bytes, tx.releases.get(approval.spec).approvals):
             if known.approval.party == party and known.approval.commitment != approval.commitment:

@@ -19,6 +19,7 @@ from coordinator.lifecycle.lifecycle import Tick, advance
 from coordinator.lifecycle.status import State
 from coordinator.store.releases import Release
 from coordinator.store.store import Store, Transaction
+from dprelease.agreement import check_all
 from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, OutOfTurn, PeerUnavailable
 from dprelease.identity.certificates import read_identity
 from dprelease.mechanisms.registry import mechanism_of
@@ -26,7 +27,7 @@ from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from dprelease.release.approval import SignedApproval, check_all_approved
+from dprelease.release.approval import SignedApproval
 from dprelease.wire.v1 import coordination_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,7 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     if any(header.kind != "hello" or header.round != headers[0].round for header in headers):
         raise InvalidInput("a session is named by offers of one round, and by nothing else")
     approvals = [SignedApproval.from_bytes(data) for data in release.approvals]
-    check_all_approved(approvals, spec, root_pem.decode())
+    check_all(approvals, spec, root_pem.decode())
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
     for parcel in parcels:
         check_message(parcel, schedule, keys)

@@ -15,11 +15,12 @@ from pathlib import Path
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.lifecycle.status import Record, State
 from coordinator.store.store import Store, Transaction
+from dprelease.agreement import check_consent
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec
-from dprelease.release.approval import SignedApproval, check_approval
+from dprelease.release.approval import SignedApproval
 from dprelease.release.folder import MANIFEST, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.spec import ReleaseSpec
@@ -127,7 +128,7 @@ def hear_forgotten(signed: SignedApproval, data: bytes, store: Store, root_pem: 
     spec, approval = ReleaseSpec.from_bytes(data), signed.approval
     _check_consortium(spec, store)
     check_spec(spec)
-    check_approval(signed, spec, root_pem)
+    check_consent(signed, spec, root_pem)
     digest, party = spec.digest(), approval.party
     with store.writing() as tx:
         known = _known(tx, digest)

@@ -5,7 +5,7 @@ Source: docs/protocol.md, "Aligning"; fields in docs/format.md 2.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -44,6 +44,8 @@ class Task(Value):
         expires: when it is given up.
     """
 
+    noun: ClassVar[str] = "alignment run"
+
     format: Literal[1] = 1
     consortium: Name
     roster: Name
@@ -61,6 +63,11 @@ class Task(Value):
         if self.expires <= self.created:
             raise ValueError("a run expires after it was created")
         return self
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Party to the fingerprint of its key, in order."""
+        return {member.party: member.key for member in self.members}
 
     def member(self, party: str) -> Member | None:
         """A party's part; None for a stranger."""

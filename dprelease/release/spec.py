@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, SerializeAsAny
 
@@ -21,6 +21,8 @@ from dprelease.spec_base import SpecBase, Terms
 class ReleaseSpec(SpecBase):
     """A release spec whose terms are those of a registered mechanism. Field by field in docs/format.md."""
 
+    noun: ClassVar[str] = "release"
+
     terms: Annotated[SerializeAsAny[Terms], BeforeValidator(read_terms)]
 
     @classmethod
@@ -32,6 +34,11 @@ class ReleaseSpec(SpecBase):
             InvalidInput: as `Value.from_bytes`.
         """
         return super().from_bytes(data)
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Party to the fingerprint of its key, in order."""
+        return {part.party: part.key for part in self.parties}
 
     def blocks(self, party: str) -> tuple[BlockShape, ...]:
         """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dprelease.agreement import check_all
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.certificates import check_certificate, read_certificate
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec
-from dprelease.release.approval import check_all_approved
 from dprelease.release.block import Block, SealedBlock, block_size, read_block
 from dprelease.release.fake import note
 from dprelease.release.manifest import BlockEntry, Manifest, verify_block, verify_manifest
@@ -58,7 +58,7 @@ def check_manifest(data: bytes, signature: str, root_pem: str) -> Manifest:
         raise IntegrityError("the guarantee printed in the manifest is not the one its spec gives")
     if manifest.trust != trust(manifest.spec):
         raise IntegrityError("the trust statement printed in the manifest is not the one that holds")
-    check_all_approved(manifest.approvals, manifest.spec, root_pem)
+    check_all(manifest.approvals, manifest.spec, root_pem)
     for entry in manifest.blocks:
         check_entry(entry, manifest.spec, root_pem, manifest.published)
     return manifest

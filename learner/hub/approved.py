@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import ClassVar, Self
 
-from dprelease.acceptance import SignedAcceptance, check_all_accepted
+from dprelease.acceptance import SignedAcceptance
+from dprelease.agreement import check_all
 from dprelease.canonical import Value
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.intersection.task import Task
 from dprelease.release.accounting import check_spec
-from dprelease.release.approval import SignedApproval, check_all_approved
+from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec
 from learner.hub.plans import Plan, plan_of_release, plan_of_run
 
@@ -93,7 +94,7 @@ def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consort
     if known.consortium != consortium:
         raise IntegrityError(f"the release is of consortium {known.consortium}; this hub serves {consortium}")
     check_spec(known)
-    check_all_approved(signed.values(), known, root_pem)
+    check_all(signed.values(), known, root_pem)
     return Record(spec=known, approvals=tuple(signed[part.party] for part in known.parties))
 
 
@@ -119,5 +120,5 @@ def checked_run(digest: str, task: bytes, acceptances: Iterable[bytes], consorti
         raise IntegrityError("the coordinator answered with another alignment run")
     if known.consortium != consortium:
         raise IntegrityError(f"the alignment run is of consortium {known.consortium}; this hub serves {consortium}")
-    check_all_accepted(signed, known, root_pem)
+    check_all(signed, known, root_pem)
     return AcceptedRun(task=known, acceptances=signed)

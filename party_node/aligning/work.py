@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dprelease.acceptance import check_all_accepted
+from dprelease.agreement import check_all
 from dprelease.catalogue import COMPARE_KEYS
 from dprelease.errors import (
     Conflict,
@@ -213,7 +213,7 @@ class AlignmentWork:
 
         desk, folder = self._desk, self._desk.runs.session(entry.run)
         acceptances = pending.signed_acceptances()
-        check_all_accepted(acceptances, entry.task, desk.enrolment.root, desk.pins())
+        check_all(acceptances, entry.task, desk.enrolment.root, desk.pins())
         patients = folder.patients()
         if patients is None:
             raise DataRefused("what was kept of our patients for this alignment run is gone")

@@ -114,7 +114,7 @@ def test_keys_come_from_approvals_that_are_checked_again(desk: Desk, slow: Slow)
         for party in ("north", "south"):
             signed = desk.office.approval(spec, party).to_bytes()
             tx.releases.advance(release.digest, Approved(party), NOW, signed)
-    with pytest.raises(IntegrityError, match="the approval by south was not made with the key that the spec names"):
+    with pytest.raises(IntegrityError, match="the approval by south was not made with the key that the release names"):
         desk.ask(Offers.of(spec, desk.office.keys), "north")
     assert desk.idle
 

@@ -11,10 +11,11 @@ from cryptography.hazmat.primitives import serialization
 
 from coordinator.authority.authority import SERVER_DAYS, hosts_of
 from coordinator.service.renewal import OwnCertificate
+from dprelease.agreement import check_all
 from dprelease.errors import AccessDenied, InvalidInput, PeerUnavailable
 from dprelease.identity.certificates import check_certificate, read_certificate, read_identity, signing_request
 from dprelease.identity.signing import PrivateKey, new_private_key, private_key_pem
-from dprelease.release.approval import SignedApproval, check_all_approved
+from dprelease.release.approval import SignedApproval
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
@@ -122,7 +123,7 @@ def test_what_was_signed_before_a_renewal_stays_signed(world: World) -> None:
     ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
     assert listed(renewed) == [(digest, ReleaseState.RELEASE_STATE_APPROVED)]
     record = ask(world.as_hub().GetRelease, pb.GetReleaseRequest(spec_digest=digest)).release
-    check_all_approved(map(SignedApproval.from_bytes, record.approvals), world.spec(digest), world.root.decode())
+    check_all(map(SignedApproval.from_bytes, record.approvals), world.spec(digest), world.root.decode())
 
 
 def test_the_hub_keeps_its_host_names(world: World) -> None:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from coordinator.authority.authority import Authority
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.lifecycle.status import State
+from dprelease.agreement import check_all
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -25,7 +26,7 @@ from dprelease.errors import (
 from dprelease.identity.certificates import Role, check_certificate, signing_request
 from dprelease.identity.signing import new_private_key, private_key_pem
 from dprelease.release.accounting import guarantee
-from dprelease.release.approval import SignedApproval, approve, check_all_approved
+from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.charges import SignedStatement, charge, check_statement
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION
@@ -83,7 +84,7 @@ def test_a_release_from_proposal_to_publication(world: World, two: tuple[Stub, S
     record = ask(hub.GetRelease, pb.GetReleaseRequest(spec_digest=digest)).release
     assert (record.spec, record.state) == (offered.spec, ReleaseState.RELEASE_STATE_APPROVED)
     assert list(record.approvals) == [signed["north"], signed["south"]]
-    check_all_approved(map(SignedApproval.from_bytes, record.approvals), spec, world.root.decode())
+    check_all(map(SignedApproval.from_bytes, record.approvals), spec, world.root.decode())
     for received in (["south"], ["south"], ["south", "north"]):
         ask(hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=received))
     for _ in range(2):

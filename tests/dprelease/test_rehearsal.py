@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from coordinator.dry_run.simulate import Stopwatch, rehearse, traffic
+from dprelease.agreement import check_all
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.noisy_rows.privatize import integer_query
 from dprelease.release.accounting import guarantee
-from dprelease.release.approval import check_all_approved
 from dprelease.release.block import block_size
 from dprelease.release.fake import NOTE, fake_rows
 from dprelease.release.folder import ReleaseFolder
@@ -60,7 +60,7 @@ def test_approvals_are_those_of_the_throw_away_keys(tmp_path: Path) -> None:
     fake, signers = made_up(build_spec())
     done = rehearse(fake, "glucose", signers, ZeroNoise(), ReleaseFolder(tmp_path), NOW, Stopwatch())
     pins = {part.party: part.key for part in fake.parties}
-    check_all_approved(done.folder.manifest().approvals, fake, signers.root, pins)
+    check_all(done.folder.manifest().approvals, fake, signers.root, pins)
 
 
 def test_a_spec_that_does_not_add_up_is_refused_before_anything_is_made(tmp_path: Path) -> None:

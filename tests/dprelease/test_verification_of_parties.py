@@ -79,7 +79,7 @@ def an_approval_of_another_spec() -> Published:
     return _approval(sign_approval(NORTH, build_spec(keys=TRIAL.keys, title="another")))
 
 
-@REFUSED.because("not made with the key that the spec names")
+@REFUSED.because("not made with the key that the release names")
 def an_approval_under_a_new_key_of_the_same_name() -> Published:
     return _approval(sign_approval(certify("north", "party", by=TRIAL.root), SPEC))
 

@@ -96,7 +96,7 @@ def test_nothing_leaves_before_a_person_here_and_all_others_accepted(world: Worl
     world.north.cycle()
     world.alignments.move(run, "RUNNING")
     world.north.cycle(2)
-    assert "no acceptance by south" in world.north.desk().runs.find(run).note
+    assert "no approval by south" in world.north.desk().runs.find(run).note
     assert world.relay.posts == {}
     assert noted(world.north) == []
 

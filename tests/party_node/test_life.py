@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dprelease.agreement import check_all
 from dprelease.canonical import sha256
 from dprelease.mechanisms.noisy_rows.privatize import integer_query
 from dprelease.release.accounting import guarantee
-from dprelease.release.approval import check_all_approved
 from dprelease.release.block import read_block
 from dprelease.release.manifest import verify_block
 from dprelease.release.spec import ReleaseSpec
@@ -73,7 +73,7 @@ def test_the_approvals_are_good_for_every_party(world: World) -> None:
         (offer,) = coordinator.pending_releases()
     assert offer.approvals == tuple(held)
     pins = {name: world.members[name].fingerprint for name in ("north", "south")}
-    check_all_approved(offer.signed_approvals(), spec, world.authority.root, pins)
+    check_all(offer.signed_approvals(), spec, world.authority.root, pins)
 
 
 def test_an_approval_that_the_coordinator_lost_is_sent_again_as_it_was(world: World) -> None:

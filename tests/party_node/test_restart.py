@@ -45,8 +45,8 @@ DECIDING: list[Cut] = [
     ("party_node.outgoing.calls.Coordinator.approve", "after", 1),
 ]
 MAKING: list[Cut] = [
-    ("party_node.daemon.check_all_approved", "before", 1),
-    ("party_node.daemon.check_all_approved", "after", 1),
+    ("party_node.daemon.check_all", "before", 1),
+    ("party_node.daemon.check_all", "after", 1),
     ("party_node.daemon.privatize", "before", 1),
     ("party_node.daemon.privatize", "after", 1),
     ("party_node.state.vault.write_durably", "before", 1),

@@ -1,4 +1,4 @@
-"""Approvals: all parties, over this very spec, under the keys that it names and people pinned."""
+"""Agreement, of releases: all parties, over this very spec, under the keys that it names and people pinned."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from datetime import timedelta
 
 import pytest
 
+from dprelease.agreement import check_all, check_consent
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import BLOCK, sign
-from dprelease.release.approval import (
-    Approval,
-    SignedApproval,
-    approve,
-    check_all_approved,
-    check_approval,
-    commit,
-    new_salt,
-)
+from dprelease.release.approval import Approval, SignedApproval, approve, commit, new_salt
 from tests.support.certificates import NOW, certify
 from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, sign_approval
 
@@ -30,8 +23,8 @@ BOTH = [sign_approval(NORTH, SPEC), sign_approval(SOUTH, SPEC)]
 
 
 def test_all_parties_approved() -> None:
-    check_all_approved(BOTH, SPEC, ROOT)
-    check_all_approved(BOTH[::-1], SPEC, ROOT, TRIAL.keys)
+    check_all(BOTH, SPEC, ROOT)
+    check_all(BOTH[::-1], SPEC, ROOT, TRIAL.keys)
     assert BOTH[0].approval == Approval(
         party="north", spec=SPEC.digest(), commitment=sha256(b"commitment"), approved="2026-03-01T12:00:00Z"
     )
@@ -48,7 +41,7 @@ def test_all_parties_approved() -> None:
 )
 def test_missing_or_doubled_approvals_are_refused(approvals: Sequence[SignedApproval], sentence: str) -> None:
     with pytest.raises(IntegrityError, match=sentence):
-        check_all_approved(approvals, SPEC, ROOT)
+        check_all(approvals, SPEC, ROOT)
 
 
 def altered(**changes: object) -> SignedApproval:
@@ -103,14 +96,14 @@ WRONG: dict[str, tuple[Callable[[], SignedApproval], str]] = {
 def test_a_wrong_approval_is_refused(case: str) -> None:
     make, sentence = WRONG[case]
     with pytest.raises(IntegrityError, match=sentence):
-        check_approval(make(), SPEC, ROOT)
+        check_consent(make(), SPEC, ROOT)
 
 
 @pytest.mark.parametrize("pins", [{}, {"north": "0" * 64}, {"south": "0" * 64}])
 def test_keys_that_people_did_not_pin_are_refused(pins: dict[str, str]) -> None:
     pinned = {**TRIAL.keys, **pins} if pins else {}
     with pytest.raises(IntegrityError, match="is not the one pinned here"):
-        check_all_approved(BOTH, SPEC, ROOT, pinned)
+        check_all(BOTH, SPEC, ROOT, pinned)
 
 
 def test_a_coordinator_that_shows_each_party_its_own_spec_is_found_out() -> None:
@@ -119,7 +112,7 @@ def test_a_coordinator_that_shows_each_party_its_own_spec_is_found_out() -> None
     shown = [sign_approval(NORTH, SPEC), sign_approval(SOUTH, to_south)]
     for spec in (SPEC, to_south):
         with pytest.raises(IntegrityError, match="for another release"):
-            check_all_approved(shown, spec, ROOT)
+            check_all(shown, spec, ROOT)
 
 
 def test_a_commitment_binds_the_codes_and_hides_behind_its_salt() -> None:
