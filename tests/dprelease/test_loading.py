@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from dprelease.estimators import Calibrated, fit
 from dprelease.release.folder import ReleaseFolder
 from tests.support.noise import SeededNoise
 from tests.support.specs import Consortium, build_spec, new_consortium, publish
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,16 @@ def test_one_line_gives_a_verified_release_that_can_be_fitted(folder: Path):
     assert release.guarantee
     made = Calibrated().fit(release, ["glucose"], ["age"])
     np.testing.assert_array_equal(made.coef_, fit(release, ["glucose"], ["age"]).coef)
+
+
+def test_the_lines_of_the_readme_print_a_fit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (lines,) = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(folder)
+    exec(lines, {})  # noqa: S102 - the very lines that a reader types
+    release = dprelease.load("release", root="root.pem")
+    assert capsys.readouterr().out.strip() == fit(release, ["glucose"], ["age"]).summary().strip()
 
 
 def test_nothing_is_loaded_unverified(folder: Path):

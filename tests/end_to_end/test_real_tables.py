@@ -1,4 +1,4 @@
-"""From an export to a release, on a real table: three hospitals follow docs/party.md word for word, each role its own process."""
+"""From an export to a release, on a real table: three hospitals follow docs/guide_hospital.md, every role its own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.rounds import in_published_ranges
 
 pytestmark = pytest.mark.end_to_end
 
-PAGE = Path(__file__).parents[2] / "docs" / "party.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide_hospital.md"
 EPSILON = 1e5
 """In place of the page's: so little noise that one cell of one patient, if it were read as another number, would be seen."""
 

@@ -52,8 +52,8 @@ def test_every_option_counts() -> None:
         assert json.loads(other.stdout) != plain, option
 
 
-def test_the_readme_shows_what_it_prints() -> None:
-    page = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_guide_for_the_office_shows_what_it_prints() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guide_office.md").read_text(encoding="utf-8")
     ((command, shown),) = re.findall(r"^\$ learner plan (.*)\n\.\.\.\n((?:.+\n)+?)\.\.\.$", page, re.M)
     assert shown in run(*command.split()).stdout
 
