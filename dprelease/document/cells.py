@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dprelease.one_line import one_line
+from dprelease.privacy.price import epsilon_at, price_text
 
 LEVEL = 0.95
 """Confidence of an interval unless another is asked for."""
@@ -32,11 +33,11 @@ class Said:
 
     Attributes:
         value: plain data.
-        text: for people.
+        text: for people; several lines where one is not enough.
     """
 
     value: Any
-    text: str
+    text: str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,15 @@ PARTS: Mapping[str, str] = MappingProxyType(
 Cell = str | int | float | Fraction | bool | Estimate | Said | None
 
 
+def price(mu2: Fraction, delta: float) -> Said:
+    """An amount of a privacy budget: exact mu^2, ``"p/q"``, and epsilon at delta; an amount below 0 has no epsilon.
+
+    Raises:
+        InvalidInput: delta is not in (0, 1).
+    """
+    return Said({"mu2": str(mu2), "epsilon": epsilon_at(mu2, delta) if mu2 >= 0 else None}, price_text(mu2, delta))
+
+
 def figure(value: float, error: float = math.nan) -> str:
     """A number to the second digit of its error; six digits where there is none, `UNKNOWN` where it is not known."""
     if not math.isfinite(value):
@@ -147,6 +157,13 @@ def known(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def lines_of(cell: Cell, digits: int = 4) -> tuple[str, ...]:
+    """A cell as people read it, in one line unless it has several itself; arguments as for `told`."""
+    if isinstance(cell, Said) and isinstance(cell.text, tuple):
+        return tuple(map(one_line, cell.text)) or (UNKNOWN,)
+    return (told(cell, digits),)
+
+
 def told(cell: Cell, digits: int = 4) -> str:
     """A cell as people read it, on one line and without anything that a terminal obeys.
 
@@ -154,8 +171,10 @@ def told(cell: Cell, digits: int = 4) -> str:
         cell: the cell.
         digits: significant digits of a number without an error.
     """
+    if isinstance(cell, Said) and isinstance(cell.text, tuple):
+        return "; ".join(lines_of(cell))
     if isinstance(cell, Estimate | Said):
-        return one_line(cell.text)
+        return one_line(str(cell.text))
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
-from dprelease.document.cells import PARTS, UNKNOWN, Cell, Estimate, plain, told
+from dprelease.document.cells import PARTS, UNKNOWN, Cell, Estimate, lines_of, plain, told
 from dprelease.one_line import one_line
 
 VERSION = 2
@@ -47,13 +48,13 @@ class Heading:
         ends = {"lower": f"[{(1 - self.level) / 2:.3g}", "upper": f"{(1 + self.level) / 2:.3g}]"}
         return tuple(ends.get(part, PARTS[part]).replace("z", self.ratio) for part in self.parts)
 
-    def shown(self, cell: Cell) -> tuple[str, ...]:
-        """Texts of a cell, one for each head."""
+    def shown(self, cell: Cell) -> tuple[tuple[str, ...], ...]:
+        """Lines of a cell, for each head."""
         if not self.parts:
-            return (told(cell, self.digits),)
+            return (lines_of(cell, self.digits),)
         if isinstance(cell, Estimate):
-            return tuple(cell.part(part) for part in self.parts)
-        return (told(cell, self.digits), *(UNKNOWN for _ in self.parts[1:]))
+            return tuple((cell.part(part),) for part in self.parts)
+        return ((told(cell, self.digits),), *((UNKNOWN,) for _ in self.parts[1:]))
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class Table:
         """The table as people see it."""
         shown = [(place, heading) for place, heading in enumerate(self.headings) if not heading.detail]
         heads = tuple(head for _, heading in shown for head in heading.heads)
-        lines = tuple(tuple(text for at, heading in shown for text in heading.shown(row[at])) for row in self.rows)
+        cells = [[each for at, heading in shown for each in heading.shown(row[at])] for row in self.rows]
+        lines = tuple(line for row in cells for line in zip_longest(*row, fillvalue=""))
         right = tuple(
             part != "unit" and any(isinstance(row[place], int | float | Estimate) for row in self.rows)
             for place, heading in shown
@@ -142,6 +144,7 @@ class Document:
         notes: sentences, the most important ones first.
         promise: what the release behind it guarantees; None where there is none.
         data: what only programs get.
+        details: further facts, which people see only when they ask for them; programs always do.
     """
 
     title: str
@@ -150,6 +153,7 @@ class Document:
     notes: tuple[str, ...] = ()
     promise: Promise | None = None
     data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    details: Mapping[str, Cell | tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
     def table(self, key: str) -> Table:
         """The table of that name."""
@@ -166,6 +170,7 @@ class Document:
             "version": VERSION,
             "title": self.title,
             **plain(self.facts),
+            **plain(self.details),
             **tables,
             **plain(self.data),
         }

@@ -35,12 +35,12 @@ def text(
     Args:
         document: what to print.
         width: of a terminal, in characters; None for whole lines.
-        explain: print all notes, all tables and the whole guarantee.
+        explain: print all facts, notes and tables, and the whole guarantee.
         shown: keys of tables to print that are details.
         strong: makes a heading stand out.
     """
     head = [strong(one_line(document.title))] if document.title else []
-    head += facts(document.facts, width)
+    head += facts({**document.facts, **(document.details if explain else {})}, width)
     parts = [head] if head else []
     parts += [table(each, width, strong) for each in document.tables if explain or not each.detail or each.key in shown]
     parts += [_notes(document, width, explain=explain)]

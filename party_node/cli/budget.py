@@ -9,15 +9,16 @@ from pathlib import Path
 
 import click
 
+from dprelease.cli.printing import json_option, print_document
 from dprelease.files.durable import write_durably
 from dprelease.privacy.price import price_text
+from party_node.cli.account import account
 from party_node.cli.options import with_desk
-from party_node.cli.show import screen
 from party_node.hospital import HospitalState
 from party_node.outgoing.joining import open_roster as add_roster
 from party_node.state.books import mismatches
 from party_node.state.books import reconcile as reconcile_books
-from party_node.state.statement import history, print_account, rounds_at, rounds_of, to_json
+from party_node.state.statement import history, rounds_at, rounds_of
 
 USUAL_DELTA = 1e-6
 """delta at which epsilon is shown unless the policy or the command names another."""
@@ -35,10 +36,10 @@ def ledger() -> None:
 @click.option(
     "--delta", type=float, help="delta at which epsilon is shown; max_delta of the policy, or 1e-6, if left out."
 )
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
 @with_desk
 def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
-    """What the roster has spent and has left, and the account after every entry; each round of a release has a line of its own.
+    """Amounts that the roster has spent and has left, and the account after every entry, with what each round of a release took.
 
     Example: party-node ledger show --delta 1e-5
     """
@@ -46,10 +47,7 @@ def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
     balance, entries = desk.ledger.balance(roster), desk.ledger.entries(roster)
     lines = history(entries, rounds_of(desk.journal.records(), entries, desk.settings.name))
     shown = usual_delta(desk) if delta is None else delta
-    if as_json:
-        click.echo(json.dumps(to_json(roster, balance, lines, shown), indent=2))
-    else:
-        print_account(screen(), roster, balance, lines, shown)
+    print_document(account(roster, balance, lines, shown), as_json=as_json)
 
 
 def usual_delta(desk: HospitalState) -> float:

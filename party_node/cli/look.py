@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rich.console import Console
-from rich.table import Table as Grid
-
+from dprelease.document.cells import UNKNOWN, Cell, Said
+from dprelease.document.document import Document, Heading, Table
 from dprelease.one_line import listed, one_line
 from party_node.source.distribution import Distribution, Histogram, Levels, Span
 from party_node.source.first_look import ColumnLook, SourceLook
@@ -21,23 +20,53 @@ _MOST_EXAMPLES = 3
 _KINDS = ("unreadable", "outside")
 
 
-def print_look(console: Console, look: SourceLook) -> None:
-    """The table of columns, one line or more for each."""
-    grid = Grid("column", "missing", "unreadable", "outside", "distribution within what is declared", pad_edge=False)
-    for number in (1, 2, 3):
-        grid.columns[number].justify = "right"
-    grid.columns[-1].overflow = "fold"
-    ascii_only = console.options.ascii_only
-    for name, each in look.columns.items():
-        found = each.findings
-        counts = [f"{count:,}" for count in (found.missing, found.unreadable, found.outside)]
-        lines = _described(each, look.where, ascii_only=ascii_only)
-        grid.add_row(one_line(name), *(["-"] * 3 if each.unread or not look.rows else counts), "\n".join(lines))
-    console.print(f"{one_line(look.place)}: {look.size}", soft_wrap=True)
-    console.print(grid)
-    if look.undeclared:
-        console.print(f"not declared, so never read: {listed([one_line(name) for name in look.undeclared])}")
-    console.print(STAYS)
+def look(found: SourceLook, *, ascii_only: bool = False) -> Document:
+    """The columns of a source, each with its counts, examples and a plot.
+
+    Args:
+        found: what was looked at.
+        ascii_only: whether the screen knows no block elements.
+    """
+    examples = tuple(Heading(key, detail=True) for key in ("kind", "problem", "examples"))
+    counts = tuple(Heading(key) for key in ("missing", "unreadable", "outside"))
+    distribution = Heading("distribution", "distribution within what is declared")
+    undeclared = [one_line(name) for name in found.undeclared]
+    return Document(
+        f"{found.place}: {found.size}",
+        tables=(
+            Table.of(
+                "columns",
+                (Heading("name", "column"), *counts, distribution, *examples),
+                [_row(name, each, found, ascii_only=ascii_only) for name, each in found.columns.items()],
+                detail=not found.rows and not any(each.problem for each in found.columns.values()),
+            ),
+        ),
+        notes=(*((f"Not declared, so never read: {listed(undeclared)}.",) if undeclared else ()), STAYS),
+        data={
+            "source": found.place,
+            "rows": found.rows,
+            "in_order": found.in_order,
+            "problems": found.problems,
+            "batches": found.batches,
+            "not_declared": list(found.undeclared),
+            "stays_here": STAYS,
+        },
+    )
+
+
+def _row(name: str, column: ColumnLook, source: SourceLook, *, ascii_only: bool) -> list[Cell]:
+    found = column.findings
+    seen = bool(source.rows) and not column.unread
+    counts = {"missing": found.missing, "unreadable": found.unreadable, "outside": found.outside}
+    examples = [{"kind": each.kind, "text": each.text, "where": source.where(each.row)} for each in found.examples]
+    return [
+        name,
+        *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in counts.values()),
+        Said(column.distribution.to_json(), tuple(_described(column, source.where, ascii_only=ascii_only))),
+        column.declared.column.kind,
+        column.problem,
+        Said(examples, ""),
+    ]
 
 
 def _described(look: ColumnLook, where: Callable[[int], str], *, ascii_only: bool) -> list[str]:
@@ -95,31 +124,3 @@ def _bars(counts: Levels, outside: int, block: str) -> list[str]:
     ]
     more = len(counts.counts) - _MOST_LEVELS
     return [*lines, *([f"and {more} more levels"] if more > 0 else [])]
-
-
-def look_json(look: SourceLook) -> dict[str, object]:
-    """JSON-ready; as local as the table."""
-    return {
-        "source": look.place,
-        "rows": look.rows,
-        "in_order": look.in_order,
-        "problems": look.problems,
-        "batches": look.batches,
-        "columns": [_column_json(name, each, look.where) for name, each in look.columns.items()],
-        "not_declared": list(look.undeclared),
-        "stays_here": STAYS,
-    }
-
-
-def _column_json(name: str, look: ColumnLook, where: Callable[[int], str]) -> dict[str, object]:
-    found = look.findings
-    counts = {"missing": found.missing, "unreadable": found.unreadable, "outside": found.outside}
-    examples = [{"kind": each.kind, "text": each.text, "where": where(each.row)} for each in found.examples]
-    return {
-        "name": name,
-        "kind": look.declared.column.kind,
-        **counts,
-        "problem": look.problem,
-        "examples": examples,
-        "distribution": look.distribution.to_json(),
-    }

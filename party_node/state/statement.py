@@ -7,18 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table as Grid
 
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.one_line import one_line
-from dprelease.privacy.price import epsilon_at, epsilon_figure, epsilon_text, mu2_text, price_text, room_text
-from party_node.state.entries import HOLDING, STAGES, Balance, Entry
+from party_node.state.entries import HOLDING, STAGES, Entry
 from party_node.state.journal import Record
 
 Rounds = Mapping[str, Mapping[str, Fraction]]
@@ -98,68 +92,3 @@ def history(entries: Iterable[Entry], rounds: Rounds = ONE_ROUND) -> tuple[Line,
 def rounds_at(entry: Entry, rounds: Rounds) -> Mapping[str, Fraction]:
     """Each round's part of an entry's mu^2; empty where its release has one round, or the entry names no price."""
     return rounds.get(entry.release, {}) if entry.kind in STAGES else {}
-
-
-def to_json(roster: str, balance: Balance, lines: Iterable[Line], delta: float) -> dict[str, Any]:
-    """The account as plain data; every mu^2 is an exact rational, ``"p/q"``."""
-    return {
-        "roster": roster,
-        "cap_mu2": str(balance.cap),
-        "charged_mu2": str(balance.charged),
-        "reserved_mu2": str(balance.reserved),
-        "remaining_mu2": str(balance.remaining),
-        "exposed_mu2": str(balance.exposed),
-        "delta": delta,
-        "spent_epsilon": balance.epsilon(delta),
-        "entries": [_entry_json(line, delta) for line in lines],
-    }
-
-
-def _entry_json(line: Line, delta: float) -> dict[str, Any]:
-    return asdict(line.entry) | {
-        "title": line.title,
-        "epsilon": epsilon_at(line.mu2, delta),
-        "held_mu2": str(line.held),
-        "held_epsilon": epsilon_at(line.held, delta),
-        "left_mu2": str(line.left),
-        "rounds": {name: {"mu2": str(mu2), "epsilon": epsilon_at(mu2, delta)} for name, mu2 in line.rounds.items()},
-    }
-
-
-def print_account(console: Console, roster: str, balance: Balance, lines: Iterable[Line], delta: float) -> None:
-    """The account for people: one row for each entry, and for each round of a release of several, then what is spent and left."""
-    grid = Grid("no", "at", "kind", "release", "title", "mu^2", "epsilon", "held: mu^2", "epsilon", "left: mu^2")
-    for line in lines:
-        entry = line.entry
-        grid.add_row(
-            str(entry.number),
-            entry.at,
-            entry.kind,
-            entry.release[:12],
-            one_line(line.title),
-            mu2_text(line.mu2),
-            epsilon_text(line.mu2, delta),
-            mu2_text(line.held),
-            epsilon_text(line.held, delta),
-            mu2_text(line.left),
-        )
-        for name, mu2 in line.rounds.items():
-            grid.add_row("", "", "", "", f"of it {name}", mu2_text(mu2), epsilon_text(mu2, delta))
-    for column in grid.columns:
-        column.overflow = "fold"
-    console.print(grid)
-    for what, mu2 in (
-        ("charged", balance.charged),
-        ("reserved", balance.reserved),
-        ("left", balance.remaining),
-        ("cap", balance.cap),
-        ("our own columns' exposure", balance.exposed),
-    ):
-        console.print(f"roster {roster}, {what}: {price_text(mu2, delta)}", soft_wrap=True)
-    latest = next((line for line in reversed(tuple(lines)) if line.entry.kind == "reserve" and line.mu2), None)
-    if latest is not None:
-        room = room_text(
-            balance.remaining, latest.mu2, f"release {latest.entry.release[:12]}, the latest that costs anything"
-        )
-        console.print(f"roster {roster}: what is left is {room}", soft_wrap=True)
-    console.print(f"spent epsilon = {epsilon_figure(balance.epsilon(delta))} at delta = {delta:g}")

@@ -229,10 +229,10 @@ def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
     shown = " ".join(world.north.run("ledger", "show", "--delta", "1e-5").stdout.split())
     assert release[:12] in shown
     assert "age and glucose" in shown
-    assert f"spent epsilon = {epsilon_figure(guarantee(spec).party('north').epsilon)} at delta = 1e-05" in shown
+    assert f"epsilon = {epsilon_figure(guarantee(spec).party('north').epsilon)} at delta = 1e-05" in shown
     balance = world.north.desk().ledger.balance("cohort")
     more = how_many(balance.remaining, guarantee(spec).party("north").mu2)
-    assert f"roster cohort: what is left is enough for {more} more like release {release[:12]}, the latest" in shown
+    assert f"What is left is enough for {more} more like release {release[:12]}, the latest" in shown
 
 
 def test_peers_and_checks_for_people(world: World) -> None:
