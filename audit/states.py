@@ -80,7 +80,8 @@ def office(folder: Path) -> dict[str, Office]:
     found = {}
     for path in folder.rglob(_DATABASE):
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            for digest, state, manifest, spec in db.execute("SELECT digest, state, manifest, spec FROM releases"):
+            releases = "SELECT digest, state, manifest, proposal FROM agreements WHERE kind = 'release'"
+            for digest, state, manifest, spec in db.execute(releases):
                 found[digest] = Office(state, manifest, ReleaseSpec.from_bytes(spec), {})
             for digest, session, party in db.execute("SELECT release, session, party FROM deals"):
                 found[digest].deals.setdefault(session, set()).add(party)
@@ -105,8 +106,9 @@ def alignments(folder: Path) -> dict[str, AlignmentRun]:
     found = {}
     for path in folder.rglob(_DATABASE):
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            for run, state in db.execute("SELECT run, state FROM alignments").fetchall():
-                said = db.execute("SELECT acceptance IS NOT NULL FROM alignment_parties WHERE run = ?", (run,))
+            runs = "SELECT digest, state FROM agreements WHERE kind = 'alignment run'"
+            for run, state in db.execute(runs).fetchall():
+                said = db.execute("SELECT consent IS NOT NULL FROM consents WHERE agreement = ?", (run,))
                 found[run] = AlignmentRun(state, tuple(bool(each) for (each,) in said))
     return found
 

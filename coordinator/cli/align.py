@@ -12,7 +12,7 @@ from coordinator.clock import utc_now
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.proposals import alignment
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.alignments import Run
+from coordinator.store.agreements import Agreement
 from coordinator.store.history import Happening
 from dprelease.one_line import one_line
 from dprelease.spec_base import instant
@@ -90,7 +90,7 @@ def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
     """
     with opened(settings) as store, store.reading() as tx:
         found = tx.alignments.find(prefix)
-        lines = tx.history.of_release(found.digest)
+        lines = tx.history.of_agreement(found.digest)
     if as_json:
         print_json(describe(found, lines))
         return
@@ -117,7 +117,7 @@ def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: boo
     print_json(describe(found)) if as_json else _print(found)
 
 
-def describe(found: Run, lines: tuple[Happening, ...] = ()) -> dict[str, Any]:
+def describe(found: Agreement, lines: tuple[Happening, ...] = ()) -> dict[str, Any]:
     """A run as plain data, with its history if given."""
     record, task = found.record, found.read_task()
     return {
@@ -128,7 +128,7 @@ def describe(found: Run, lines: tuple[Happening, ...] = ()) -> dict[str, Any]:
         "waits_for": list(record.waits_for),
         "patients": {member.party: member.patients for member in task.members},
         "identifiers": task.identifiers,
-        "accepted": [party for party in record.parties if party in record.accepted],
+        "accepted": [party for party in record.parties if party in record.approved],
         "declined": [party for party in record.parties if party in record.declined],
         "finished": [party for party in record.parties if party in record.finished],
         "created": task.created,
@@ -137,7 +137,7 @@ def describe(found: Run, lines: tuple[Happening, ...] = ()) -> dict[str, Any]:
     }
 
 
-def _print(found: Run) -> None:
+def _print(found: Agreement) -> None:
     task = found.read_task()
     click.echo(f"alignment run {found.digest}")
     click.echo(f"roster {task.roster}: {found.record.state}, {found.record.explain()}")

@@ -22,7 +22,7 @@ from coordinator.proposals import continuing, proposals
 from coordinator.proposals.checks import LABELS, PublicSide
 from coordinator.service.witness import left_after, left_text
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.files.settings import read_settings
@@ -139,7 +139,7 @@ def propose_next(settings: CoordinatorSettings, prefix: str, checkpoint: int | N
     print_json(describe(made)) if as_json else print_release(made)
 
 
-def _warn_of(similar: Release | None) -> None:
+def _warn_of(similar: Agreement | None) -> None:
     if similar is not None:
         state, digest = similar.record.state, similar.digest[:SHORT]
         click.echo(
@@ -147,7 +147,7 @@ def _warn_of(similar: Release | None) -> None:
         )
 
 
-def _warn_of_ranges(published: Release | None) -> None:
+def _warn_of_ranges(published: Agreement | None) -> None:
     if published is not None:
         click.echo(
             f"warning: {published.digest[:SHORT]} has published ranges of all these numbers, which moments use at no charge unless "
@@ -199,7 +199,7 @@ def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
     """
     with opened(settings) as store, store.reading() as tx:
         found = tx.releases.find(prefix)
-        lines = tx.history.of_release(found.digest)
+        lines = tx.history.of_agreement(found.digest)
     if as_json:
         print_json(describe(found, lines))
         return
@@ -266,10 +266,10 @@ def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: boo
     click.echo(f"{found.digest[:SHORT]} is {found.record.state}")
 
 
-def _changes(store: Store, prefix: str, timeout: float | None, poll_seconds: float) -> Iterator[Release]:
+def _changes(store: Store, prefix: str, timeout: float | None, poll_seconds: float) -> Iterator[Agreement]:
     """The release now, and again whenever it changed; ends with a final state or the time."""
     end = None if timeout is None else time.monotonic() + timeout
-    last: Release | None = None
+    last: Agreement | None = None
     while True:
         with store.reading() as tx:
             now = tx.releases.find(prefix) if last is None else tx.releases.get(last.digest)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from coordinator.store.agreements import Agreement
 from coordinator.store.history import Happening
-from coordinator.store.releases import Release
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import price_text
 from dprelease.release.accounting import guarantee
@@ -17,13 +17,13 @@ from dprelease.release.trust import trust
 from dprelease.spec_base import instant
 
 
-def named(found: Release) -> str:
+def named(found: Agreement) -> str:
     """The title of a release; of a checkpoint, which one it is of which stream, too."""
     at = checkpoint_of(found.read_spec())
     return found.title if at is None else f"{found.title} (checkpoint {at.number} of stream {at.stream[:12]})"
 
 
-def standing(found: Release) -> dict[str, Any]:
+def standing(found: Agreement) -> dict[str, Any]:
     """Where a release stands, as plain data."""
     record = found.record
     return {
@@ -39,7 +39,7 @@ def standing(found: Release) -> dict[str, Any]:
     }
 
 
-def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict[str, Any]:
+def describe(found: Agreement, lines: tuple[Happening, ...] | None = None) -> dict[str, Any]:
     """A release as plain data, with its history if given; every mu^2 is an exact rational, ``"p/q"``."""
     spec = found.read_spec()
     given = guarantee(spec)
@@ -72,7 +72,7 @@ def describe(found: Release, lines: tuple[Happening, ...] | None = None) -> dict
     return described
 
 
-def print_release(found: Release) -> None:
+def print_release(found: Agreement) -> None:
     """A release for people."""
     described, spec = describe(found), found.read_spec()
     click.echo(f"release {found.digest}")

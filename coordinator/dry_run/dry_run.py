@@ -19,7 +19,7 @@ from coordinator.dry_run.trial_fit import Trial, trial
 from coordinator.proposals.duplicates import similar_to
 from coordinator.proposals.proposals import Proposal, Request, make_proposal
 from coordinator.proposals.published import EarlierReleases
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
 from dprelease.files.durable import write_durably
@@ -71,7 +71,7 @@ class DryRun:
     """
 
     proposal: Proposal
-    similar: Release | None
+    similar: Agreement | None
     rehearsed: Rehearsed
     outcome: str
     trial: Trial | None

@@ -1,10 +1,11 @@
-"""The life of a release, without I/O: a record, an event and the time in, the next record out.
+"""The life of an agreement, without I/O: a record, an event and the time in, the next record out.
 
 ::
 
     PROPOSED ──all approved──> APPROVED ──first block──> RUNNING ──the hub published──> PUBLISHED
+        │                          (a release)           RUNNING ──all have the result─> DONE (an alignment run)
         ├─ a party declined ──> REJECTED     │              │
-        ├─ not decided in time > EXPIRED     ├──────────────┴─ no block in time, withdrawn, revoked ──> FAILED
+        ├─ not decided in time > EXPIRED     ├──────────────┴─ not done in time, withdrawn, revoked ──> FAILED
         └────────────── cancelled by the office, from any state until the hub may publish ──> CANCELLED
 
 The states on the right are final. Every other one has a deadline and says for whom it waits, since when. Repeating an
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from coordinator.lifecycle.status import Record, State
+from coordinator.lifecycle.status import Kind, Record, State
 from dprelease.errors import Conflict, OutOfTurn
 from dprelease.spec_base import instant
 
@@ -41,9 +42,16 @@ class Declined:
 
 @dataclass(frozen=True)
 class IntakeReported:
-    """The hub holds and has verified all blocks of these parties."""
+    """The hub holds, and has verified, all that these parties send: blocks of a release, or messages of an alignment run."""
 
     parties: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The party has the result of an alignment run on its disk."""
+
+    party: str
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """The office withdraws the release; every party sees the reason."""
+    """The office withdraws the proposal; every party sees the reason."""
 
     reason: str
 
@@ -77,7 +85,17 @@ class Tick:
     """Time has passed."""
 
 
-Event = Approved | Declined | IntakeReported | PublicationAuthorized | Published | Cancelled | PartyRevoked | Tick
+Event = (
+    Approved
+    | Declined
+    | IntakeReported
+    | Finished
+    | PublicationAuthorized
+    | Published
+    | Cancelled
+    | PartyRevoked
+    | Tick
+)
 
 
 def advance(record: Record, event: Event, now: datetime) -> Record:
@@ -95,7 +113,8 @@ def advance(record: Record, event: Event, now: datetime) -> Record:
     if isinstance(event, Tick) or (isinstance(event, PartyRevoked) and current.final):
         return current
     if current.final:
-        raise OutOfTurn(f"the release is {current.state}: {current.explain()}")
+        raise OutOfTurn(f"the {current.kind} is {current.state}: {current.explain()}")
+    _check_fits(current, event)
     return _apply(current, event, now)
 
 
@@ -107,7 +126,9 @@ def words(event: Event) -> str:
         case Declined(party, reason):
             return f"{party} declined" + (f": {reason}" if reason else "")
         case IntakeReported(parties):
-            return f"the hub holds the blocks of {', '.join(sorted(parties))}"
+            return f"the hub holds all that {', '.join(sorted(parties))} sent"
+        case Finished(party):
+            return f"{party} has the result"
         case PublicationAuthorized():
             return "the hub may publish"
         case Published(manifest):
@@ -128,6 +149,8 @@ def _repeats(record: Record, event: Event) -> bool:
             return party in record.declined
         case IntakeReported(parties):
             return record.state is not State.PROPOSED and parties <= record.received
+        case Finished(party):
+            return party in record.finished
         case PublicationAuthorized():
             return record.state is State.PUBLISHED or (record.publishing is not None and not record.final)
         case Published(manifest):
@@ -140,6 +163,19 @@ def _repeats(record: Record, event: Event) -> bool:
             return record.final
 
 
+def _check_fits(record: Record, event: Event) -> None:
+    """Refuse what does not happen to this kind, is about others, or comes before all parties approved."""
+    named = event.parties if isinstance(event, IntakeReported) else {getattr(event, "party", record.parties[0])}
+    strangers = named - {*record.parties}
+    if strangers:
+        raise Conflict(f"not a party of this {record.kind}: {', '.join(sorted(strangers))}")
+    if isinstance(event, Finished if record.kind is Kind.RELEASE else PublicationAuthorized | Published):
+        raise Conflict(f"that does not happen to an agreement of this kind: {record.kind}")
+    early = IntakeReported | Finished | PublicationAuthorized
+    if record.state is State.PROPOSED and isinstance(event, early):
+        raise OutOfTurn(f"the {record.kind} still {record.explain()}")
+
+
 def _apply(record: Record, event: Event, now: datetime) -> Record:
     match event:
         case Approved(party):
@@ -147,13 +183,10 @@ def _apply(record: Record, event: Event, now: datetime) -> Record:
         case Declined(party):
             return _declined(record, party, now)
         case IntakeReported(parties):
-            _need_all_approvals(record)
-            strangers = parties - set(record.parties)
-            if strangers:
-                raise Conflict(f"not a party of this release: {', '.join(sorted(strangers))}")
             return replace(record, state=State.RUNNING, received=record.received | parties)
+        case Finished(party):
+            return _finished(record, party, now)
         case PublicationAuthorized():
-            _need_all_approvals(record)
             complete = replace(record, state=State.RUNNING, received=frozenset(record.parties))
             return replace(complete, since=now, publishing=now, deadline=now + PUBLICATION_TIME)
         case Published(manifest):
@@ -174,23 +207,27 @@ def _apply(record: Record, event: Event, now: datetime) -> Record:
 
 
 def _approved(record: Record, party: str, now: datetime) -> Record:
-    if party not in record.parties:
-        raise Conflict(f"{party} is not a party of this release")
     approved = record.approved | {party}
     if len(approved) < len(record.parties):
         return replace(record, approved=approved)
-    return replace(record, state=State.APPROVED, approved=approved, since=now, deadline=now + record.run_time)
+    state = State.APPROVED if record.kind is Kind.RELEASE else State.RUNNING
+    return replace(record, state=state, approved=approved, since=now, deadline=now + record.run_time)
 
 
 def _declined(record: Record, party: str, now: datetime) -> Record:
-    if party not in record.parties:
-        raise Conflict(f"{party} is not a party of this release")
     declined = replace(record, declined=record.declined | {party})
     if record.state is State.PROPOSED:
         return _end(declined, State.REJECTED, f"{party} declined", now)
-    if party in record.received:
+    if record.kind is Kind.RELEASE and party in record.received:
         raise Conflict(f"the hub holds the block of {party}; it can no longer decline")
     return _end(declined, State.FAILED, f"{party} withdrew after approving", now)
+
+
+def _finished(record: Record, party: str, now: datetime) -> Record:
+    if party not in record.received:
+        raise OutOfTurn(f"{party} cannot have the result: the hub has not carried all that it sends")
+    finished = replace(record, finished=record.finished | {party})
+    return finished if finished.waits_for else _end(finished, State.DONE, "", now)
 
 
 def _lapse(record: Record, now: datetime) -> Record:
@@ -203,6 +240,8 @@ def _lapse(record: Record, now: datetime) -> Record:
         when = instant(record.publishing)
         reason = f"the hub was allowed to publish at {when} and did not report back; look there whether it did"
         return _end(record, State.FAILED, reason, now)
+    if record.kind is Kind.RUN:
+        return _end(record, State.FAILED, f"no result in time at {missing}", now)
     if set(record.parties) <= record.received:
         return _end(record, State.FAILED, "the hub held every block and did not ask to publish in time", now)
     return _end(record, State.FAILED, f"no block in time from {missing}", now)
@@ -210,8 +249,3 @@ def _lapse(record: Record, now: datetime) -> Record:
 
 def _end(record: Record, state: State, reason: str, now: datetime) -> Record:
     return replace(record, state=state, since=now, deadline=None, reason=reason)
-
-
-def _need_all_approvals(record: Record) -> None:
-    if record.state is State.PROPOSED:
-        raise OutOfTurn(f"the release still {record.explain()}")

@@ -1,4 +1,4 @@
-"""Where one release stands: its state, whom it waits for, since when and until when."""
+"""Where one agreement stands: its kind, its state, whom it waits for, since when and until when."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from enum import StrEnum
 from dprelease.spec_base import instant
 
 
+class Kind(StrEnum):
+    """What parties agree on; the values are the words for it."""
+
+    RELEASE = "release"
+    RUN = "alignment run"
+
+
 class State(StrEnum):
-    """Where a release stands."""
+    """Where an agreement stands."""
 
     PROPOSED = "PROPOSED"
-    APPROVED = "APPROVED"
+    APPROVED = "APPROVED"  # of releases only: nothing has arrived yet
     RUNNING = "RUNNING"
-    PUBLISHED = "PUBLISHED"
+    PUBLISHED = "PUBLISHED"  # a release
+    DONE = "DONE"  # an alignment run
     REJECTED = "REJECTED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
@@ -29,23 +37,26 @@ OPEN = frozenset({State.PROPOSED, State.APPROVED, State.RUNNING})
 
 @dataclass(frozen=True)
 class Record:
-    """Where one release stands.
+    """Where one agreement stands.
 
     Attributes:
-        parties: its parties, in the spec's order.
+        kind: what it is about.
+        parties: its parties, in the proposal's order.
         state: present state.
-        since: when the present wait began, or when the release ended.
+        since: when the present wait began, or when it ended.
         deadline: when the present wait ends in failure; None exactly in final states.
-        run_time: how long blocks may take after the last approval.
+        run_time: how long the parties' work may take after the last approval.
         approved: parties whose signed approval is held.
         declined: parties that declined.
-        received: parties all of whose blocks the hub holds.
+        received: parties that have sent the hub all that is theirs to send.
+        finished: parties that have the result of an alignment run on their disks.
         publishing: when the hub was allowed to publish.
         manifest: SHA-256 of the published manifest.
-        reason: why it ended unpublished; empty otherwise. Every party of the release may read it.
-        joint: whether its parties compute one result together (mechanism ``moments``, two parties or more).
+        reason: why it ended without a result; empty otherwise. Every party of it may read it.
+        joint: True for a release whose parties compute one result together (mechanism ``moments``, two parties or more).
     """
 
+    kind: Kind
     parties: tuple[str, ...]
     state: State
     since: datetime
@@ -54,6 +65,7 @@ class Record:
     approved: frozenset[str] = frozenset()
     declined: frozenset[str] = frozenset()
     received: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
     publishing: datetime | None = None
     manifest: str | None = None
     reason: str = ""
@@ -66,22 +78,28 @@ class Record:
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """Whom the release waits for: parties in the spec's order, or the hub; nobody when final."""
+        """Whom it waits for: parties in the proposal's order, or the hub; nobody when final."""
         if self.final:
             return ()
         if self.state is State.PROPOSED:
             return self._without(self.approved)
+        if self.kind is Kind.RUN:
+            return self._without(self.finished)
         return ("the hub",) if self.publishing else self._without(self.received) or ("the hub",)
 
     def explain(self) -> str:
         """One sentence: whom it waits for, for what and since when, or how it ended."""
         if self.state is State.PUBLISHED:
             return f"published at {instant(self.since)}, manifest {self.manifest}"
+        if self.state is State.DONE:
+            return f"done at {instant(self.since)}; releases may name it"
         if self.deadline is None:
             return f"ended at {instant(self.since)}: {self.reason}"
         doing, what, end = "", "to send blocks", "fails"
         if self.state is State.PROPOSED:
             what, end = "to decide", "expires"
+        elif self.kind is Kind.RUN:
+            what = "to compute"
         elif self.waits_for == ("the hub",):
             what = "to publish"
         elif self.joint:
@@ -94,15 +112,22 @@ class Record:
 
 
 def propose(
-    parties: Iterable[str], now: datetime, expires: datetime, run_time: timedelta, *, joint: bool = False
+    parties: Iterable[str],
+    now: datetime,
+    expires: datetime,
+    run_time: timedelta,
+    *,
+    kind: Kind = Kind.RELEASE,
+    joint: bool = False,
 ) -> Record:
     """The record of a fresh proposal.
 
     Args:
-        parties: parties of the spec, in its order.
+        parties: parties of the proposal, in its order.
         now: when it was made.
         expires: until when every party must have approved.
-        run_time: how long blocks may take after the last approval.
-        joint: whether the parties compute one result together.
+        run_time: how long the parties' work may take after the last approval.
+        kind: what it is about.
+        joint: whether the parties of a release compute one result together.
     """
-    return Record(tuple(parties), State.PROPOSED, now, expires, run_time, joint=joint)
+    return Record(kind, tuple(parties), State.PROPOSED, now, expires, run_time, joint=joint)

@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from coordinator.lifecycle.runs import RunRecord, RunState
+from coordinator.lifecycle.status import Kind, propose
 from coordinator.proposals.checks import agree_on_identifiers, enrolled, reported
-from coordinator.store.alignments import Run
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.canonical import read_data
 from dprelease.errors import Conflict, InvalidInput
@@ -21,7 +21,7 @@ FEWEST, MOST = 2, 10
 
 def start(
     store: Store, roster: str, parties: Sequence[str], expires: timedelta, run_time: timedelta, now: datetime
-) -> Run:
+) -> Agreement:
     """Offer a run to hospitals, over the numbers of patients that they reported last.
 
     Args:
@@ -64,5 +64,5 @@ def start(
             "created": instant(now),
             "expires": instant(now + expires),
         }
-        record = RunRecord(tuple(parties), RunState.PROPOSED, now, now + expires, run_time)
+        record = propose(parties, now, now + expires, run_time, kind=Kind.RUN)
         return tx.alignments.add(read_data(Task, fields, "the alignment run"), record, now)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from coordinator.lifecycle.status import State, propose
 from coordinator.proposals.checks import agree, enrolled, reported
 from coordinator.proposals.proposals import Proposal, check_sizes
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.canonical import read_data
 from dprelease.errors import Conflict, InvalidInput
@@ -33,7 +33,7 @@ def propose_next(
     now: datetime,
     *,
     number: int | None = None,
-) -> tuple[Release, Proposal]:
+) -> tuple[Agreement, Proposal]:
     """Make the spec of a stream's next checkpoint and offer it to the parties, who have as long to decide as for the one before.
 
     Args:
@@ -67,7 +67,7 @@ def propose_next(
         return tx.releases.add(proposal.spec, record, now), proposal
 
 
-def _last(tx: Transaction, named: Release) -> tuple[Release, int, datetime]:
+def _last(tx: Transaction, named: Agreement) -> tuple[Agreement, int, datetime]:
     """The last published checkpoint of a release's stream, the least number that may come next, and when one was proposed last."""
     found = checkpoint_of(named.read_spec())
     if found is None:
@@ -88,7 +88,7 @@ def _last(tx: Transaction, named: Release) -> tuple[Release, int, datetime]:
     return max(published, key=lambda each: each[0])[1], max(spent) + 1, latest
 
 
-def _checkpoints(releases: Iterable[Release], stream: str) -> list[tuple[int, Release]]:
+def _checkpoints(releases: Iterable[Agreement], stream: str) -> list[tuple[int, Agreement]]:
     found = ((checkpoint_of(release.read_spec()), release) for release in releases)
     return [(at.number, release) for at, release in found if at is not None and at.stream == stream]
 

@@ -31,8 +31,8 @@ from coordinator.proposals.checks import (
 )
 from coordinator.proposals.duplicates import similar_to
 from coordinator.proposals.published import EarlierReleases, latest_ranges, read_ranges, with_ranges
+from coordinator.store.agreements import Agreement
 from coordinator.store.members import Members
-from coordinator.store.releases import Release
 from coordinator.store.store import Store
 from dprelease.canonical import Value, read_data
 from dprelease.data.columns import Name
@@ -116,7 +116,7 @@ class Proposal:
     spec: ReleaseSpec
     guarantee: Guarantee
     explanation: str
-    ranged: Release | None = None
+    ranged: Agreement | None = None
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,9 @@ class Created:
         similar: an open or published release of the same columns by the same mechanism: the parties pay twice.
     """
 
-    release: Release
+    release: Agreement
     proposal: Proposal
-    similar: Release | None
+    similar: Agreement | None
 
 
 def create(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.lifecycle.status import State
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from dprelease.catalogue import Catalogue
 from dprelease.data.columns import Column, numbers
 from dprelease.errors import IntegrityError, InvalidInput
@@ -32,7 +32,7 @@ class EarlierReleases:
         root: file of the consortium's root certificate, by which they are verified.
     """
 
-    known: tuple[Release, ...] = ()
+    known: tuple[Agreement, ...] = ()
     published: Path | None = None
     root: Path | None = None
 
@@ -108,8 +108,8 @@ def _kept(digest: str, published: Path | None) -> Path:
 
 
 def with_ranges(
-    releases: Iterable[Release], columns: Columns, of: Catalogue | ReleaseSpec | None = None
-) -> Release | None:
+    releases: Iterable[Agreement], columns: Columns, of: Catalogue | ReleaseSpec | None = None
+) -> Agreement | None:
     """The latest published release with ranges of all private numbers among these columns, as they are declared.
 
     Args:

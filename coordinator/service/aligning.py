@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from coordinator.clock import Clock
-from coordinator.lifecycle.lifecycle import Declined
-from coordinator.lifecycle.runs import Accepted, Carried, Finished, RunState
+from coordinator.lifecycle.lifecycle import Approved, Declined, Finished, IntakeReported
+from coordinator.lifecycle.status import State
 from coordinator.service.announcer import Announcer
 from coordinator.service.coordination import REMEMBERED, read_digest
 from coordinator.settings import Limits
-from coordinator.store.alignments import Run
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.acceptance import SignedAcceptance
 from dprelease.agreement import check_consent
@@ -46,7 +46,9 @@ class AlignmentService(AlignmentServiceServicer):
     def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> pb.ListRunsResponse:
         """For a party."""
         with self._of_party(context) as (party, tx, now):
-            return pb.ListRunsResponse(runs=map(run_to_proto, tx.alignments.of_party(party, now - REMEMBERED)))
+            return pb.ListRunsResponse(
+                runs=[run_to_proto(run) for _, run in tx.alignments.of_party(party, now - REMEMBERED)]
+            )
 
     def AcceptRun(self, request: pb.AcceptRunRequest, context: Any) -> pb.AcceptRunResponse:
         """For a party, after checking its acceptance as every other party will."""
@@ -55,7 +57,7 @@ class AlignmentService(AlignmentServiceServicer):
             if signed.acceptance.party != party:
                 raise AccessDenied(f"{party} spoke for {signed.acceptance.party}")
             check_consent(signed, tx.alignments.get(signed.acceptance.run).read_task(), self._root_pem)
-            tx.alignments.advance(signed.acceptance.run, Accepted(party), now, request.signed_acceptance)
+            tx.alignments.advance(signed.acceptance.run, Approved(party), now, request.signed_acceptance)
         self._announcer.look()
         return pb.AcceptRunResponse()
 
@@ -80,9 +82,9 @@ class AlignmentService(AlignmentServiceServicer):
         with self._store.reading() as tx:
             tx.hub.check(identity, self._clock())
             run = tx.alignments.get(digest)
-        if run.record.state is RunState.RUNNING and run.record.carried is None:
+        if run.record.state is State.RUNNING and not run.record.received:
             with self._store.writing() as tx:
-                run = tx.alignments.advance(digest, Carried(), self._clock())
+                run = tx.alignments.advance(digest, IntakeReported(frozenset(run.record.parties)), self._clock())
         return pb.GetRunResponse(run=run_to_proto(run))
 
     @contextmanager
@@ -92,12 +94,12 @@ class AlignmentService(AlignmentServiceServicer):
             yield tx.members.admit(identity, now, context.protocol).name, tx, now
 
 
-def run_to_proto(run: Run) -> pb.RunRecord:
+def run_to_proto(run: Agreement) -> pb.RunRecord:
     """A run as it travels. What a party may not see, such as another's reason to decline, is not in it."""
     return pb.RunRecord(
-        task=run.data,
-        state=f"RUN_STATE_{run.record.state}",
-        acceptances=run.acceptances,
+        task=run.proposal,
+        state="RUN_STATE_" + ("DECLINED" if run.record.state is State.REJECTED else run.record.state),
+        acceptances=run.consents,
         explanation=run.record.explain(),
     )
 

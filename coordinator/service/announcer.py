@@ -81,7 +81,7 @@ class Announcer:
                 return
             names = {HUB}
             for digest, party in tx.history.concerned(self._seen):
-                members = (*tx.releases.parties(digest), *tx.alignments.parties(digest)) if digest else ()
+                members = tx.agreements.parties(digest) if digest else ()
                 names |= {named(each) for each in members}
                 names |= {named(party)} if party else set()
         self.news.tell(*names)

@@ -24,7 +24,7 @@ from coordinator.service.announcer import HUB, Announcer, named
 from coordinator.service.recovery import hear_forgotten
 from coordinator.service.witness import statement
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.agreement import check_consent
 from dprelease.catalogue import Catalogue
@@ -219,19 +219,19 @@ def approve(request: pb.ApproveRequest, store: Store, party: str, root_pem: byte
         spec = tx.releases.get(approval.spec).read_spec()
     check_consent(signed, spec, root_pem.decode())
     with store.writing() as tx:
-        for known in map(SignedApproval.from_bytes, tx.releases.get(approval.spec).approvals):
+        for known in map(SignedApproval.from_bytes, tx.releases.get(approval.spec).consents):
             if known.approval.party == party and known.approval.commitment != approval.commitment:
                 raise Conflict(f"{party} approved this release before, with another commitment")
         tx.releases.advance(approval.spec, Approved(party), now, request.signed_approval)
     return pb.ApproveResponse()
 
 
-def release_to_proto(release: Release) -> ReleaseRecord:
+def release_to_proto(release: Agreement) -> ReleaseRecord:
     """A release as it travels. What a party may not see, such as another's reason to decline, is not in it."""
     return ReleaseRecord(
-        spec=release.spec,
+        spec=release.proposal,
         state=f"RELEASE_STATE_{release.record.state}",
-        approvals=release.approvals,
+        approvals=release.consents,
         explanation=release.record.explain(),
     )
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from coordinator.clock import Clock
 from coordinator.lifecycle.lifecycle import Tick, advance
-from coordinator.lifecycle.status import State
-from coordinator.store.releases import Release
+from coordinator.lifecycle.status import Kind, State
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import check_all
 from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, OutOfTurn, PeerUnavailable
@@ -110,7 +110,7 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
         raise InvalidInput("a session is named by one offer of every party, in the spec's order")
     if any(header.kind != "hello" or header.round != headers[0].round for header in headers):
         raise InvalidInput("a session is named by offers of one round, and by nothing else")
-    approvals = [SignedApproval.from_bytes(data) for data in release.approvals]
+    approvals = [SignedApproval.from_bytes(data) for data in release.consents]
     check_all(approvals, spec, root_pem.decode())
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
     for parcel in parcels:
@@ -197,9 +197,11 @@ class Dealer:
             with self._store.writing() as tx:
                 self._check(tx, session)
                 tx.deals.add(session.release, session.round, session.digest, sealed)
-                tx.history.note(f"dealt for round {session.round}", self._clock(), release=session.release)
+                tx.history.note(
+                    f"dealt for round {session.round}", self._clock(), about=Kind.RELEASE, agreement=session.release
+                )
 
 
-def _check_running(release: Release) -> None:
+def _check_running(release: Agreement) -> None:
     if release.record.state not in (State.APPROVED, State.RUNNING):
         raise OutOfTurn(f"release {release.digest[:12]} is {release.record.state}: nothing is dealt now")

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from coordinator.lifecycle.lifecycle import Cancelled
-from coordinator.lifecycle.status import Record, State
+from coordinator.lifecycle.status import Kind, Record, State
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import check_consent
 from dprelease.canonical import sha256
@@ -57,10 +57,9 @@ def take_into_use(store: Store, now: datetime) -> Restored:
     with store.writing() as tx:
         since = tx.copies.restore(now)
         event = Cancelled(f"the office restored its database, which ends at {instant(since)}")
-        due = [release.digest for release in tx.releases.open() if release.record.publishing is None]
-        ended = tuple(release.digest for release in (tx.releases.advance(each, event, now) for each in due))
-        for run in tx.alignments.open():
-            tx.alignments.advance(run.digest, Cancelled(event.reason), now)
+        due = [each.digest for each in tx.agreements.open() if each.record.publishing is None]
+        over = [tx.agreements.advance(each, event, now) for each in due]
+        ended = tuple(each.digest for each in over if each.record.kind is Kind.RELEASE)
         invited = tx.members.end_invitations(now)
         tx.history.note(f"restored; what happened from {instant(since)} to now was forgotten", now)
     return Restored(since, invited, ended)
@@ -175,7 +174,7 @@ def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Record:
 def _over(spec: ReleaseSpec, state: State, since: datetime, **known: object) -> Record:
     joint = mechanism_of(spec).schedule(spec) is not None
     nothing = since - since
-    return Record(_parties(spec), state, since, None, nothing, joint=joint, **known)  # type: ignore[arg-type]
+    return Record(Kind.RELEASE, _parties(spec), state, since, None, nothing, joint=joint, **known)  # type: ignore[arg-type]
 
 
 def _parties(spec: ReleaseSpec) -> tuple[str, ...]:

@@ -136,19 +136,18 @@ def put(connection: Connection, table: Table, key: dict[str, Any], values: dict[
         connection.execute(table.insert().values({**key, **values}))
 
 
-def digest_prefix(text: str, kind: str) -> str:
+def digest_prefix(text: str) -> str:
     """The beginning of a digest as a person typed it, in lower case.
 
     Args:
         text: as typed.
-        kind: what the digest is of, e.g. ``a release``.
 
     Raises:
         InvalidInput: it is not hexadecimal, or too short.
     """
     start = text.strip().lower()
     if len(start) < SHORTEST_PREFIX or not set(start) <= set("0123456789abcdef"):
-        raise InvalidInput(f"{text!r} is not {kind}: give at least {SHORTEST_PREFIX} digits of its digest")
+        raise InvalidInput(f"{text!r} names nothing: give at least {SHORTEST_PREFIX} digits of a digest")
     return start
 
 

@@ -28,14 +28,13 @@ class History:
         self._connection = connection
 
     def note(
-        self, what: str, now: datetime, *, release: str | None = None, party: str | None = None, run: str | None = None
+        self, what: str, now: datetime, *, about: str = "", agreement: str | None = None, party: str | None = None
     ) -> None:
-        """Add a line about a release, an alignment run or a party's membership, here and in the log."""
-        about = f"release {release[:12]}: " if release else f"alignment run {run[:12]}: " if run else ""
-        log.info("%s%s", about, what)
-        self._connection.execute(history.insert().values(at=now, release=release or run, party=party, what=what))
+        """Add a line about an agreement, whose kind is told, or about a party's membership, here and in the log."""
+        log.info("%s%s", f"{about} {agreement[:12]}: " if agreement else "", what)
+        self._connection.execute(history.insert().values(at=now, release=agreement, party=party, what=what))
 
-    def of_release(self, digest: str) -> tuple[Happening, ...]:
+    def of_agreement(self, digest: str) -> tuple[Happening, ...]:
         """What happened to a release or an alignment run, oldest first."""
         return self._lines(history.c.release == digest)
 

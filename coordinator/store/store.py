@@ -13,7 +13,8 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from coordinator.lifecycle.lifecycle import PartyRevoked, Tick
-from coordinator.store.alignments import Alignments
+from coordinator.lifecycle.status import Kind
+from coordinator.store.agreements import Agreements
 from coordinator.store.copies import COPIED, Copies
 from coordinator.store.database import Database
 from coordinator.store.dealt import Deals
@@ -21,7 +22,6 @@ from coordinator.store.history import History
 from coordinator.store.hub_certificate import HubCertificate
 from coordinator.store.members import Members
 from coordinator.store.migration import check_revision
-from coordinator.store.releases import Releases
 from coordinator.store.tables import REVISION, layout, meta, version
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.privacy.calibration import budget
@@ -50,8 +50,9 @@ class Transaction:
     """What can be read, or changed together."""
 
     members: Members
-    releases: Releases
-    alignments: Alignments
+    agreements: Agreements
+    releases: Agreements
+    alignments: Agreements
     deals: Deals
     history: History
     hub: HubCertificate
@@ -161,19 +162,15 @@ class Store:
         return True
 
     def tick(self, now: datetime) -> None:
-        """End every release and alignment run whose deadline has passed. Run at every start and every few seconds after."""
+        """End every agreement whose deadline has passed. Run at every start and every few seconds after."""
         with self.reading() as tx:
-            due = [release.digest for release in tx.releases.open() if (release.record.deadline or now) <= now]
-            late = [run.digest for run in tx.alignments.open() if (run.record.deadline or now) <= now]
+            due = [each.digest for each in tx.agreements.open() if (each.record.deadline or now) <= now]
         for digest in due:
             with self.writing() as tx:
-                tx.releases.advance(digest, Tick(), now)
-        for digest in late:
-            with self.writing() as tx:
-                tx.alignments.advance(digest, Tick(), now)
+                tx.agreements.advance(digest, Tick(), now)
 
     def revoke(self, name: str, now: datetime) -> tuple[str, ...]:
-        """Revoke a party and end its open alignment runs, and its open releases that are not about to be public, all at once.
+        """Revoke a party and end its open agreements, but for releases that are about to be public, all at once.
 
         Args:
             name: the party.
@@ -188,11 +185,9 @@ class Store:
         with self.writing() as tx:
             tx.members.revoke(name, now)
             tx.history.note(f"{name} was revoked", now, party=name)
-            mine = [release.digest for release in tx.releases.open() if name in release.record.parties]
-            ended = [tx.releases.advance(digest, PartyRevoked(name), now) for digest in mine]
-            for run in tx.alignments.open():
-                tx.alignments.advance(run.digest, PartyRevoked(name), now)
-        return tuple(release.digest for release in ended if release.record.final)
+            mine = [each.digest for each in tx.agreements.open() if name in each.record.parties]
+            ended = [tx.agreements.advance(digest, PartyRevoked(name), now) for digest in mine]
+        return tuple(each.digest for each in ended if each.record.final and each.record.kind is Kind.RELEASE)
 
     def close(self) -> None:
         """Close every connection."""
@@ -202,8 +197,9 @@ class Store:
 def _transaction(connection: Connection) -> Transaction:
     return Transaction(
         Members(connection),
-        Releases(connection),
-        Alignments(connection),
+        Agreements(connection),
+        Agreements(connection, Kind.RELEASE),
+        Agreements(connection, Kind.RUN),
         Deals(connection),
         History(connection),
         HubCertificate(connection),

@@ -1,4 +1,4 @@
-"""The coordinator's tables. Secrets are kept as hashes, specs and approvals as the bytes that were signed.
+"""The coordinator's tables. Secrets are kept as hashes, proposals and consents as the bytes that were signed.
 
 What the coordinator deals is here as ciphertext that it cannot open itself.
 """
@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeDecorator
 
 from dprelease.spec_base import instant, moment
 
-REVISION = "0004"
+REVISION = "0005"
 """Of this layout: the last one in `coordinator.store.migrations.versions`."""
 
 
@@ -117,13 +117,14 @@ catalogues = Table(
     Column("reported", Moment, nullable=False),
 )
 
-releases = Table(
-    "releases",
+agreements = Table(
+    "agreements",
     layout,
     Column("digest", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),
     Column("title", Text, nullable=False),
     Column("joint", Boolean, nullable=False),
-    Column("spec", LargeBinary, nullable=False),
+    Column("proposal", LargeBinary, nullable=False),
     Column("created", Moment, nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("since", Moment, nullable=False),
@@ -134,16 +135,17 @@ releases = Table(
     Column("reason", Text, nullable=False),
 )
 
-participants = Table(
-    "participants",
+consents = Table(
+    "consents",
     layout,
-    Column("release", String(64), ForeignKey("releases.digest"), primary_key=True),
+    Column("agreement", String(64), ForeignKey("agreements.digest"), primary_key=True),
     Column("party", String(64), ForeignKey("parties.name"), primary_key=True),
     Column("position", Integer, nullable=False),
-    Column("approval", LargeBinary),
+    Column("consent", LargeBinary),
     Column("approved", Moment),
     Column("declined", Moment),
     Column("received", Moment),
+    Column("finished", Moment),
 )
 
 deals = Table(
@@ -151,36 +153,10 @@ deals = Table(
     layout,
     Column("session", String(64), primary_key=True),
     Column("party", String(64), ForeignKey("parties.name"), primary_key=True),
-    Column("release", String(64), ForeignKey("releases.digest"), nullable=False),
+    Column("release", String(64), ForeignKey("agreements.digest"), nullable=False),
     Column("round", Integer, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     UniqueConstraint("release", "round", "party"),  # a round has one session
-)
-
-alignments = Table(
-    "alignments",
-    layout,
-    Column("run", String(64), primary_key=True),
-    Column("task", LargeBinary, nullable=False),
-    Column("created", Moment, nullable=False),
-    Column("state", String(16), nullable=False, index=True),
-    Column("since", Moment, nullable=False),
-    Column("deadline", Moment),
-    Column("run_seconds", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("carried", Moment),
-)
-
-alignment_parties = Table(
-    "alignment_parties",
-    layout,
-    Column("run", String(64), ForeignKey("alignments.run"), primary_key=True),
-    Column("party", String(64), ForeignKey("parties.name"), primary_key=True),
-    Column("position", Integer, nullable=False),
-    Column("acceptance", LargeBinary),
-    Column("accepted", Moment),
-    Column("declined", Moment),
-    Column("finished", Moment),
 )
 
 history = Table(

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, make_url
 from coordinator.clock import utc_now
 from coordinator.service import dealer as dealing
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.files.settings import read_settings
 from dprelease.wire.transport import Credentials
@@ -155,13 +155,13 @@ def desk(office: Office) -> Desk:
 
 
 @pytest.fixture
-def release(desk: Desk) -> Release:
+def release(desk: Desk) -> Agreement:
     """Joint moments of both, approved."""
     return approved(desk.office)
 
 
 @pytest.fixture
-def offers(desk: Desk, release: Release) -> Offers:
+def offers(desk: Desk, release: Agreement) -> Offers:
     """The first round of that release."""
     return Offers.of(release.read_spec(), desk.office.keys)
 

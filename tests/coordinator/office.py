@@ -11,7 +11,7 @@ from typing import Any
 from coordinator.authority.authority import Authority
 from coordinator.authority.founding import Founded, Plan, found
 from coordinator.proposals.proposals import Request, create
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.canonical import read_data, sha256
 from dprelease.catalogue import Batch, Catalogue
@@ -101,11 +101,11 @@ class Office:
             for one in catalogues:
                 tx.members.report_catalogue(one, now)
 
-    def propose(self, now: datetime = NOW, **changed: object) -> Release:
+    def propose(self, now: datetime = NOW, **changed: object) -> Agreement:
         """Propose the usual release."""
         return create(self.store, request(**changed), RUN_TIME, now).release
 
-    def release(self, digest: str) -> Release:
+    def release(self, digest: str) -> Agreement:
         """The release as it stands."""
         with self.store.reading() as tx:
             return tx.releases.get(digest)

@@ -15,8 +15,8 @@ from sqlalchemy import select
 
 from coordinator.lifecycle.lifecycle import Approved
 from coordinator.service.dealer import Dealer, request_deal
+from coordinator.store.agreements import Agreement
 from coordinator.store.database import Database
-from coordinator.store.releases import Release
 from coordinator.store.tables import deals
 from dprelease.errors import PeerUnavailable
 from dprelease.identity.signing import PrivateKey
@@ -102,7 +102,7 @@ def offer(spec: ReleaseSpec, party: str, key: str, number: int = 1, **changed: o
     return MessageHeader.model_validate({**fields, **changed})
 
 
-def approved(office: Office, now: datetime = NOW, **changed: object) -> Release:
+def approved(office: Office, now: datetime = NOW, **changed: object) -> Agreement:
     """A release of joint moments that everybody in it approved."""
     release = office.propose(now, **{"mechanism": "moments", **changed})
     spec = release.read_spec()

@@ -12,20 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.main import main
-from coordinator.lifecycle.lifecycle import Cancelled, Declined, PartyRevoked, Tick
-from coordinator.lifecycle.runs import (
-    Accepted,
-    Carried,
-    Event,
-    Finished,
-    RunRecord,
-    RunState,
-    advance,
-)
+from coordinator.lifecycle.lifecycle import Approved, Cancelled
+from coordinator.lifecycle.status import State
 from coordinator.proposals.alignment import start
 from coordinator.proposals.proposals import create
 from coordinator.service.recovery import take_into_use
-from coordinator.store.alignments import Run
+from coordinator.store.agreements import Agreement
 from coordinator.store.copies import back_up
 from coordinator.store.store import Store
 from dprelease.acceptance import accept
@@ -42,63 +34,7 @@ HOURS = timedelta(hours=72)
 RUN = "5e" * 32
 
 
-def record(**changed: object) -> RunRecord:
-    return RunRecord(("north", "south"), RunState.PROPOSED, NOW, NOW + HOURS, RUN_TIME, **changed)  # type: ignore[arg-type]
-
-
-ALL_ACCEPTED = (Accepted("north"), Accepted("south"))
-
-
-@pytest.mark.parametrize(
-    ("events", "state", "words"),
-    [
-        ((), "PROPOSED", "waits for north, south to accept since 2026-03-01T12:00:00Z"),
-        ((Accepted("north"),), "PROPOSED", "waits for south to accept"),
-        (ALL_ACCEPTED, "RUNNING", "waits for north, south to compute"),
-        ((*ALL_ACCEPTED, Carried()), "RUNNING", "waits for north, south to compute"),
-        ((*ALL_ACCEPTED, Carried(), Finished("south")), "RUNNING", "waits for north to compute"),
-        ((*ALL_ACCEPTED, Carried(), Finished("south"), Finished("north")), "DONE", "releases may name it"),
-        ((Carried(),), "PROPOSED", "waits for north, south to accept"),
-        ((Accepted("north"), Declined("south", "no time")), "DECLINED", "south declined"),
-        ((*ALL_ACCEPTED, Declined("south")), "FAILED", "south cannot go on"),
-        ((Accepted("north"), Cancelled("newer export")), "CANCELLED", "cancelled: newer export"),
-        ((*ALL_ACCEPTED, Cancelled("newer export")), "CANCELLED", "cancelled: newer export"),
-        ((PartyRevoked("south"),), "CANCELLED", "south was revoked"),
-        ((*ALL_ACCEPTED, PartyRevoked("south")), "FAILED", "south was revoked"),
-        ((PartyRevoked("east"),), "PROPOSED", "waits"),
-    ],
-)
-def test_a_run_lives_so(events: tuple[Event, ...], state: str, words: str) -> None:
-    found = record()
-    for event in events:
-        found = advance(found, event, NOW)
-        assert advance(found, event, NOW) == found
-    assert found.state == state
-    assert words in found.explain()
-    assert (found.deadline is None) is found.final
-
-
-def test_deadlines_pass_whether_or_not_somebody_looks() -> None:
-    late = NOW + HOURS
-    expired = advance(record(accepted=frozenset({"north"})), Tick(), late)
-    assert (expired.state, expired.reason) == ("EXPIRED", "not accepted in time by south")
-    with pytest.raises(Conflict, match="the run is EXPIRED"):
-        advance(record(accepted=frozenset({"north"})), Accepted("south"), late)
-    running = advance(advance(record(), Accepted("north"), NOW), Accepted("south"), NOW)
-    assert advance(running, Tick(), late).reason == "no result in time at north, south"
-    for event in (Finished("south"), Accepted("east"), Finished("east")):
-        with pytest.raises(Conflict):
-            advance(record(), event, NOW)
-
-
-def test_nobody_has_the_result_before_the_hub_has_carried_a_message() -> None:
-    running = advance(advance(record(), Accepted("north"), NOW), Accepted("south"), NOW)
-    with pytest.raises(Conflict, match="south cannot have the result: the hub has carried no message of the run"):
-        advance(running, Finished("south"), NOW)
-    assert advance(advance(running, Carried(), NOW), Finished("south"), NOW).finished == {"south"}
-
-
-def begun(office: Office) -> Run:
+def begun(office: Office) -> Agreement:
     return start(office.store, "cohort", ("north", "south"), HOURS, RUN_TIME, NOW)
 
 
@@ -164,7 +100,7 @@ def test_a_restored_office_ends_what_was_open(office: Office, tmp_path: Path) ->
     with closing(Store.open(f"sqlite:///{tmp_path / 'copy.sqlite'}", copy=True)) as copied:
         take_into_use(copied, NOW)
         with copied.reading() as tx:
-            assert tx.alignments.get(run.digest).record.state is RunState.CANCELLED
+            assert tx.alignments.get(run.digest).record.state is State.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -184,7 +120,7 @@ def test_a_release_never_mixes_versions(office: Office, aligned: dict[str, str],
 
 
 def test_without_alignment_specs_are_as_before(office: Office) -> None:
-    assert b"aligned" not in office.propose().spec
+    assert b"aligned" not in office.propose().proposal
 
 
 def stub(world: World, party: str) -> AlignmentServiceStub:
@@ -297,7 +233,7 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
     for _ in range(2):
         ask(north.AcceptRun, signed("north"))
     (shown,) = ask(south.ListRuns, pb.ListRunsRequest()).runs  # type: ignore[attr-defined]
-    assert (shown.task, shown.state, len(shown.acceptances)) == (run.data, pb.RUN_STATE_PROPOSED, 1)
+    assert (shown.task, shown.state, len(shown.acceptances)) == (run.proposal, pb.RUN_STATE_PROPOSED, 1)
     ask(south.AcceptRun, signed("south"))
     with EARLY.refused() as caught:
         EARLY.act(north, south, west, hub, signed, digest)
@@ -338,25 +274,17 @@ def test_a_release_that_leaves_a_hospital_of_the_run_out_is_warned_of(opened: Of
     assert "takes no part" not in CliRunner().invoke(main, ["release", "create", str(study)]).stderr
 
 
-def test_runs_are_found_by_their_first_digits(office: Office) -> None:
-    run = begun(office)
-    unknown = f"{(int(run.digest[0], 16) + 1) % 16:x}000"
-    with office.store.reading() as tx:
-        assert tx.alignments.find(run.digest[:4]).digest == run.digest
-        for prefix, error in (("12", InvalidInput), ("zzzz", InvalidInput), (unknown, NotFound)):
-            with pytest.raises(error):
-                tx.alignments.find(prefix)
-
-
 def test_both_kinds_of_database_keep_runs(any_store: Store) -> None:
     office = Office(any_store)
     office.enrol("north", "south")
     office.report(catalogue("north"), catalogue("south"))
     run = begun(office)
     with any_store.writing() as tx:
-        tx.alignments.advance(run.digest, Accepted("south"), NOW, b"consent")
+        tx.alignments.advance(run.digest, Approved("south"), NOW, b"consent")
     with any_store.reading() as tx:
-        found = tx.alignments.of_party("north", NOW)
-        assert [(each.digest, each.acceptances, each.record.accepted) for each in found] == [
+        found = [each for _, each in tx.alignments.of_party("north", NOW)]
+        assert [(each.digest, each.consents, each.record.approved) for each in found] == [
             (run.digest, (b"consent",), frozenset({"south"}))
         ]
+        assert [*tx.releases.of_party("north", NOW)] == []
+        assert not tx.releases.may_have_spent("south")

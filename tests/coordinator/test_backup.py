@@ -129,7 +129,7 @@ def test_a_copy_is_whole_while_the_office_works_and_a_copied_file_is_not(world: 
     plain = database(world).with_name("plain.sqlite")
     shutil.copy(database(world), plain)
     with closing(sqlite3.connect(plain)) as torn, suppress(sqlite3.DatabaseError):
-        assert (digest.hex(),) not in torn.execute("SELECT digest FROM releases").fetchall()
+        assert (digest.hex(),) not in torn.execute("SELECT digest FROM agreements").fetchall()
     with closing(Store.open(f"sqlite:///{copied(world)}", copy=True)) as store, store.reading() as tx:
         assert tx.releases.get(digest.hex()).record.state is State.PROPOSED
     assert database(world).with_name("copy.sqlite").stat().st_mode & 0o077 == 0
@@ -271,7 +271,7 @@ def test_hospitals_make_the_office_a_witness_again(world: World, two: tuple[Stub
     assert {party: charged(world, party) for party in ("north", "south")} == before
     with world.store().reading() as tx:
         assert left(tx, "north", "cohort") == room
-        assert sum("showed its approval" in line.what for line in tx.history.of_release(digest.hex())) == 1
+        assert sum("showed its approval" in line.what for line in tx.history.of_agreement(digest.hex())) == 1
 
 
 def test_approvals_of_a_release_that_ended_in_the_restore_are_kept(world: World, two: tuple[Stub, Stub]) -> None:

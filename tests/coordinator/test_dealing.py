@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.lifecycle.lifecycle import Cancelled, Declined, IntakeReported, PublicationAuthorized, Published, Tick
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.mpc.encryption import new_session_key, public_bytes, unseal
@@ -69,7 +69,7 @@ def test_the_same_bytes_as_often_as_asked_and_by_whatever_coordinator(desk: Desk
     assert desk.get(offers) == first
 
 
-def test_a_running_release_is_still_dealt_for(desk: Desk, release: Release, offers: Offers) -> None:
+def test_a_running_release_is_still_dealt_for(desk: Desk, release: Agreement, offers: Offers) -> None:
     advance(desk.office.store, release.digest, IntakeReported(frozenset({"south"})))
     offers.check_correlations(desk.get(offers))
 
@@ -141,7 +141,7 @@ ENDS: dict[str, Callable[[Store, str], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_when_a_release_ends_its_deals_are_gone(desk: Desk, release: Release, offers: Offers, end: str) -> None:
+def test_when_a_release_ends_its_deals_are_gone(desk: Desk, release: Agreement, offers: Offers, end: str) -> None:
     desk.get(offers)
     desk.get(Offers.of(offers.spec, desk.office.keys, number=2))
     assert len(desk.rows()) == 4
@@ -151,7 +151,7 @@ def test_when_a_release_ends_its_deals_are_gone(desk: Desk, release: Release, of
         desk.ask(offers, "south")
 
 
-def test_another_releases_deals_stay(desk: Desk, release: Release, offers: Offers) -> None:
+def test_another_releases_deals_stay(desk: Desk, release: Agreement, offers: Offers) -> None:
     other = Offers.of(approved(desk.office, title="another").read_spec(), desk.office.keys)
     desk.get(offers)
     desk.get(other)

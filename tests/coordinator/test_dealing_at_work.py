@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.service import dealer as dealing
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.schedule import Schedule
@@ -129,7 +129,7 @@ def test_a_deal_is_kept_for_all_parties_or_for_none(
 
 
 def test_a_release_that_ends_while_its_deal_is_made_keeps_nothing(
-    desk: Desk, release: Release, offers: Offers, slow: Slow
+    desk: Desk, release: Agreement, offers: Offers, slow: Slow
 ) -> None:
     with pytest.raises(PeerUnavailable):
         desk.ask(offers, "north")

@@ -15,6 +15,7 @@ from coordinator.lifecycle.lifecycle import (
     Cancelled,
     Declined,
     Event,
+    Finished,
     IntakeReported,
     PartyRevoked,
     PublicationAuthorized,
@@ -23,7 +24,7 @@ from coordinator.lifecycle.lifecycle import (
     advance,
     words,
 )
-from coordinator.lifecycle.status import OPEN, Record, State, propose
+from coordinator.lifecycle.status import OPEN, Kind, Record, State, propose
 from dprelease.errors import Conflict
 from tests.coordinator.office import NOW, RUN_TIME
 
@@ -34,8 +35,8 @@ MANIFEST = "cd" * 32
 BLOCKS = IntakeReported(frozenset(PARTIES))
 
 
-def play(*events: Event, record: Record | None = None) -> Record:
-    record = record or propose(PARTIES, NOW, EXPIRES, RUN_TIME)
+def play(*events: Event, record: Record | None = None, kind: Kind = Kind.RELEASE) -> Record:
+    record = record or propose(PARTIES, NOW, EXPIRES, RUN_TIME, kind=kind)
     for event in events:
         record = advance(record, event, LATER)
     return record
@@ -71,6 +72,40 @@ def test_the_whole_way_to_publication() -> None:
     assert record.deadline == LATER + PUBLICATION_TIME
     record = play(Published(MANIFEST), record=record)
     assert (record.state, record.manifest, record.deadline, record.waits_for) == (State.PUBLISHED, MANIFEST, None, ())
+
+
+SENT = IntakeReported(frozenset({"south"}))
+
+
+@pytest.mark.parametrize(
+    ("events", "state", "explanation"),
+    [
+        ((), State.PROPOSED, "waits for north, south, west to decide since 2026-03-01T12:00:00Z"),
+        (APPROVALS[:2], State.PROPOSED, "waits for west to decide"),
+        (APPROVALS, State.RUNNING, "waits for north, south, west to compute"),
+        ((*APPROVALS, SENT), State.RUNNING, "waits for north, south, west to compute"),
+        ((*APPROVALS, SENT, Finished("south")), State.RUNNING, "waits for north, west to compute"),
+        ((*APPROVALS, BLOCKS, *map(Finished, PARTIES)), State.DONE, "releases may name it"),
+        ((Approved("north"), Declined("south", "no time")), State.REJECTED, "south declined"),
+        ((*APPROVALS, SENT, Declined("south")), State.FAILED, "south withdrew after approving"),
+        ((*APPROVALS, BLOCKS, Cancelled("newer export")), State.CANCELLED, "cancelled: newer export"),
+        ((*APPROVALS, PartyRevoked("south")), State.FAILED, "south was revoked"),
+    ],
+)
+def test_an_alignment_run_lives_so(events: tuple[Event, ...], state: State, explanation: str) -> None:
+    record = play(*events, kind=Kind.RUN)
+    assert record.state is state
+    assert explanation in record.explain()
+    assert (record.deadline is None) is record.final
+
+
+def test_nobody_has_the_result_before_the_hub_has_carried_its_own() -> None:
+    running = play(*APPROVALS, SENT, kind=Kind.RUN)
+    with pytest.raises(Conflict, match="north cannot have the result: the hub has not carried all that it sends"):
+        advance(running, Finished("north"), LATER)
+    assert running.deadline is not None
+    ended = advance(play(Finished("south"), record=running), Tick(), running.deadline)
+    assert ended.reason == "no result in time at north, west"
 
 
 @pytest.mark.parametrize("stage", ["APPROVED", "RUNNING"])
@@ -191,6 +226,20 @@ def test_what_does_not_fit_is_a_conflict(stage: str, event: Event) -> None:
         advance(play(*STAGES[stage]), event, LATER)
 
 
+@pytest.mark.parametrize(
+    ("kind", "event"),
+    [
+        (Kind.RUN, PublicationAuthorized()),
+        (Kind.RUN, Published(MANIFEST)),
+        (Kind.RELEASE, Finished("north")),
+        (Kind.RUN, Finished("stranger")),
+    ],
+)
+def test_what_does_not_happen_to_a_kind_is_a_conflict(kind: Kind, event: Event) -> None:
+    with pytest.raises(Conflict):
+        advance(play(*APPROVALS, BLOCKS, kind=kind), event, LATER)
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_repeating_everything_that_happened_changes_nothing(stage: str) -> None:
     record = play(*STAGES[stage])
@@ -202,6 +251,7 @@ events = st.one_of(
     st.builds(Approved, st.sampled_from(PARTIES)),
     st.builds(Declined, st.sampled_from(PARTIES)),
     st.builds(IntakeReported, st.frozensets(st.sampled_from(PARTIES))),
+    st.builds(Finished, st.sampled_from(PARTIES)),
     st.just(PublicationAuthorized()),
     st.builds(Published, st.sampled_from([MANIFEST, "ef" * 32])),
     st.just(Cancelled("why not")),
@@ -209,14 +259,17 @@ events = st.one_of(
     st.just(Tick()),
 )
 # Most sequences begin with approvals, or few would get beyond PROPOSED.
-starts = st.sampled_from([(), APPROVALS[:1], APPROVALS, (*APPROVALS, BLOCKS), STAGES["publishing"]])
+before = st.sampled_from([(), APPROVALS[:1], APPROVALS, (*APPROVALS, BLOCKS)])
+starts = st.tuples(st.sampled_from(Kind), before) | st.just((Kind.RELEASE, STAGES["publishing"]))
 steps = st.tuples(events, st.integers(min_value=0, max_value=20))
 
 
 @given(starts, st.lists(steps, max_size=20))
-def test_no_sequence_of_events_breaks_the_rules(start: tuple[Event, ...], sequence: list[tuple[Event, int]]) -> None:
+def test_no_sequence_of_events_breaks_the_rules(
+    start: tuple[Kind, tuple[Event, ...]], sequence: list[tuple[Event, int]]
+) -> None:
     now = LATER
-    record = play(*start)
+    record = play(*start[1], kind=start[0])
     seen = [record]
     for event, hours in sequence:
         now += timedelta(hours=hours)
@@ -229,20 +282,25 @@ def test_no_sequence_of_events_breaks_the_rules(start: tuple[Event, ...], sequen
         assert not before.final or after == before
         assert before.approved <= after.approved
         assert before.received <= after.received
+        assert before.finished <= after.finished
+        assert before.kind is after.kind
     for one in seen:
         assert (one.deadline is None) == one.final == (one.state not in OPEN)
         assert one.final == (not one.waits_for)
-        if one.state in (State.APPROVED, State.RUNNING, State.PUBLISHED):
+        if one.state in (State.APPROVED, State.RUNNING, State.PUBLISHED, State.DONE):
             assert one.approved == frozenset(PARTIES)
         if one.state is State.PUBLISHED:
             assert one.publishing is not None
             assert one.received == frozenset(PARTIES)
+        assert one.finished <= one.received
+        assert (one.state is State.DONE) == (one.finished == frozenset(PARTIES))
+        assert one.kind is (Kind.RUN if one.finished else one.kind)
         assert one.explain()
 
 
 @given(starts, st.lists(events, max_size=12))
-def test_a_repeated_event_is_heard_once(start: tuple[Event, ...], sequence: list[Event]) -> None:
-    record = play(*start)
+def test_a_repeated_event_is_heard_once(start: tuple[Kind, tuple[Event, ...]], sequence: list[Event]) -> None:
+    record = play(*start[1], kind=start[0])
     for event in sequence:
         try:
             record = advance(record, event, LATER)

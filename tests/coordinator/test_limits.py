@@ -126,5 +126,5 @@ def test_of_a_reason_only_so_much_is_kept(world: World, two: tuple[Stub, Stub]) 
     )
     with world.store().reading() as tx:
         assert (
-            tx.history.of_release(digest.hex())[-1].what == "north declined: not no [... 4,013 characters ...] t ever"
+            tx.history.of_agreement(digest.hex())[-1].what == "north declined: not no [... 4,013 characters ...] t ever"
         )

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, delete, insert, select, update
 
 from coordinator.lifecycle.lifecycle import Approved
-from coordinator.store.tables import participants, releases
+from coordinator.store.tables import agreements, consents
 from dprelease.canonical import sha256
 from dprelease.data.columns import NumericColumn
 from dprelease.wire.boundary import PROTOCOL_VERSION, VERSION_KEY, translated
@@ -42,23 +42,23 @@ def offered(world: World, two: tuple[Stub, Stub]) -> list[str]:
     report(two[0], "north", columns=COLUMNS)
     world.propose(title="TITLE")
     with database(world) as db:
-        (row,) = db.execute(select(releases)).mappings()
-        made = [row.spec.replace(b"TITLE", f"Release {at}".encode()) for at in range(OPEN)]
+        (row,) = db.execute(select(agreements)).mappings()
+        made = [row.proposal.replace(b"TITLE", f"Release {at}".encode()) for at in range(OPEN)]
         assert sum(map(len, made)) > MOST_BYTES
         digests = [sha256(data) for data in made]
         copies = [
-            {**row, "digest": digest, "spec": data, "created": row.created + timedelta(seconds=at)}
+            {**row, "digest": digest, "proposal": data, "created": row.created + timedelta(seconds=at)}
             for at, (digest, data) in enumerate(zip(digests, made, strict=True))
         ]
         members = [
-            {"release": digest, "party": party, "position": at}
+            {"agreement": digest, "party": party, "position": at}
             for digest in digests
             for at, party in enumerate(("north", "south"))
         ]
-        db.execute(delete(participants))
-        db.execute(delete(releases))
-        db.execute(insert(releases), copies)
-        db.execute(insert(participants), members)
+        db.execute(delete(consents))
+        db.execute(delete(agreements))
+        db.execute(insert(agreements), copies)
+        db.execute(insert(consents), members)
     return digests
 
 
@@ -83,7 +83,7 @@ def end(world: World, digests: list[str]) -> None:
     """They are over."""
     ended = {"state": "CANCELLED", "since": world.clock(), "deadline": None, "reason": "wrong columns"}
     with database(world) as db:
-        db.execute(update(releases).where(releases.c.digest.in_(digests)).values(ended))
+        db.execute(update(agreements).where(agreements.c.digest.in_(digests)).values(ended))
 
 
 def test_two_thousand_open_releases_hold_nobody_up(world: World, offered: list[str]) -> None:

@@ -11,18 +11,21 @@ from alembic import command, op
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from click.testing import CliRunner, Result
-from sqlalchemy import inspect, select
+from sqlalchemy import MetaData, inspect, select
 
 from coordinator.cli.main import main
-from coordinator.lifecycle.status import State
+from coordinator.lifecycle.lifecycle import Finished
+from coordinator.lifecycle.status import Kind, Record, State
 from coordinator.service.coordination import approve
 from coordinator.service.witness import left
 from coordinator.store.database import Database
 from coordinator.store.migration import migrate, pending
 from coordinator.store.store import Store
 from coordinator.store.tables import REVISION, meta, version
+from dprelease.canonical import instant, sha256
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
 from dprelease.identity.certificates import read_identity
+from dprelease.intersection.task import Task
 from dprelease.wire.v1 import coordination_pb2 as pb
 from tests.coordinator.layouts import first
 from tests.coordinator.office import NOW, Clock, founded
@@ -58,7 +61,9 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
             assert [invitation.party for invitation in tx.members.invitations(LATER)] == ["west"]
             assert tx.members.revoked_keys() == (read_identity(office.certificates["east"]).fingerprint,)
             assert {name: one.rows for name, one in tx.members.catalogues().items()} == dict.fromkeys(office.keys, 300)
-            assert [line.what for line in tx.history.of_release(found[first.CANCELLED].digest)][-1].endswith("columns")
+            assert [line.what for line in tx.history.of_agreement(found[first.CANCELLED].digest)][-1].endswith(
+                "columns"
+            )
             spent = store.consortium.mu2 / 4 - left(tx, "north", "cohort")
         assert {title: release.record.state for title, release in found.items()} == {
             first.PROPOSED: State.PROPOSED,
@@ -90,6 +95,80 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
             assert store.consortium.mu2 / 4 - left(tx, "north", "cohort") > spent > 0
         office.enrol("west", now=LATER)
         assert office.propose(LATER, title="after the update").record.state is State.PROPOSED
+
+
+STATES_OF_RUNS = {
+    "PROPOSED": State.PROPOSED,
+    "RUNNING": State.RUNNING,
+    "DONE": State.DONE,
+    "DECLINED": State.REJECTED,
+    "FAILED": State.FAILED,
+    "CANCELLED": State.CANCELLED,
+    "EXPIRED": State.EXPIRED,
+}
+"""Of layout 0004, and what became of them."""
+
+
+def _task(at: int) -> Task:
+    members = [{"party": name, "key": sha256(name.encode()), "patients": 9} for name in ("south", "north")]
+    facts = {"consortium": "Trio", "roster": "cohort", "nonce": f"{at:064x}"}
+    return Task.model_validate(facts | {"members": members, "created": instant(NOW), "expires": instant(LATER)})
+
+
+def test_agreements_of_every_kind_and_state_are_carried_over(older_url: str) -> None:
+    """Layout 0004 kept releases and alignment runs apart."""
+    migrate(older_url, "0004")
+    now, later = instant(NOW), instant(LATER)
+    tasks = {state: _task(at) for at, state in enumerate(STATES_OF_RUNS)}
+    with closing(Database(older_url)) as database, database.writing() as connection:
+        old = MetaData()
+        old.reflect(connection)
+        releases, participants = old.tables["releases"], old.tables["participants"]
+        (model,) = connection.execute(releases.select().where(releases.c.title == first.DEALT)).mappings()
+        for state in ("RUNNING", "REJECTED", "FAILED", "EXPIRED"):
+            row = {**model, "digest": sha256(state.encode()), "title": state, "state": state, "publishing": later}
+            connection.execute(releases.insert().values(row))
+            row = {"release": row["digest"], "party": "north", "position": 0, "approval": b"signed", "received": now}
+            connection.execute(participants.insert().values(row))
+        for state, task in tasks.items():
+            over = state not in {"PROPOSED", "RUNNING"}
+            row = {"run": task.digest(), "task": task.to_bytes(), "created": now, "state": state, "since": now}
+            row |= {"run_seconds": 60, "reason": "why", "deadline": None if over else later}
+            row |= {"carried": later if state in {"RUNNING", "DONE"} else None}
+            connection.execute(old.tables["alignments"].insert().values(row))
+            for position, party in enumerate(("south", "north")):
+                row = {"run": task.digest(), "party": party, "position": position, "acceptance": party.encode()}
+                row |= {"accepted": now, "finished": later if (state, party) == ("RUNNING", "north") else None}
+                connection.execute(old.tables["alignment_parties"].insert().values(row))
+    migrate(older_url)
+    with closing(Store.open(older_url)) as store:
+        with store.reading() as tx:
+            runs = {run.digest: run for run in tx.alignments.all()}
+            found = {release.title: release for release in tx.releases.all()}
+            assert len(tx.agreements.all()) == len(runs) + len(found)
+        assert {runs[task.digest()].read_task(): runs[task.digest()].record.state for task in tasks.values()} == {
+            tasks[before]: after for before, after in STATES_OF_RUNS.items()
+        }
+        running = runs[tasks["RUNNING"].digest()]
+        assert (running.title, running.consents, running.created) == ("cohort", (b"south", b"north"), NOW)
+        assert running.record == Record(
+            Kind.RUN,
+            ("south", "north"),
+            State.RUNNING,
+            NOW,
+            LATER,
+            timedelta(seconds=60),
+            approved=frozenset({"south", "north"}),
+            received=frozenset({"south", "north"}),
+            finished=frozenset({"north"}),
+            reason="why",
+        )
+        for state in ("RUNNING", "REJECTED", "FAILED", "EXPIRED"):
+            assert (found[state].record.state, found[state].record.publishing) == (state, LATER)
+            assert (found[state].consents, found[state].record.received) == ((b"signed",), frozenset({"north"}))
+        with store.writing() as tx:
+            done = tx.alignments.advance(running.digest, Finished("south"), NOW)
+        assert done.record.state is State.DONE
 
 
 def test_a_new_database_is_what_the_revisions_lead_to(database_url: str) -> None:

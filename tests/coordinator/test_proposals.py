@@ -259,7 +259,7 @@ def test_a_created_release_waits_for_its_parties_until_it_expires(office: Office
     assert release.record.waits_for == ("north", "south")
     assert release.record.deadline == NOW + timedelta(minutes=90)
     assert release.read_spec().expires == instant(NOW + timedelta(minutes=90))
-    assert release.digest == sha256(release.spec)
+    assert release.digest == sha256(release.proposal)
 
 
 def test_a_later_catalogue_leaves_a_proposed_spec_alone(office: Office) -> None:

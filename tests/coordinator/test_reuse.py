@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
 from coordinator.dry_run.simulate import Signer, Signers, Stopwatch, rehearse
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from dprelease.canonical import sha256
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.files.home import RELEASES
@@ -48,7 +48,7 @@ def hub(home: Path) -> Path:
 FIRST: dict[str, Any] = {"mechanism": "moments", "ranges": "first"}
 
 
-def made(office: Office, folder: Path, seconds: int = 0, **changed: object) -> Release:
+def made(office: Office, folder: Path, seconds: int = 0, **changed: object) -> Agreement:
     """A published release of made-up rows, its files beside one another in a folder."""
     now = utc_now() - timedelta(hours=1) + timedelta(seconds=seconds)
     release = office.propose(now, **{"mechanism": "ranges", **changed})

@@ -25,7 +25,7 @@ from coordinator.lifecycle.status import State
 from coordinator.store.database import Database
 from coordinator.store.members import Invitation
 from coordinator.store.store import Store
-from coordinator.store.tables import releases
+from coordinator.store.tables import agreements
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound, PeerUnavailable, Unauthenticated
 from dprelease.identity.certificates import read_identity
 from dprelease.privacy.calibration import budget
@@ -222,16 +222,16 @@ def test_a_release_is_read_as_it_was_written_at_every_step(both: Office) -> None
         tx.releases.advance(fresh.digest, PublicationAuthorized(), LATER)
         public = tx.releases.advance(fresh.digest, Published("cd" * 32), LATER)
     assert both.release(fresh.digest) == public
-    assert public.approvals == (signed["north"].to_bytes(), signed["south"].to_bytes())
+    assert public.consents == (signed["north"].to_bytes(), signed["south"].to_bytes())
     assert public.record.received == frozenset({"north", "south"})
     assert public.record.manifest == "cd" * 32
     with both.store.reading() as tx:
-        lines = [line.what for line in tx.history.of_release(fresh.digest)]
+        lines = [line.what for line in tx.history.of_agreement(fresh.digest)]
     assert lines == [
         "proposed",
         "south approved",
         "north approved",
-        "the hub holds the blocks of north",
+        "the hub holds all that north sent",
         "the hub may publish",
         f"published, manifest {'cd' * 32}",
     ]
@@ -246,7 +246,7 @@ def test_a_conflict_changes_nothing_and_a_repetition_writes_nothing(both: Office
         tx.releases.advance(fresh.digest, Cancelled("no"), NOW)
         tx.releases.advance(fresh.digest, Cancelled("again"), LATER)
     with both.store.reading() as tx:
-        assert [line.what for line in tx.history.of_release(fresh.digest)] == ["proposed", "cancelled: no"]
+        assert [line.what for line in tx.history.of_agreement(fresh.digest)] == ["proposed", "cancelled: no"]
 
 
 def test_a_final_state_is_final_in_the_database_itself(both: Office, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_a_final_state_is_final_in_the_database_itself(both: Office, monkeypatch
     with both.store.writing() as tx:
         ended = tx.releases.advance(fresh.digest, Cancelled("no"), NOW)
     # A faulty state machine that would revive it:
-    monkeypatch.setattr("coordinator.store.releases.advance", lambda *_: fresh.record)
+    monkeypatch.setattr("coordinator.store.agreements.advance", lambda *_: fresh.record)
     with both.store.writing() as tx, pytest.raises(Conflict, match="changed in the meantime"):
         tx.releases.advance(fresh.digest, Tick(), LATER)
     assert both.release(fresh.digest) == ended
@@ -268,7 +268,7 @@ def test_deadlines_are_kept_by_the_store(both: Office) -> None:
     assert both.release(early.digest).record.state is State.EXPIRED
     assert both.release(late.digest) == late
     with both.store.reading() as tx:
-        assert [line.what for line in tx.history.of_release(early.digest)] == ["proposed", "the deadline passed"]
+        assert [line.what for line in tx.history.of_agreement(early.digest)] == ["proposed", "the deadline passed"]
 
 
 def test_revoking_ends_the_partys_open_releases_and_no_other(both: Office) -> None:
@@ -316,10 +316,10 @@ def test_an_ambiguous_beginning_is_refused(both: Office) -> None:
     digest = both.propose().digest
     twin = digest[:10] + ("0" if digest[10] != "0" else "1") + digest[11:]
     with both.store._database.writing() as connection:  # no second spec with this beginning can be searched for
-        row = connection.execute(releases.select()).one()._mapping
-        connection.execute(releases.insert().values({**row, "digest": twin}))
+        row = connection.execute(agreements.select()).one()._mapping
+        connection.execute(agreements.insert().values({**row, "digest": twin}))
         connection.execute(
-            text(f"INSERT INTO participants (release, party, position) VALUES ('{twin}', 'north', 0)")  # noqa: S608
+            text(f"INSERT INTO consents (agreement, party, position) VALUES ('{twin}', 'north', 0)")  # noqa: S608
         )
     with both.store.reading() as tx:
         with pytest.raises(InvalidInput, match="2 releases begin with"):
@@ -378,7 +378,7 @@ def test_many_parties_may_write_at_once(both: Office) -> None:
     assert failures == []
     after = both.release(fresh.digest)
     assert after.record.state is State.APPROVED
-    assert after.approvals == tuple(party.encode() for party in parties)
+    assert after.consents == tuple(party.encode() for party in parties)
 
 
 def test_nobody_else_reads_the_database_nor_what_stands_beside_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from coordinator.cli.main import main
 from coordinator.lifecycle.lifecycle import Approved, Cancelled, PublicationAuthorized, Published
 from coordinator.proposals.continuing import propose_next
 from coordinator.service.witness import left, statement
-from coordinator.store.releases import Release
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.release.accounting import guarantee
@@ -32,7 +32,7 @@ def office(office: Office) -> Office:
     return office
 
 
-def end(office: Office, release: Release, *, published: bool = True, approved: bool = True) -> None:
+def end(office: Office, release: Agreement, *, published: bool = True, approved: bool = True) -> None:
     """Let a release go its way."""
     with office.store.writing() as tx:
         for party in release.record.parties if approved else ():
@@ -43,7 +43,7 @@ def end(office: Office, release: Release, *, published: bool = True, approved: b
             tx.releases.advance(release.digest, event, NOW)
 
 
-def following(office: Office, release: Release, seconds: int = 1, **how: Any) -> Release:
+def following(office: Office, release: Agreement, seconds: int = 1, **how: Any) -> Agreement:
     now = NOW + timedelta(seconds=seconds)
     return propose_next(office.store, release.digest[:8], RUN_TIME, now, **how)[0]
 

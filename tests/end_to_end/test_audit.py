@@ -122,11 +122,11 @@ BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
         "shows age exactly",
     ),
     "the office cancelled what is public": (
-        lambda folder, release: _office(folder, "UPDATE releases SET state = 'CANCELLED'"),
+        lambda folder, release: _office(folder, "UPDATE agreements SET state = 'CANCELLED'"),
         "CANCELLED at the office",
     ),
     "the office knows another manifest": (
-        lambda folder, release: _office(folder, "UPDATE releases SET manifest = printf('%064d', 0)"),
+        lambda folder, release: _office(folder, "UPDATE agreements SET manifest = printf('%064d', 0)"),
         "another manifest",
     ),
     "the office kept what it dealt": (

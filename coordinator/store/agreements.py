@@ -1,0 +1,304 @@
+"""Agreements and where they stand. Works inside a transaction of the store; every change goes through `lifecycle.advance`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
+
+from coordinator.lifecycle.lifecycle import Event, advance, words
+from coordinator.lifecycle.status import OPEN, Kind, Record, State
+from coordinator.store.database import digest_prefix
+from coordinator.store.dealt import Deals
+from coordinator.store.history import History
+from coordinator.store.tables import agreements, consents, parties
+from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.intersection.task import Task
+from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import instant, moment
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A proposal as the coordinator keeps it, of a release or of an alignment run.
+
+    Attributes:
+        digest: SHA-256 of the proposal; its identity.
+        title: of a release; the roster of an alignment run.
+        proposal: canonical bytes of the spec or the task.
+        created: when it was proposed.
+        record: where it stands.
+        consents: canonical bytes of the signed consents so far, in the proposal's order.
+    """
+
+    digest: str
+    title: str
+    proposal: bytes
+    created: datetime
+    record: Record
+    consents: tuple[bytes, ...]
+
+    def read_spec(self) -> ReleaseSpec:
+        """The spec of a release."""
+        return ReleaseSpec.from_bytes(self.proposal)
+
+    def read_task(self) -> Task:
+        """The task of an alignment run."""
+        return Task.from_bytes(self.proposal)
+
+
+class Agreements:
+    """Agreements, in one transaction.
+
+    Args:
+        connection: of the transaction.
+        kind: those of one kind; all if left out.
+    """
+
+    def __init__(self, connection: Connection, kind: Kind | None = None) -> None:
+        self._connection = connection
+        self._history = History(connection)
+        self._noun = kind or "agreement"
+        self._mine = true() if kind is None else agreements.c.kind == kind.value
+
+    def add(self, proposal: ReleaseSpec | Task, record: Record, now: datetime) -> Agreement:
+        """Keep a fresh proposal.
+
+        Raises:
+            Conflict: the very same one was made before. Only a mixing seed tells specs of one second apart.
+        """
+        digest = proposal.digest()
+        if self._load(agreements.c.digest == digest):
+            raise Conflict(
+                f"{record.kind} {digest[:12]} is exactly this one; to propose it again, do so a second later"
+            )
+        self._insert(proposal, record, now)
+        self._history.note("proposed", now, about=record.kind, agreement=digest)
+        return self.get(digest)
+
+    def get(self, digest: str) -> Agreement:
+        """The one with this digest.
+
+        Raises:
+            NotFound: there is none.
+        """
+        found = self._load(agreements.c.digest == digest)
+        if not found:
+            raise NotFound(f"no {self._noun} {digest[:12]} is known here")
+        return found[0]
+
+    def find(self, prefix: str) -> Agreement:
+        """The one whose digest begins so.
+
+        Args:
+            prefix: at least 4 hexadecimal digits.
+
+        Raises:
+            InvalidInput: not hexadecimal, too short, or several begin so.
+            NotFound: none does.
+        """
+        start = digest_prefix(prefix)
+        found = self._load(agreements.c.digest.startswith(start, autoescape=True))
+        if not found:
+            command = "align" if self._noun == Kind.RUN else "release"
+            raise NotFound(f"no {self._noun} begins with {start}; see: coordinator {command} list")
+        if len(found) > 1:
+            raise InvalidInput(f"{len(found)} {self._noun}s begin with {start}; give more digits")
+        return found[0]
+
+    def all(self) -> tuple[Agreement, ...]:
+        """Every one, oldest first."""
+        return self._load(true())
+
+    def open(self) -> tuple[Agreement, ...]:
+        """Those that are not over, oldest first."""
+        return self._load(agreements.c.state.in_(OPEN))
+
+    def of_party(
+        self, party: str, ended_after: datetime, among: Collection[str] | None = None, after: str = ""
+    ) -> Iterator[tuple[str, Agreement]]:
+        """Those in which a party takes part and that are open or ended after a time, each with its place in the list.
+
+        First come those that ended and are wanted by their names, then those under way, proposals, and others that ended; oldest
+        first in each. So whoever sees the beginning only can take it off the list, and then sees the rest.
+
+        Args:
+            party: its name.
+            ended_after: the time.
+            among: those that ended and are wanted; all if None.
+            after: the place in the list to go on from; any text will do.
+        """
+        ended = agreements.c.since > ended_after
+        wanted = ended if among is None else ended & agreements.c.digest.in_(among)
+        chosen = self._mine & or_(agreements.c.state.in_(OPEN), wanted) & agreements.c.digest.in_(_digests_of(party))
+        rows = self._connection.execute(
+            select(agreements.c.digest, agreements.c.state, agreements.c.created).where(chosen)
+        )
+        last = 3 if among is None else 0
+        places = sorted(f"{_ORDER.get(row.state, last)} {instant(row.created)} {row.digest}" for row in rows)
+        further = [place for place in places if place > after]
+        for start in range(0, len(further), _AT_ONCE):
+            digests = {place.split()[-1]: place for place in further[start : start + _AT_ONCE]}
+            loaded = {each.digest: each for each in self._load(agreements.c.digest.in_(digests))}
+            yield from ((place, loaded[digest]) for digest, place in digests.items())
+
+    def parties(self, digest: str) -> tuple[str, ...]:
+        """Parties of one, in the proposal's order; none if it is not known."""
+        chosen = select(consents.c.party).where(consents.c.agreement == digest)
+        return tuple(self._connection.execute(chosen.order_by(consents.c.position)).scalars())
+
+    def may_have_spent(self, party: str) -> bool:
+        """Whether a party can have made a block: some release of its was approved by everybody."""
+        return self._connection.execute(self._complete(party).limit(1)).first() is not None
+
+    def approved_by_all(self, party: str) -> tuple[Agreement, ...]:
+        """A party's releases for which it can have made a block, whatever became of them, oldest first."""
+        return self._load(agreements.c.digest.in_(self._complete(party)))
+
+    def advance(self, digest: str, event: Event, now: datetime, consent: bytes | None = None) -> Agreement:
+        """Let an event happen to one, with the signed consent that it brings. A final state is final in the database itself.
+
+        Args:
+            digest: which one.
+            event: what happened.
+            now: when.
+            consent: canonical bytes of the signed consent, with `Approved`.
+
+        Raises:
+            NotFound: it is not known.
+            Conflict: the event does not fit its state; nothing changes.
+        """
+        old = self.get(digest).record
+        new = advance(old, event, now)
+        if new == old:
+            return self.get(digest)
+        unchanged = (agreements.c.digest == digest, agreements.c.state == old.state, agreements.c.state.in_(OPEN))
+        if self._connection.execute(agreements.update().where(*unchanged).values(_columns(new))).rowcount != 1:
+            raise Conflict(f"{old.kind} {digest[:12]} changed in the meantime")
+        self._mark(digest, new.approved - old.approved, {"approved": now, "consent": consent})
+        self._mark(digest, new.declined - old.declined, {"declined": now})
+        self._mark(digest, new.received - old.received, {"received": now})
+        self._mark(digest, new.finished - old.finished, {"finished": now})
+        if new.final:
+            Deals(self._connection).forget(digest)
+        self._history.note(words(event), now, about=old.kind, agreement=digest)
+        return self.get(digest)
+
+    def take_back(self, spec: ReleaseSpec, record: Record, approvals: Mapping[str, bytes], now: datetime) -> Agreement:
+        """Put down a release that was forgotten in a restore as it is known to have ended, over whatever stands here.
+
+        Args:
+            spec: its spec.
+            record: where it stands; final.
+            approvals: party to canonical bytes of its signed approval, of those that are known now.
+            now: when.
+
+        Raises:
+            Conflict: a party of it is not enrolled here.
+        """
+        digest = spec.digest()
+        enrolled = set(self._connection.execute(select(parties.c.name)).scalars())
+        unknown = [name for name in record.parties if name not in enrolled]
+        if unknown:
+            raise Conflict(f"release {digest[:12]}: {', '.join(unknown)} must enrol again first: coordinator invite")
+        if not self._load(agreements.c.digest == digest):
+            self._insert(spec, record, moment(spec.created))
+        self._connection.execute(agreements.update().where(agreements.c.digest == digest).values(_columns(record)))
+        for party, approval in approvals.items():
+            self._mark(digest, frozenset({party}), {"approved": now, "consent": approval})
+        self._mark(digest, record.received, {"received": now})
+        Deals(self._connection).forget(digest)
+        self._history.note(
+            f"taken back, it was forgotten in a restore: {record.explain()}", now, about=Kind.RELEASE, agreement=digest
+        )
+        return self.get(digest)
+
+    def keep_approval(self, digest: str, party: str, approval: bytes, now: datetime) -> None:
+        """Keep an approval of a release that is over: it says what a ledger was charged, and moves nothing."""
+        self._mark(digest, frozenset({party}), {"approved": now, "consent": approval})
+        self._history.note(
+            f"{party} showed its approval, which was forgotten in a restore", now, about=Kind.RELEASE, agreement=digest
+        )
+
+    def _complete(self, party: str) -> Any:
+        """Digests of a party's own that everybody approved."""
+        mine = select(agreements.c.digest).where(self._mine, agreements.c.digest.in_(_digests_of(party)))
+        return (
+            select(consents.c.agreement)
+            .where(consents.c.agreement.in_(mine))
+            .group_by(consents.c.agreement)
+            .having(func.count(consents.c.approved) == func.count())
+        )
+
+    def _insert(self, proposal: ReleaseSpec | Task, record: Record, created: datetime) -> None:
+        digest = proposal.digest()
+        title = proposal.title if isinstance(proposal, ReleaseSpec) else proposal.roster
+        identity = {"digest": digest, "title": title, "proposal": proposal.to_bytes(), "created": created}
+        self._connection.execute(agreements.insert().values({**identity, **_columns(record)}))
+        self._connection.execute(
+            consents.insert(),
+            [{"agreement": digest, "party": party, "position": place} for place, party in enumerate(record.parties)],
+        )
+
+    def _mark(self, digest: str, names: frozenset[str], values: dict[str, Any]) -> None:
+        if names:
+            chosen = (consents.c.agreement == digest, consents.c.party.in_(names))
+            self._connection.execute(consents.update().where(*chosen).values(values))
+
+    def _load(self, condition: ColumnElement[bool]) -> tuple[Agreement, ...]:
+        found = self._connection.execute(select(agreements).where(self._mine, condition).order_by(*_OLDEST_FIRST)).all()
+        chosen = select(consents).where(consents.c.agreement.in_([row.digest for row in found]))
+        rows = self._connection.execute(chosen.order_by(consents.c.agreement, consents.c.position)).all()
+        members = {digest: tuple(group) for digest, group in groupby(rows, key=lambda row: row.agreement)}
+        return tuple(_agreement(row, members[row.digest]) for row in found)
+
+
+_ORDER = {State.RUNNING: 1, State.APPROVED: 1, State.PROPOSED: 2}
+_AT_ONCE = 50
+"""Releases that are loaded together; they and their approvals have some hundred kilobytes."""
+
+_OLDEST_FIRST = (agreements.c.created, agreements.c.digest)
+
+
+def _digests_of(party: str) -> Any:
+    return select(consents.c.agreement).where(consents.c.party == party)
+
+
+def _columns(record: Record) -> dict[str, Any]:
+    return {
+        "kind": record.kind.value,
+        "state": record.state.value,
+        "since": record.since,
+        "deadline": record.deadline,
+        "joint": record.joint,
+        "run_seconds": int(record.run_time.total_seconds()),
+        "publishing": record.publishing,
+        "manifest": record.manifest,
+        "reason": record.reason,
+    }
+
+
+def _agreement(row: Row[Any], members: Iterable[Row[Any]]) -> Agreement:
+    parties = tuple(members)
+    record = Record(
+        kind=Kind(row.kind),
+        parties=tuple(member.party for member in parties),
+        state=State(row.state),
+        since=row.since,
+        deadline=row.deadline,
+        run_time=timedelta(seconds=row.run_seconds),
+        approved=frozenset(member.party for member in parties if member.approved),
+        declined=frozenset(member.party for member in parties if member.declined),
+        received=frozenset(member.party for member in parties if member.received),
+        finished=frozenset(member.party for member in parties if member.finished),
+        publishing=row.publishing,
+        manifest=row.manifest,
+        reason=row.reason,
+        joint=row.joint,
+    )
+    signed = tuple(member.consent for member in parties if member.consent is not None)
+    return Agreement(row.digest, row.title, row.proposal, row.created, record, signed)
