@@ -73,8 +73,8 @@ SERVERS = (
 _HEAD = """# Faults
 
 The page lists attacks, faults and crashes. Every row has a test (`tests/hostile`, those of aligning and of waiting proposals,
-`tests/end_to_end/test_crashes.py`), which also checks the last column: what stays, or that honest work goes on afterwards.
-`python -m tests.hostile.table` writes this page from those tests' own data.
+`tests/end_to_end/test_crashes.py`). The test also checks the last column: what stays, or that honest work goes on afterwards.
+The command `python -m tests.hostile.table` writes this page from those tests' own data.
 
 *Error* is the class, and the exit code of the command that ends with it. *The other side is told* what crosses the
 boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and
@@ -86,8 +86,8 @@ Attacks on the four listeners (hub: public and for hospitals; coordinator: for h
 processes that run, from other addresses of the same machine. In every row everybody else is served meanwhile and afterwards.
 """
 _EXHAUSTION = """
-What it takes to use something up, with the usual limits. A peer is a certificate or, where there is none, a network address
-(IPv6: a /64 network). `[limits]` in `hub.toml` and `coordinator.toml` sets calls and streams.
+The table says what it takes to use something up, with the usual limits. A peer is a certificate or, without one, a network address
+(IPv6: a /64 network). The limits of calls and streams are `[limits]` in `hub.toml` and `coordinator.toml`.
 """
 _CRASHED = """## Killed with SIGKILL
 
