@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import click
-from rich.table import Table as Grid
 
+from dprelease.cli.printing import json_option, print_document, print_json
+from dprelease.document.cells import Cell, Said
+from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import DpReleaseError
-from dprelease.one_line import one_line
 from party_node.aligning.consent import consider, say_no, say_yes
 from party_node.cli.options import with_desk
-from party_node.cli.show import print_card, screen
 from party_node.hospital import HospitalState
 from party_node.state.runs import RunEntry, RunStatus
+
+SEEN_HERE = "common_patients_seen_here_only"
+"""Key of the one number that never leaves."""
 
 
 @click.group()
@@ -26,7 +26,7 @@ def align() -> None:
 
 
 @align.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
 @with_desk
 def list_runs(desk: HospitalState, as_json: bool) -> None:
     """All alignment runs that were ever offered here; the one in force has the highest version.
@@ -34,30 +34,24 @@ def list_runs(desk: HospitalState, as_json: bool) -> None:
     Example: party-node align list --json
     """
     entries = desk.runs.entries()
+    headings = ("run", "roster", "status", "version", Heading(SEEN_HERE, "common patients"), "note")
+    found = Table.of("runs", headings, [tuple(_line(entry).values()) for entry in entries])
     if as_json:
-        click.echo(json.dumps([_line(entry) for entry in entries], indent=2))
-        return
-    grid = Grid("run", "status", "version", "common patients", "note")
-    for entry in entries:
-        shown = (entry.version, entry.common)
-        grid.add_row(entry.run[:12], entry.status, *(_number(each) for each in shown), one_line(entry.note))
-    screen().print(grid)
+        print_json(found.to_json())
+    else:
+        print_document(Document("", tables=(found,)))
 
 
 @align.command()
 @click.argument("run")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
 @with_desk
 def show(desk: HospitalState, run: str, as_json: bool) -> None:
     """Who would take part, with how many patients, and what has to be done first.
 
     Example: party-node align show 3fa2c1
     """
-    card = _card(desk, desk.runs.find(run))
-    if as_json:
-        click.echo(json.dumps(card, indent=2))
-    else:
-        print_card(screen(), card)
+    print_document(_card(desk, desk.runs.find(run)), as_json=as_json)
 
 
 @align.command()
@@ -70,7 +64,7 @@ def accept(desk: HospitalState, run: str, yes: bool) -> None:
     Example: party-node align accept 3fa2c1
     """
     entry = desk.runs.find(run)
-    print_card(screen(), _card(desk, entry))
+    print_document(_card(desk, entry))
     if not yes:
         click.confirm("Accept?", abort=True)
     say_yes(desk, entry)
@@ -91,43 +85,42 @@ def decline(desk: HospitalState, run: str, reason: str) -> None:
     click.echo(f"declined {entry.run[:12]}")
 
 
-def _line(entry: RunEntry) -> dict[str, Any]:
+def _line(entry: RunEntry) -> dict[str, Cell]:
     return {
-        "run": entry.run,
+        "run": Said(entry.run, entry.run[:12]),
         "roster": entry.task.roster,
         "status": entry.status.value,
         "version": entry.version,
-        "common_patients_seen_here_only": entry.common,
-        "note": entry.note,
+        SEEN_HERE: entry.common,
+        "note": Said(entry.note, entry.note),
     }
 
 
-def _card(desk: HospitalState, entry: RunEntry) -> dict[str, Any]:
-    """What the hospital sees on its own screen, JSON-ready."""
-    task, found = entry.task, _line(entry)
+def _card(desk: HospitalState, entry: RunEntry) -> Document:
+    """What the hospital sees on its own screen."""
+    task = entry.task
     own = task.member(desk.settings.name)
-    found |= {
+    others = {each.party: f"{each.patients:,} patients" for each in task.members if each is not own}
+    found: dict[str, Cell | tuple[str, ...]] = {
+        **_line(entry),
         "consortium": task.consortium,
         "identifiers": task.identifiers or "as they stand",
         "accept_before": task.expires,
         "our_patients": None if own is None else own.patients,
-        "other_hospitals": {each.party: f"{each.patients} patients" for each in task.members if each is not own},
         "they_learn": "each hospital learns which of its own patients all hospitals have, and nothing of other patients",
     }
     if entry.status in {RunStatus.WAITING, RunStatus.ACCEPTED}:
         try:
             consent = consider(desk, task)
         except DpReleaseError as error:
-            return found | {"cannot_be_accepted": error.message}
-        pinned = {peer.party: "key pinned" if not peer.first else "key not pinned" for peer in consent.peers}
-        found["other_hospitals"] = {name: f"{what}, {pinned[name]}" for name, what in found["other_hospitals"].items()}
-        found |= {
-            "runs_before": consent.attempts,
-            "runs_left": f"{consent.most - consent.attempts - 1} after this one, of {consent.most}",
-            "first": list(consent.blockers),
-        }
-    return found
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else str(value)
+            found["cannot_be_accepted"] = error.message
+        else:
+            for peer in consent.peers:
+                others[peer.party] += ", key not pinned" if peer.first else ", key pinned"
+            found |= {
+                "runs_before": consent.attempts,
+                "runs_left": f"{consent.most - consent.attempts - 1} after this one, of {consent.most}",
+                "first": tuple(consent.blockers),
+            }
+    shown = tuple(f"{name}: {words}" for name, words in others.items())
+    return Document(f"alignment run {entry.run[:12]}", found | {"other_hospitals": Said(others, shown)})

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import click
 
-from dprelease.errors import Conflict
+from dprelease.cli.printing import explain_option, json_option, print_document, print_json
+from dprelease.document.document import Document
+from dprelease.errors import Conflict, InvalidInput
 from party_node.cli.options import with_desk
-from party_node.cli.show import card, print_card, print_releases, screen
+from party_node.cli.show import card, releases
 from party_node.hospital import HospitalState
-from party_node.state.journal import MOST_UNDECIDED, Status
+from party_node.state.journal import MOST_UNDECIDED, Record, Status
 
 
 @click.group()
@@ -24,7 +25,7 @@ def review() -> None:
 
 @review.command("list")
 @click.option("--page", type=click.IntRange(1), default=1, help="Which 50, the newest on page 1.", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
 @with_desk
 def list_releases(desk: HospitalState, page: int, as_json: bool) -> None:
     """The releases that were offered here, 50 on a page; those that wait for a person are on page 1.
@@ -32,33 +33,30 @@ def list_releases(desk: HospitalState, page: int, as_json: bool) -> None:
     Example: party-node review list --page 2 --json
     """
     records, count = desk.journal.page(page)
+    last = -(-count // MOST_UNDECIDED)
+    if page > max(1, last):
+        raise InvalidInput(f"there is no page {page}; the last one is {max(1, last)}")
+    shown = releases(records)
     if as_json:
-        lines = [
-            {"release": record.release, "status": record.status.value, "title": record.spec.title, "note": record.note}
-            for record in records
-        ]
-        click.echo(json.dumps(lines, indent=2))
+        print_json(shown.to_json())
     else:
-        print_releases(screen(), records)
+        print_document(Document("", tables=(shown,)))
     if page * MOST_UNDECIDED < count:
         click.echo(f"{count} releases in all; older ones: party-node review list --page {page + 1}", err=True)
 
 
 @review.command()
 @click.argument("release")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
+@explain_option
 @with_desk
-def show(desk: HospitalState, release: str, as_json: bool) -> None:
+def show(desk: HospitalState, release: str, as_json: bool, explain: bool) -> None:
     """What a release would publish and what it costs, from metadata alone: no noise exists yet.
 
     Example: party-node review show 3fa2c1
     """
     record = desk.journal.find(release)
-    shown = card(desk.assess(record.spec), record, desk.findings(record.spec))
-    if as_json:
-        click.echo(json.dumps(shown, indent=2, default=str))  # an exact mu^2 is "p/q"
-    else:
-        print_card(screen(), shown)
+    print_document(_card(desk, record), as_json=as_json, explain=explain)
 
 
 @review.command()
@@ -73,7 +71,7 @@ def approve(desk: HospitalState, release: str, yes: bool) -> None:
     record = desk.journal.find(release)
     if record.status is not Status.WAITING:
         raise Conflict(f"release {record.release[:12]} is {record.status} here; there is nothing to approve")
-    print_card(screen(), card(desk.assess(record.spec), record, desk.findings(record.spec)))
+    print_document(_card(desk, record))
     if not yes:
         click.confirm("Approve?", abort=True)
     desk.accept(record)
@@ -92,3 +90,7 @@ def decline(desk: HospitalState, release: str, reason: str) -> None:
     record = desk.journal.find(release)
     desk.decline(record, reason)
     click.echo(f"declined {record.release[:12]}")
+
+
+def _card(desk: HospitalState, record: Record) -> Document:
+    return card(desk.assess(record.spec), record, desk.findings(record.spec))

@@ -1,44 +1,25 @@
-"""What the hospital sees on its own screen. Nothing printed here crosses the boundary."""
+"""What the hospital sees on its own screen of what is proposed. Nothing printed here crosses the boundary."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from rich.console import Console
-from rich.table import Table as Grid
-
-from dprelease.data.columns import CategoricalColumn, Column, released_names
+from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.document.cells import Cell, Said, price
+from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.statement import Words
-from dprelease.one_line import one_line
-from dprelease.privacy.price import epsilon_at, epsilon_figure, mu2_text, price_text
+from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
 from party_node.decision.decision import Assessment
 from party_node.source.findings import Findings
 from party_node.state.journal import Record
 
-WIDTH = 200
-"""Characters of a line that does not go to a terminal."""
-
-_IF_ANY = {
-    "own_cells_seen_here_only": "own cells (never sent)",
-    "pays_again": "pays again",
-    "first": "to do here first",
-    "needs_a_person_because": "needs a person because",
-}
-"""Rows of the card that are there only where there is something to say."""
-
-
-def screen() -> Console:
-    """A console that prints titles and names as they stand: no markup, no emoji, no colours of their own."""
-    console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = WIDTH
-    return console
+MORE = "Guarantee, trust, exact amounts and the columns of all hospitals: --explain"
+"""Last line of a card."""
 
 
 def describe(column: Column) -> str:
@@ -51,12 +32,10 @@ def describe(column: Column) -> str:
     return f"{column.name}: {column.extent}{unit}; missing = {column.fill:g}{more}"
 
 
-def card(
-    assessment: Assessment, record: Record, findings: Mapping[str, Findings] = MappingProxyType({})
-) -> dict[str, object]:
+def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings] = MappingProxyType({})) -> Document:
     """The review card: what would be published and what it costs, from metadata alone, beside local counts.
 
-    JSON-ready, but for exact mu^2, each a `Fraction`, whose text is its JSON form.
+    People see one epsilon, one price and what is left; all else is a detail.
 
     Args:
         assessment: what taking part would mean.
@@ -64,87 +43,95 @@ def card(
         findings: from `HospitalState.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
-    delta, words = spec.target.delta, mechanism_of(spec).words(spec)
-    own = spec.party(assessment.party)
-    return {
-        "release": record.release,
-        "title": spec.title,
-        "status": record.status.value,
-        "note": record.note,
-        "consortium": spec.consortium,
-        "roster": spec.roster,
+    delta, words, own = spec.target.delta, mechanism_of(spec).words(spec), spec.party(assessment.party)
+    left = balance.remaining - assessment.cost
+    at_delta = f"at delta = {rounded_up(delta)}"
+    facts: dict[str, Cell | tuple[str, ...]] = {
+        "status": Said(record.status.value, f"{record.status.value}: {record.note}".removesuffix(": ")),
         "patients": spec.rows,
-        **({"common_to_all_by_alignment_run": spec.aligned} if spec.aligned is not None else {}),
         "would_publish": _published(spec, words),
-        "own_columns": [describe(column) for column in (own.columns if own else ())],
-        "own_cells_seen_here_only": [f"{name}: {found.words()}" for name, found in findings.items()],
-        "public_columns": [column.name for column in spec.public],
-        "weighted_columns": [
+        "own_columns": tuple(describe(column) for column in (own.columns if own else ())),
+        "own_cells_seen_here_only": tuple(f"{name}: {found.words()}" for name, found in findings.items()),
+        "outcome_columns": spec.outcomes,
+        "public_columns": tuple(column.name for column in spec.public),
+        "weighted_columns": tuple(
             f"{name}: noise {weight} times smaller, at the cost of the other columns"
             for name, weight in spec.weights.items()
-        ],
-        "outcome_columns": list(spec.outcomes),
-        "details": list(words.details),
-        "parties": {part.party: list(part.released) for part in spec.parties},
-        "joint_epsilon": guarantee.joint_epsilon,
-        "own_epsilon": guarantee.party(assessment.party).epsilon,
-        "epsilon_of_others_against_us": guarantee.against({assessment.party}),
-        "delta": delta,
-        "guarantee": list(guarantee.words()),
-        "trust": list(trust(spec, words)),
-        "costs": price_text(assessment.cost, delta),
-        "costs_mu2": assessment.cost,
-        "budget": {
-            "cap_mu2": balance.cap,
-            "cap_epsilon": epsilon_at(balance.cap, delta),
-            "spent_mu2_before": balance.held,
-            "spent_mu2_after": balance.held + assessment.cost,
-            "left_mu2_after": balance.remaining - assessment.cost,
-            "left_epsilon_after": epsilon_at(balance.remaining - assessment.cost, delta),
-            "spent_epsilon_before": balance.epsilon(delta),
-            "spent_epsilon_after": balance.epsilon(delta, assessment.cost),
-        },
+        ),
+        "hospitals": Said(
+            {part.party: list(part.released) for part in spec.parties},
+            "; ".join(f"{part.party} with {_counted(len(part.columns), 'column')}" for part in spec.parties),
+        ),
+        "this_release": Said(
+            {"epsilon": guarantee.joint_epsilon, "delta": delta},
+            f"epsilon {epsilon_figure(guarantee.joint_epsilon)} for a patient, {at_delta}",
+        ),
+        "taken_from_your_budget": _share(assessment.cost, balance.cap, delta),
+        "left_after_it": Said(
+            price(left, delta).value, f"{_share(left, balance.cap, delta).text}, {room_text(left, assessment.cost)}"
+        ),
         "decide_before": spec.expires,
-        "pays_again": list(assessment.repeats),
-        "first": list(assessment.blockers),
-        "needs_a_person_because": list(assessment.review_reasons),
+        "pays_again": assessment.repeats,
+        "to_do_here_first": assessment.blockers,
+        "needs_a_person_because": assessment.review_reasons,
     }
+    empty = {name: value for name, value in facts.items() if value == ()}
+    return Document(
+        f"release {record.release[:12]}: {spec.title}",
+        facts={name: value for name, value in facts.items() if name not in empty},
+        promise=Promise(MORE, guarantee.words(), trust(spec, words)),
+        data={"release": record.release, "release_title": spec.title, "note": record.note, **empty},
+        details={
+            "consortium": spec.consortium,
+            "roster": spec.roster,
+            "common_to_all_by_alignment_run": spec.aligned,
+            "details": words.details,
+            "released_columns": tuple(f"{part.party}: {', '.join(part.released)}" for part in spec.parties),
+            "own_epsilon": _epsilon(guarantee.party(assessment.party).epsilon),
+            "epsilon_of_others_against_us": _epsilon(guarantee.against({assessment.party})),
+            "costs": price(assessment.cost, delta),
+            "cap": price(balance.cap, delta),
+            "spent_before": price(balance.held, delta),
+            "spent_after": price(balance.held + assessment.cost, delta),
+            "left_after": price(left, delta),
+        },
+    )
+
+
+def releases(records: Sequence[Record]) -> Table:
+    """One line for each release."""
+    return Table.of(
+        "releases",
+        (Heading("release"), "status", "patients", "title", "note"),
+        [
+            (
+                Said(each.release, each.release[:12]),
+                each.status.value,
+                each.spec.rows,
+                each.spec.title,
+                Said(each.note, each.note),
+            )
+            for each in records
+        ],
+    )
 
 
 def _published(spec: ReleaseSpec, words: Words) -> str:
-    exact = len(released_names(spec.public))
+    exact = len(spec.public)
     rows = f"; and, exactly, all {spec.rows} rows of {exact} public columns" if exact else ""
     return words.would_publish + rows
 
 
-def print_card(console: Console, shown: dict[str, object]) -> None:
-    """The review card as a table."""
-    grid = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
-    for name, value in shown.items():
-        if value or name not in _IF_ANY:
-            grid.add_row(_IF_ANY.get(name, name.replace("_", " ")), _words(value))
-    console.print(grid)
+def _share(mu2: Fraction, cap: Fraction, delta: float) -> Said:
+    """An amount of the budget; mu^2 adds up over releases, so its share of the cap does, and epsilon does not."""
+    found = price(mu2, delta)
+    epsilon = "" if mu2 < 0 else f"epsilon {epsilon_figure(found.value['epsilon'])}, "
+    return Said(found.value, f"{epsilon}{float(100 * mu2 / cap):.3g} % of the cap")
 
 
-def _words(value: object) -> str:
-    if isinstance(value, dict):
-        return "\n".join(f"{key.replace('_', ' ')}: {_words(item)}" for key, item in value.items())
-    if isinstance(value, list):
-        return "\n".join(one_line(str(item)) for item in value) or "-"
-    if isinstance(value, Fraction):
-        return mu2_text(value)
-    if value is None:
-        return "-"
-    # Every number of the card that is no mu^2 is an epsilon or a delta.
-    return epsilon_figure(value) if isinstance(value, float) else one_line(str(value))
+def _epsilon(value: float | None) -> Said:
+    return Said(value, "-" if value is None else epsilon_figure(value))
 
 
-def print_releases(console: Console, records: list[Record]) -> None:
-    """One line for each release."""
-    grid = Grid("release", "status", "patients", "title", "note")
-    for record in records:
-        title, note = one_line(record.spec.title), one_line(record.note)
-        grid.add_row(record.release[:12], record.status, str(record.spec.rows), title, note)
-    console.print(grid)
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

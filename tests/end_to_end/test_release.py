@@ -126,7 +126,7 @@ def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
         consortium.kill(name)
         consortium.restart(name)
     card = json.loads(consortium.run("party-node", "review", "show", release[:8], "--json", home=ward))
-    assert card["joint_epsilon"] == pytest.approx(10.0, rel=1e-6)
+    assert card["this_release"]["epsilon"] == pytest.approx(10.0, rel=1e-6)
     consortium.run("party-node", "review", "approve", release[:8], "--yes", home=ward)
     assert final_state(consortium, release) == "PUBLISHED"
 
@@ -138,7 +138,7 @@ def test_declining_ends_a_release_and_costs_nothing(consortium: Consortium) -> N
 
     def freed() -> bool:
         shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital("clinic")))
-        return bool(shown["cap_mu2"] == shown["remaining_mu2"])
+        return bool(shown["cap"] == shown["left"])
 
     wait_for(freed, 60, "the clinic to free its reservation")
     _, home = trust(consortium)

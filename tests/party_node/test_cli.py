@@ -94,7 +94,7 @@ def test_outputs_for_machines_parse(proposed: tuple[World, str]) -> None:
     shown = json.loads(world.north.run("review", "show", release[:6], "--json").stdout)
     assert shown["release"] == release
     ledger = json.loads(world.north.run("ledger", "show", "--json").stdout)
-    assert (ledger["cap_mu2"], ledger["reserved_mu2"], ledger["charged_mu2"]) == ("1/2", "1/100", "0")
+    assert [ledger[amount]["mu2"] for amount in ("cap", "reserved", "charged")] == ["1/2", "1/100", "0"]
     assert [entry["kind"] for entry in ledger["entries"]] == ["open", "reserve"]
     peers = json.loads(world.north.run("peers", "list", "--json").stdout)
     assert peers == {"south": world.members["south"].fingerprint}
@@ -165,7 +165,7 @@ def test_a_release_is_approved_only_after_its_card_was_shown(proposed: tuple[Wor
     world, release = proposed
     result = world.north.run("review", "approve", release[:8], stdin="y\n")
     assert result.exit_code == 0
-    assert result.stdout.index("joint epsilon") < result.stdout.index("Approve?") < result.stdout.index("approved")
+    assert result.stdout.index("taken from your budget") < result.stdout.index("Approve?") < result.stdout.index("approved")
     again = world.north.run("review", "approve", release[:8])
     assert (again.exit_code, again.stdout) == (exit_code(Conflict("")), "")
     assert "there is nothing to approve" in again.stderr

@@ -91,13 +91,13 @@ def test_policy_approves_no_column_that_turned_unreadable_and_a_person_cannot(wo
     assert (world.north.status(release), world.coordinator.heard("Approve")) == ("waiting", [])
     assert UNREADABLE in world.north.record(release).note
     shown = json.loads(world.north.run("review", "show", release, "--json").stdout)
-    assert UNREADABLE in shown["first"][0]
+    assert UNREADABLE in shown["to_do_here_first"][0]
     assert shown["own_cells_seen_here_only"] == [
         f"age: 0 missing, {ROWS} unreadable, 0 outside bounds or levels",
         "sex: 0 missing, 0 unreadable, 0 outside bounds or levels",
     ]
     card = world.north.run("review", "show", release).stdout
-    assert re.search(rf"own cells \(never sent\) +age: 0 missing, {ROWS} unreadable", card)
+    assert re.search(rf"own cells seen here only +age: 0 missing, {ROWS} unreadable", card)
     assert world.north.run("review", "approve", release, "--yes").exit_code == exit_code(Conflict(""))
     assert not any(str(message).count("unreadable") for message in world.coordinator.received)
 

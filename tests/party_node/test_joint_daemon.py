@@ -108,10 +108,10 @@ def test_the_card_tells_what_would_be_published_whom_to_trust_and_the_whole_cost
     assert RANGE_ATTACK in shown["trust"]
     assert any("must not collude with any hospital" in words for words in shown["trust"])
     assert spec.terms is not None
-    assert float(Fraction(shown["costs_mu2"])) == pytest.approx(float(Fraction(spec.terms.mu2)) / 2)
+    assert float(Fraction(shown["costs"]["mu2"])) == pytest.approx(float(Fraction(spec.terms.mu2)) / 2)
     assert shown["own_epsilon"] == pytest.approx(spec.target.epsilon)
     assert shown["guarantee"] == list(guarantee(spec).words())
-    text = " ".join(careful.north.run("review", "show", release).stdout.split())
+    text = " ".join(careful.north.run("review", "show", release, "--explain").stdout.split())
     assert "altered software" in text
     alone = json.loads(
         careful.north.run(

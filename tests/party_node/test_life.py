@@ -111,7 +111,7 @@ def test_a_person_approves_while_the_daemon_works(careful: World) -> None:
     assert "a person" in north.record(release).note
     assert careful.coordinator.heard("Approve") == []
     shown = json.loads(north.run("review", "show", release[:8], "--json").output)
-    assert (shown["release"], shown["first"], shown["status"]) == (release, [], "waiting")
+    assert (shown["release"], shown["to_do_here_first"], shown["status"]) == (release, [], "waiting")
     assert north.run("review", "approve", release[:8], stdin="y\n").exit_code == 0
     assert north.status(release) == "accepted"
     assert north.ledger_kinds(release) == []  # the daemon alone reserves and signs

@@ -77,7 +77,7 @@ def test_one_price_from_the_plan_to_the_ledger(
     careful.coordinator.propose(spec)
     careful.north.cycle()
     card = json.loads(careful.north.run("review", "show", spec.digest()[:12], "--json").stdout)
-    shown = careful.north.run("review", "show", spec.digest()[:12]).stdout
+    shown = careful.north.run("review", "show", spec.digest()[:12], "--explain").stdout
     careful.north.run("review", "approve", spec.digest()[:12], "--yes")
     careful.north.cycle()
     entry = careful.north.desk().ledger.entries("cohort")[-1]
@@ -90,8 +90,9 @@ def test_one_price_from_the_plan_to_the_ledger(
         # both hospitals hold one number each, so there is no other price but that of another way, and of what is left
         own = "\n".join(line for line in text.splitlines() if "in ranges" not in line and " has left " not in line)
         assert set(re.findall(PRICE, own)) == {(mu2, epsilon)}
-    assert card["costs_mu2"] == str(charged)
-    assert re.search(rf"costs mu2 +{re.escape(mu2)}\s", shown)
+    assert card["costs"]["mu2"] == card["taken_from_your_budget"]["mu2"] == str(charged)
+    assert re.search(rf"^costs +{re.escape(price)}$", shown, re.MULTILINE)
+    assert re.search(rf"^taken from your budget +epsilon {re.escape(epsilon)},", shown, re.MULTILINE)
     assert re.search(rf"own epsilon +{re.escape(exposed)}\s", shown)
     assert card["own_epsilon"] == pytest.approx(float(exposed), rel=1e-5)
     account = careful.north.run("ledger", "show", "--delta", "1e-5").stdout
@@ -106,7 +107,7 @@ def test_what_is_charged_in_the_end_is_what_was_reserved(world: World) -> None:
     entries = [entry for entry in world.north.desk().ledger.entries("cohort") if entry.release == release]
     assert [entry.kind for entry in entries] == ["reserve", "made", "charge", "send"]
     card = json.loads(world.north.run("review", "show", release[:12], "--json").stdout)
-    assert {entry.mu2 for entry in entries if not entry.blocks} == {card["costs_mu2"]}
+    assert {entry.mu2 for entry in entries if not entry.blocks} == {card["costs"]["mu2"]}
 
 
 def test_prices_for_machines_are_the_same_rational(careful: World, office: Callable[[], Store], folder: Path) -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
-from io import StringIO
 
 import pytest
 
 from dprelease.data.columns import Column
+from dprelease.document.text import text
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import epsilon_figure, how_many
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from party_node.cli.show import _published, card, print_card, screen
+from party_node.cli.show import MORE, _published, card
 from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS, KNOWN
 from tests.party_node.world import CAP, ROWS, World
@@ -37,23 +38,23 @@ def test_the_card_says_what_would_be_published_and_what_it_costs(careful: World)
         "age: 0 to 120 years; missing = 60",
         "sex: one of female, male or other; missing = other",
     ]
-    assert shown["parties"] == {"north": ["age", "sex=female", "sex=male", "sex=other"], "south": ["glucose"]}
-    assert shown["joint_epsilon"] == given.joint_epsilon
+    assert shown["hospitals"] == {"north": ["age", "sex=female", "sex=male", "sex=other"], "south": ["glucose"]}
+    assert shown["this_release"] == {"epsilon": given.joint_epsilon, "delta": spec.target.delta}
     assert shown["own_epsilon"] == given.party("north").epsilon
     assert shown["epsilon_of_others_against_us"] == given.against({"north"})
     cost = given.party("north").mu2
-    assert shown["costs_mu2"] == shown["budget"]["spent_mu2_after"] == str(cost)
-    assert (shown["budget"]["spent_mu2_before"], shown["budget"]["left_mu2_after"]) == ("0", str(CAP - cost))
-    assert shown["budget"]["spent_epsilon_after"] == pytest.approx(given.party("north").epsilon)
+    assert shown["costs"]["mu2"] == shown["taken_from_your_budget"]["mu2"] == shown["spent_after"]["mu2"] == str(cost)
+    assert (shown["spent_before"]["mu2"], shown["left_after_it"]["mu2"]) == ("0", str(CAP - cost))
+    assert shown["spent_after"]["epsilon"] == pytest.approx(given.party("north").epsilon)
     assert shown["guarantee"] == list(given.words())
-    assert (shown["first"], shown["status"], shown["decide_before"]) == ([], "waiting", spec.expires)
+    assert (shown["to_do_here_first"], shown["status"], shown["decide_before"]) == ([], "waiting", spec.expires)
 
 
 def test_the_card_says_whose_noise_is_smaller(careful: World) -> None:
     for weights in ({}, {"glucose": 2, "age": 3}):
         spec = build_spec(keys=KEYS, weights=weights)
         record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
-        shown = card(KNOWN.assess(spec), record)
+        shown = card(KNOWN.assess(spec), record).to_json()
         assert shown["weighted_columns"] == [
             f"{name}: noise {weights[name]} times smaller, at the cost of the other columns"
             for name in ("age", "glucose")
@@ -70,7 +71,8 @@ def test_a_card_counts_its_own_cost_once(careful: World) -> None:
     desk = careful.north.desk()
     assert desk.ledger.stage(desk.settings.roster, release) == "reserve"
     after = json.loads(careful.north.run("review", "show", release, "--json").stdout)
-    assert after["budget"] == before["budget"]
+    for amount in ("cap", "spent_before", "spent_after", "left_after_it"):
+        assert after[amount] == before[amount]
 
 
 def published(spec: ReleaseSpec) -> str:
@@ -129,7 +131,7 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
     for outcomes in ((), ("glucose",)):
         spec = build_spec(mechanism="moments", keys=KEYS, outcomes=outcomes)
         record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
-        shown = card(KNOWN.assess(spec), record)
+        shown = card(KNOWN.assess(spec), record).to_json()
         assert shown["outcome_columns"] == list(outcomes)
         moments = spec.terms
         assert moments is not None
@@ -150,22 +152,23 @@ def test_the_card_names_the_outcomes_and_the_noise_of_every_part() -> None:
         ]
 
 
-def test_the_printed_card_has_rows_for_what_there_is_to_say() -> None:
+def test_the_printed_card_has_one_epsilon_one_price_and_what_is_left() -> None:
     spec = build_spec(mechanism="moments", keys=KEYS)
     record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
-    shown, console = card(KNOWN.assess(spec), record), screen()
-    console.file = StringIO()
-    print_card(console, shown | {"pays_again": [], "first": [], "needs_a_person_because": ["it asks for trust"]})
-    said = console.file.getvalue()
+    found = KNOWN.assess(spec)
+    asking = replace(found, blockers=(), repeats=(), review_reasons=("it asks for trust",))
+    said = text(card(asking, record))
     assert [label in said for label in ("pays again", "to do here first", "needs a person because")] == [
         False,
         False,
         True,
     ]
-    for what in ("cap", "spent", "left"):
-        assert len(re.findall(rf"^ *(?:budget)? *{what} epsilon", said, re.MULTILINE)) >= 1
-    print_card(console, shown | {"pays_again": ["you would"], "first": ["pin"]})
-    assert all(f"\n{row}" in console.file.getvalue() for row in ("pays again", "to do here first"))
+    assert len(re.findall("epsilon", said)) == 3
+    for what in ("this release", "taken from your budget", "left after it"):
+        assert len(re.findall(rf"^{what} +epsilon", said, re.MULTILINE)) == 1
+    assert said.endswith(MORE)
+    whole = text(card(replace(found, blockers=("pin",), repeats=("you would",)), record), explain=True)
+    assert all(f"\n{row}" in whole for row in ("pays again", "to do here first", "own epsilon", "Guarantee", "Trust"))
 
 
 def printed(world: World, release: str) -> list[str]:
@@ -205,13 +208,6 @@ def test_a_hostile_explanation_is_printed_and_logged_as_one_line(
     world.north.cycle()
     assert world.north.record(release).note == "cancelled: gone\\n2026-01-01 INFO all is well \\x1b[2J"
     assert all("\n" not in record.getMessage() and "\x1b" not in record.getMessage() for record in caplog.records)
-
-
-def test_the_screen_has_no_markup_of_its_own() -> None:
-    console = screen()
-    console.file = StringIO()
-    console.print("[bold]a[/bold] :smile: http://x [/]")
-    assert console.file.getvalue() == "[bold]a[/bold] :smile: http://x [/]\n"
 
 
 @pytest.mark.parametrize("delta", ["0", "1", "-1", "nan"])
