@@ -165,7 +165,11 @@ def test_a_release_is_approved_only_after_its_card_was_shown(proposed: tuple[Wor
     world, release = proposed
     result = world.north.run("review", "approve", release[:8], stdin="y\n")
     assert result.exit_code == 0
-    assert result.stdout.index("taken from your budget") < result.stdout.index("Approve?") < result.stdout.index("approved")
+    assert (
+        result.stdout.index("taken from your budget")
+        < result.stdout.index("Approve?")
+        < result.stdout.index("approved")
+    )
     again = world.north.run("review", "approve", release[:8])
     assert (again.exit_code, again.stdout) == (exit_code(Conflict("")), "")
     assert "there is nothing to approve" in again.stderr
