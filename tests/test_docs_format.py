@@ -592,8 +592,8 @@ def test_lengths_of_messages() -> None:
     assert manifest.Manifest.most_bytes == charges.SignedStatement.most_bytes
     assert (
         f"Refuse a spec or catalogue of more than {SpecBase.most_bytes} bytes, a manifest or statement of charges of more than "
-        f"{manifest.Manifest.most_bytes}, any other value of more than {Value.most_bytes} that somebody else sent, and, "
-        f"beyond {FEW_BRACKETS}, more than one `{{` or `[` for each {LEAST_BYTES_A_BRACKET} bytes."
+        f"{manifest.Manifest.most_bytes}, and any other value of more than {Value.most_bytes} that somebody else sent. "
+        f"Beyond {FEW_BRACKETS}, refuse more than one `{{` or `[` for each {LEAST_BYTES_A_BRACKET} bytes."
     ) in flowing
 
 
@@ -654,7 +654,7 @@ def test_extended_key_usage_is_for_tls() -> None:
 
     assert handshake("hub", "party") == grpc.StatusCode.UNIMPLEMENTED  # TLS let it through, and there is no such method
     assert handshake("party", "party") == handshake("hub", "coordinator") == grpc.StatusCode.UNAVAILABLE
-    assert "Whoever checks a signature does not look at them" in " ".join(FORMAT.split())
+    assert "A verifier of a signature does not look at them" in " ".join(FORMAT.split())
 
 
 # docs/guarantees.md

@@ -7,11 +7,13 @@ no sentences.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.measures.source import DOCUMENTED, PRODUCT, nodes
 from tests.test_architecture import ROOT
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -33,12 +35,19 @@ BANNED = (
 SHORTEST = 4
 """Fewer words are a label."""
 
+LONGEST = 36
+"""More words are more than one idea; a page may have them in one sentence of twenty."""
+
+TEXT = 8
+"""Words from which on a string of a program is a sentence that somebody reads."""
+
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:[*#|-]|\d+\.) )")
 _MARK = re.compile(r"^\s*(?:[*-]|\d+\.) +")
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\"(])")
+_SQL = re.compile(r"\s*(?:CREATE|SELECT|INSERT|UPDATE|DELETE) ")
 _OPENING = re.compile(rf"(?:{'|'.join(BANNED)})\b")
 
 
@@ -73,11 +82,48 @@ def long(pages: tuple[Path, ...] = PAGES) -> int:
     return (lengths(pages) or [0])[int(0.95 * (len(lengths(pages)) - 1))]
 
 
-def openings() -> list[str]:
-    """Sentences that begin as none may; a question may."""
+def openings(pages: Iterable[Path] = PAGES) -> list[str]:
+    """Sentences that begin as none may."""
+    return [f"{page.name}: {each[:80]}" for page in pages for each in sentences_of(page) if begins_badly(each)]
+
+
+def begins_badly(sentence: str) -> bool:
+    """Whether a sentence begins as none may; a question may."""
+    return _OPENING.match(sentence) is not None and not sentence.endswith("?")
+
+
+def docstrings() -> list[str]:
+    """Sentences of docstrings that begin as none may."""
     return [
-        f"{page.name}: {each[:80]}"
-        for page in PAGES
-        for each in sentences_of(page)
-        if _OPENING.match(each) and not each.endswith("?")
+        f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {each[:80]}"
+        for path in PRODUCT
+        for node in nodes(path)
+        if isinstance(node, DOCUMENTED)
+        for each in sentences(ast.get_docstring(node) or "")
+        if begins_badly(each)
     ]
+
+
+def printed() -> list[str]:
+    """Sentences of other strings that begin as none may, or are too long."""
+    return [
+        f"{path.relative_to(ROOT)}:{line}: {each[:80]}"
+        for path in PRODUCT
+        for line, text in _texts(path)
+        for each in sentences(text)
+        if begins_badly(each) or len(each.split()) > LONGEST
+    ]
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of the strings that are no docstrings; of an f-string its fixed parts, with x for the others."""
+    alone = {id(node.value) for node in nodes(path) if isinstance(node, ast.Expr)}
+    alone |= {id(part) for node in nodes(path) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes(path):
+        text = ""
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            text = node.value
+        if len(text.split()) >= TEXT and not _SQL.match(text):
+            yield node.lineno, text  # type: ignore[attr-defined]

@@ -30,6 +30,8 @@ COUNTS: Mapping[str, Count] = {
     "words a sentence of README and docs, mean": sentences.mean,
     "words a sentence of README and docs, 95 %": sentences.long,
     "sentences of README and docs with a banned opening": sentences.openings,
+    "sentences of docstrings with a banned opening": sentences.docstrings,
+    "printed sentences with a banned opening or too long": sentences.printed,
 }
 """Less is better in every line."""
 
