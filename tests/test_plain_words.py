@@ -30,6 +30,6 @@ def test_a_page_is_in_plain_words(page: Path) -> None:
     ],
 )
 def test_a_clause_before_its_subject_is_seen(text: str, bad: bool, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+    page = tmp_path / "README.md"
     page.write_text(text)
     assert bool(openings((page,))) is bad
