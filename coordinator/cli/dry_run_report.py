@@ -4,104 +4,91 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from coordinator.cli.options import print_table
 from coordinator.dry_run.dry_run import DryRun
 from coordinator.dry_run.simulate import traffic
 from coordinator.dry_run.trial_fit import Trial
+from dprelease.document.cells import Said, price
+from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.privacy.price import price_text
 from dprelease.release.fake import FAKE, NOTE
 from dprelease.release.trust import trust
 
 
-def print_report(found: DryRun) -> None:
-    """The report as text."""
-    spec = found.proposal.spec
-    click.echo(f"{FAKE}: a dry run of {spec.title!r}. Nothing was proposed, charged, stored or sent.")
-    click.echo(NOTE)
-    click.echo(_shape(found))
-    if found.proposal.explanation:
-        click.echo(f"plan: {found.proposal.explanation}")
-    click.echo()
-    _print_parties(found)
-    click.echo()
-    for sentence in (*found.proposal.guarantee.words(), *trust(spec)):
-        click.echo(sentence)
-    click.echo()
-    print_table((f"{FAKE} STEP", "SECONDS"), [(name, f"{each:.3f}") for name, each in found.seconds.items()])
-    click.echo("verified: as `learner verify` does, from the files that were written")
-    for line in _fit_lines(found):
-        click.echo(line)
-    if found.kept is not None:
-        folder, home = found.kept.folder, found.kept.folder / "learner"
-        click.echo(f"\nkept: {folder}. Open it as a learner, who keeps what belongs to it apart with --home:")
-        consortium = found.rehearsed.spec.consortium
-        click.echo(
-            f"  learner --home {home} trust add {consortium} --root {found.kept.root} --hub localhost:1 "
-            f"--fingerprint {found.kept.fingerprint}"
-        )
-        click.echo(f"  learner --home {home} verify {folder}")
-        use = f"describe {folder}" if found.trial is None else f"fit {folder} --target {found.outcome}"
-        click.echo(f"  learner --home {home} {use}")
-
-
-def report_json(found: DryRun) -> dict[str, Any]:
-    """The report as plain data; every mu^2 is an exact rational, ``"p/q"``."""
+def report(found: DryRun) -> Document:
+    """The report; every number of it is of made-up rows but bytes, prices and the guarantee, which are the release's own."""
     spec, given = found.proposal.spec, found.proposal.guarantee
-    return {
-        "fake": True,
-        "note": NOTE,
-        "title": spec.title,
-        "rows": spec.rows,
-        "fake_rows": found.rehearsed.spec.rows,
-        "mechanism": spec.mechanism,
-        "plan": found.proposal.explanation or None,
-        "similar": None if found.similar is None else found.similar.digest,
-        "charged_mu2": {part.party: str(part.mu2) for part in given.parties},
-        "epsilon": {part.party: part.epsilon for part in given.parties},
-        "delta": given.delta,
-        "joint_epsilon": given.joint_epsilon,
-        "bytes": {party: vars(each) for party, each in traffic(spec).items()},
-        "seconds": found.seconds,
-        "guarantee": list(given.words()),
-        "trust": list(trust(spec)),
-        "verified": True,
-        "fit": None if found.trial is None else _fit_json(found.trial),
-        "kept": None if found.kept is None else {name: str(value) for name, value in vars(found.kept).items()},
-    }
+    return Document(
+        f"{FAKE}: a dry run of {spec.title!r}. Nothing was proposed, charged, stored or sent.",
+        {"note": NOTE, "shape": _shape(found), "plan": found.proposal.explanation or None},
+        (_parties(found), _steps(found)),
+        tuple(_fit_lines(found)),
+        Promise("The release would have this guarantee and ask for this trust:", given.words(), trust(spec)),
+        {
+            "fake": True,
+            "request_title": spec.title,
+            "rows": spec.rows,
+            "fake_rows": found.rehearsed.spec.rows,
+            "mechanism": spec.mechanism,
+            "similar": None if found.similar is None else found.similar.digest,
+            "delta": given.delta,
+            "joint_epsilon": given.joint_epsilon,
+            "verified": True,
+            "fit": None if found.trial is None else _fit_json(found.trial),
+            "kept": None if found.kept is None else {name: str(value) for name, value in vars(found.kept).items()},
+        },
+    )
 
 
-def _shape(found: DryRun) -> str:
+def opened_with(found: DryRun) -> list[str]:
+    """Commands that open what was kept, for a shell: they are whole lines."""
+    if found.kept is None:
+        return []
+    folder, home = found.kept.folder, found.kept.folder / "learner"
+    learner, consortium = f"learner --home {home}", found.rehearsed.spec.consortium
+    use = f"describe {folder}" if found.trial is None else f"fit {folder} --target {found.outcome}"
+    return [
+        f"\nkept: {folder}. Open it as a learner, who keeps what belongs to it apart with --home:",
+        f"  {learner} trust add {consortium} --root {found.kept.root} --hub localhost:1 "
+        f"--fingerprint {found.kept.fingerprint}",
+        f"  {learner} verify {folder}",
+        f"  {learner} {use}",
+    ]
+
+
+def _shape(found: DryRun) -> tuple[str, ...]:
     spec, rows = found.proposal.spec, found.rehearsed.spec.rows
-    shape = f"n = {spec.rows}, mechanism {spec.mechanism}"
     own = mechanism_of(spec).words(spec).shape
-    shape += f", {own}" if own else ""
-    if rows < spec.rows:
-        shape += (
-            f"\n{FAKE} rows: {rows} instead of n = {spec.rows} (--rows). Seconds and the fit are of those; bytes, prices and "
-            "guarantee are of the whole release."
-        )
-    return shape
+    shape = f"n = {spec.rows}, mechanism {spec.mechanism}" + (f", {own}" if own else "")
+    if rows == spec.rows:
+        return (shape,)
+    fewer = f"{FAKE} rows: {rows} instead of n = {spec.rows} (--rows). Seconds and the fit are of those."
+    return (shape, fewer, "Bytes, prices and guarantee are of the whole release.")
 
 
-def _print_parties(found: DryRun) -> None:
+def _parties(found: DryRun) -> Table:
     spec, given = found.proposal.spec, found.proposal.guarantee
-    schedule = mechanism_of(spec).schedule(spec)
+    sizes, schedule = traffic(spec), mechanism_of(spec).schedule(spec)
     moments = schedule is not None and bool(schedule.pairs)
-    header = ("HOSPITAL", "COLUMNS", "BLOCK", *(("MASKED COLUMNS", "DEALT") if moments else ()), "IS CHARGED")
-    lines = []
+    headings = (
+        Heading("party", "hospital"),
+        "columns",
+        Heading("block", unit="bytes"),
+        Heading("masked_columns", unit="bytes", detail=not moments),
+        Heading("dealt", unit="bytes", detail=not moments),
+        Heading("charged", "is charged"),
+    )
+    rows = []
     for part in spec.parties:
-        sizes = traffic(spec)[part.party]
-        more = (_bytes(sizes.columns), _bytes(sizes.dealt)) if moments else ()
-        price = price_text(given.party(part.party).mu2, given.delta)
-        lines.append((part.party, str(len(part.released)), _bytes(sizes.block), *more, price))
-    print_table(header, lines)
+        size = sizes[part.party]
+        charged = price(given.party(part.party).mu2, given.delta)
+        rows.append((part.party, len(part.columns), size.block, size.columns, size.dealt, charged))
+    return Table.of("parties", headings, rows)
 
 
-def _bytes(size: int) -> str:
-    return f"{size:,} bytes"
+def _steps(found: DryRun) -> Table:
+    seconds = [(name, Said(each, f"{each:.3f}")) for name, each in found.seconds.items()]
+    verified = "verified: as `learner verify` does, from the files that were written"
+    return Table.of("steps", (Heading("step", f"{FAKE} step"), "seconds"), seconds, below=(verified,))
 
 
 def _fit_lines(found: DryRun) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -10,17 +9,18 @@ from typing import Any
 
 import click
 
-from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
+from coordinator.cli.options import opened, with_json, with_settings
 from coordinator.clock import utc_now
 from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.members import Party
 from coordinator.store.store import Store, Transaction
+from dprelease.cli.printing import print_document, print_json
 from dprelease.data.columns import public
+from dprelease.document.cells import Cell, Said, price
+from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.identity.peer_keys import PeerKeys
-from dprelease.privacy.gaussian import epsilon_of
-from dprelease.privacy.price import epsilon_figure, mu2_text
 from dprelease.spec_base import instant
 from dprelease.wire.versions import PROTOCOL_VERSION
 
@@ -47,30 +47,14 @@ def list_parties(settings: CoordinatorSettings, as_json: bool) -> None:
     Example:
       coordinator party list --json
     """
-    now = utc_now()
     with opened(settings) as store, store.reading() as tx:
-        found, delta = _describe(store, tx, now), store.consortium.delta
+        found = _parties(store, tx, utc_now())
     if as_json:
-        print_json(found)
-        return
-    if not found:
+        print_json(found.to_json())
+    elif found.rows:
+        print_document(Document("", tables=(found,)))
+    else:
         click.echo("nobody yet; see: coordinator invite --help")
-        return
-    header = (
-        "PARTY",
-        "STATE",
-        f"CAP, AT delta = {delta:g}",
-        "ROWS",
-        "COLUMNS",
-        "LAST SEEN",
-        "CERTIFICATE UNTIL",
-        "KEY",
-    )
-    print_table(header, [tuple(_cell(key, row) for key in _SHOWN) for row in found])
-    for row in found:
-        if row["state"] == "enrolled" and (row["protocol"] or PROTOCOL_VERSION) < PROTOCOL_VERSION:
-            older = f"{row['party']} runs older software (protocol {row['protocol']})"
-            click.echo(f"{older}: update it before this office is updated again")
 
 
 @party.command()
@@ -111,62 +95,63 @@ def revoke(settings: CoordinatorSettings, name: str) -> None:
     click.echo(f"{name} is revoked; {len(ended)} releases ended" + "".join(f" {digest[:12]}" for digest in ended))
 
 
-_SHOWN = ("party", "state", "cap_mu2", "rows", "columns", "last_seen", "certificate_until", "key")
-
-
-def _describe(store: Store, tx: Transaction, now: datetime) -> list[dict[str, Any]]:
+def _parties(store: Store, tx: Transaction, now: datetime) -> Table:
     delta = store.consortium.delta
     held = enrolment.caps(tx, now)
     catalogues = tx.members.catalogues()
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for member in tx.members.all():
         catalogue = catalogues.get(member.name)
+        columns = catalogue.columns if catalogue else ()
+        batches = catalogue.batches if catalogue else ()
         rows.append(
             {
                 "party": member.name,
                 "state": _state(member, now),
-                **_cap(member.cap_mu2 if member.name in held else Fraction(0), delta),
+                "cap": price(member.cap_mu2 if member.name in held else Fraction(0), delta),
                 "rows": catalogue.rows if catalogue else None,
-                "columns": [column.name for column in catalogue.columns] if catalogue else None,
-                "public_columns": [column.name for column in public(catalogue.columns)] if catalogue else None,
-                "batches": [batch.number for batch in catalogue.batches] if catalogue else None,
-                "last_seen": _when(member.last_seen),
-                "protocol": member.protocol,
+                "columns": Said([column.name for column in columns], f"{len(columns)}") if catalogue else None,
+                "last_seen": None if member.last_seen is None else instant(member.last_seen),
                 "certificate_until": instant(member.expires),
                 "key": member.fingerprint,
-                "history": [{"at": instant(line.at), "what": line.what} for line in tx.history.of_party(member.name)],
+                "public_columns": _programs([column.name for column in public(columns)] if catalogue else None),
+                "batches": _programs([batch.number for batch in batches] if catalogue else None),
+                "protocol": member.protocol,
+                "history": _programs(
+                    [{"at": instant(line.at), "what": line.what} for line in tx.history.of_party(member.name)]
+                ),
             }
         )
-    known = {row["party"] for row in rows}
-    for invitation in tx.members.invitations(now):
-        if invitation.party not in known:
-            state = f"invited until {instant(invitation.expires)}"
-            row = dict.fromkeys((*_SHOWN, "public_columns", "batches", "protocol", "history")) | {
-                "party": invitation.party,
-                "state": state,
-            }
-            rows.append(row | _cap(invitation.cap_mu2, delta))
-    return rows
+    enrolled = {row["party"] for row in rows}
+    rows += [
+        {
+            "party": invitation.party,
+            "state": f"invited until {instant(invitation.expires)}",
+            "cap": price(invitation.cap_mu2, delta),
+        }
+        for invitation in tx.members.invitations(now)
+        if invitation.party not in enrolled
+    ]
+    older = [
+        f"{row['party']} runs older software (protocol {row['protocol']}): update it before this office is updated again"
+        for row in rows
+        if row["state"] == "enrolled" and int(str(row["protocol"] or PROTOCOL_VERSION)) < PROTOCOL_VERSION
+    ]
+    cells = [[row.get(heading.key) for heading in _HEADINGS] for row in rows]
+    return Table.of("parties", _HEADINGS, cells, below=tuple(older))
+
+
+_HEADINGS = (
+    *map(Heading, ("party", "state", "cap", "rows", "columns", "last_seen", "certificate_until", "key")),
+    *(Heading(key, detail=True) for key in ("public_columns", "batches", "protocol", "history")),
+)
+
+
+def _programs(value: list[Any] | None) -> Said:
+    return Said(value, "")
 
 
 def _state(member: Party, now: datetime) -> str:
     if member.revoked is not None:
         return f"revoked at {instant(member.revoked)}"
     return "enrolled" if now < member.expires else "certificate expired"
-
-
-def _cap(mu2: Fraction, delta: float) -> dict[str, Any]:
-    return {"cap_mu2": str(mu2), "cap_epsilon": epsilon_of(math.sqrt(mu2), delta)}
-
-
-def _when(moment: datetime | None) -> str | None:
-    return None if moment is None else instant(moment)
-
-
-def _cell(key: str, row: dict[str, Any]) -> str:
-    value = row[key]
-    if value is None:
-        return "-"
-    if key == "cap_mu2":
-        return f"mu^2 {mu2_text(Fraction(value))}, epsilon {epsilon_figure(row['cap_epsilon'])}"
-    return str(len(value)) if key == "columns" else str(value)

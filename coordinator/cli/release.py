@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import click
 
-from coordinator.cli.dry_run_report import print_report, report_json
+from coordinator.cli.dry_run_report import opened_with, report
 from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
 from coordinator.cli.release_report import describe, named, print_release, standing
 from coordinator.clock import utc_now
@@ -24,6 +24,7 @@ from coordinator.service.witness import left_after, left_text
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
+from dprelease.cli.printing import print_document
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.one_line import listed, one_line
@@ -97,7 +98,9 @@ def create(
             found = dry_run(store, wanted, utc_now(), outcome=outcome, rows=rows, keep=keep, **checks)
             _warn_of(found.similar)
             _warn_of_ranges(found.proposal.ranged)
-            print_json(report_json(found)) if as_json else print_report(found)
+            print_document(report(found), as_json=as_json, explain=True)
+            for line in [] if as_json else opened_with(found):
+                click.echo(line)
             return
         run_time = timedelta(hours=settings.run_hours)
         made = proposals.create(store, wanted, run_time, utc_now(), **checks)

@@ -298,7 +298,7 @@ def test_parties_are_listed_with_what_the_office_must_know(opened: Office) -> No
     assert by_name["north"]["columns"] == ["age", "sex"]
     assert by_name["north"]["key"] == read_identity(opened.certificates["north"]).fingerprint
     assert by_name["west"]["state"].startswith("invited until ")
-    assert Fraction(by_name["west"]["cap_mu2"]) == opened.store.consortium.mu2 / 4
+    assert Fraction(by_name["west"]["cap"]["mu2"]) == opened.store.consortium.mu2 / 4
     text = succeed("party", "list")
     assert by_name["north"]["key"] in text
     assert "invited until" in text
