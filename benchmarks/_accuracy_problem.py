@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._accuracy_tables import Table, scaled
-from dprelease.data.columns import NumericColumn, is_binary
+from dprelease.data.columns import NumericColumn
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.release.release import Floats
 
@@ -92,13 +92,13 @@ class Problem:
         raw = [scaled(column, frame[column.name]) for column in columns]
         bounded = [np.clip(values, -1, 1) for values in raw]
         coded = [
-            values[:, :1] - values[:, 1:] if is_binary(column) else values
+            values[:, :1] - values[:, 1:] if len(column.released) == 2 else values
             for values, column in zip(bounded, columns, strict=True)
         ]
         layout = Layout(columns)
         categories = [column for column in columns if not isinstance(column, NumericColumn)]
         first = frozenset(column.released[0] for column in categories)
-        binary = frozenset(column.released[0] for column in categories if is_binary(column))
+        binary = frozenset(column.released[0] for column in categories if len(column.released) == 2)
         names = tuple(name for column in columns for name in column.released)
         outcomes = {
             column.name: values[:, 0]

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from demo.redbook import BOUNDS, INSTITUTIONS, survey
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.data.columns import CategoricalColumn, Column, Number, NumericColumn
 from dprelease.release.release import Floats
 
 FOLDER = Path(os.environ.get("DPRELEASE_TABLES", Path(__file__).parents[2] / "shared" / "data"))
@@ -67,10 +67,10 @@ class Table:
         return survey() if self.path is None else pd.read_csv(FOLDER / self.path, na_values=["."])
 
 
-def scaled(column: Column, cells: pd.Series[float] | pd.Series[str]) -> Floats:
+def scaled(column: Column | Number, cells: pd.Series[float] | pd.Series[str]) -> Floats:
     """(n, r) released columns that a declared one becomes, in scaled units and not yet clipped."""
-    if isinstance(column, NumericColumn):
-        values = pd.to_numeric(cells, errors="coerce").fillna(column.fill).to_numpy(np.float64)
+    if isinstance(column, Number):
+        values = pd.to_numeric(cells, errors="coerce").fillna(column.fill_value).to_numpy(np.float64)
         return ((values - column.midpoint) / column.half_width)[:, None]
     found = cells.map(lambda cell: f"{cell:g}" if isinstance(cell, float) else str(cell).strip())
     levels: Floats = np.column_stack([found == level for level in column.levels]).astype(np.float64)

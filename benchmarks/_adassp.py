@@ -135,7 +135,7 @@ def _noise(layout: Layout, scales: Floats, draws: int, random: np.random.Generat
     noise[:, layout.rows, layout.cols] = scales * random.normal(size=(draws, layout.entries))
     noise[:, layout.cols, layout.rows] = noise[:, layout.rows, layout.cols]
     for index, variable in enumerate(layout.variables, 1):
-        if variable.kind == "level":
+        if variable.level:
             noise[:, index, index] = noise[:, 0, index]
     return noise
 

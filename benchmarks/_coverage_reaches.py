@@ -82,7 +82,7 @@ class World:
     def models(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """(outcome, features), places among the variables."""
         kinds, spread = self.layout.variables, self.rows.std(axis=0)
-        numbers = [i for i, each in enumerate(kinds) if each.kind == "numeric" and spread[i] > 0]
+        numbers = [i for i, each in enumerate(kinds) if each.measured and spread[i] > 0]
         found, alike = [], np.abs(np.corrcoef(self.rows[:, numbers], rowvar=False))
         for y, near in zip(numbers, alike, strict=True):
             chosen: list[int] = []
@@ -97,7 +97,7 @@ class World:
             features = [
                 i
                 for i, each in enumerate(kinds)
-                if each.column != kinds[y].column and spread[i] > 0 and not (each.kind == "level" and left_out[i])
+                if each.column != kinds[y].column and spread[i] > 0 and not (each.level and left_out[i])
                 if not each.name.endswith("=other")
             ]
             found.append((y, tuple(features)))

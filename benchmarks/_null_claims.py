@@ -134,7 +134,7 @@ def _of_description(claims: Claims, moments: NoisyMoments, truth: Floats) -> Non
     middle, half = (np.array([place[part] for place in places]) for part in (1, 2))
     mean, covariance = truth[0, 1:], truth[1:, 1:] - np.outer(truth[0, 1:], truth[0, 1:])
     spread = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-    numeric = [place for place, each in enumerate(moments.layout.variables) if each.kind == "numeric"]
+    numeric = [place for place, each in enumerate(moments.layout.variables) if each.measured]
     claims["mean"] += _missed(told.mean, middle + half * mean, told.mean_sd)
     claims["spread"] += _missed(told.standard_deviation, half * spread, told.standard_deviation_sd, numeric)
     owner = [each.column for each in moments.layout.variables]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._accuracy_tables import FOLDER
-from dprelease.data.bounding import RawColumn
+from dprelease.data.column import RawColumn
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.release.release import Floats
 

@@ -11,7 +11,7 @@ from benchmarks._accuracy_reaches import TIMES
 from benchmarks._accuracy_tables import TABLES, Table, scaled
 from benchmarks.report import Results, main
 from dprelease.data.bounding import Codes
-from dprelease.data.columns import NumericColumn, numbers
+from dprelease.data.columns import Number, numbers
 from dprelease.data.ranges import STEPS
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, Scales
 from dprelease.mechanisms.ranges.prefix_sums import factor
@@ -27,7 +27,7 @@ SHARE = Fraction(1, 10)
 BITS, SEED = 24, 11
 
 
-def errors(column: NumericColumn, codes: Codes, scales: Scales, random: np.random.Generator) -> tuple[float, float]:
+def errors(column: Number, codes: Codes, scales: Scales, random: np.random.Generator) -> tuple[float, float]:
     """Errors of one release of a column: of its centre in standard deviations, and of the logarithm of its scale.
 
     Args:

@@ -10,12 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, field_validator, model_validator
 
 from dprelease.canonical import RowsPerSubject
-from dprelease.data.columns import CategoricalColumn, Column, Name
+from dprelease.data.columns import Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
 from party_node.database import DatabaseSettings
-from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration, declarations
 from party_node.declarations.identifiers import IdentifierSettings
 from party_node.declarations.reading import Decimal, Thousands
@@ -125,7 +124,7 @@ def check_reading(declared: Mapping[str, Declaration], source: SourceSettings) -
             )
     if source.by is not None:
         order = declared.get(source.by)
-        if order is None or order.read_from is None or isinstance(order.column, CategoricalColumn):
+        if order is None or order.read_from is None or order.column.values:
             raise ValueError(
                 f"source.by: {source.by} is no declared column of dates or numbers that is read from the source"
             )
@@ -248,5 +247,4 @@ class PartySettings(Settings):
 
     def declarations(self) -> tuple[Column, ...]:
         """Declared columns that may be released, in the order of the file."""
-        columns = (each.column for each in self.declared.values() if not each.source_only)
-        return tuple(column for column in columns if not isinstance(column, DateColumn))
+        return tuple(column for each in self.declared.values() for column in each.offered)

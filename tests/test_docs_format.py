@@ -142,7 +142,7 @@ def test_floats_and_strings() -> None:
         assert canonical_bytes("".join(chr(int(point, 16)) for point in points.split())).decode() == text
 
 
-NEVER_WRITTEN = (Value, SpecBase, Terms, rows_terms.NoisyRowsTerms)
+NEVER_WRITTEN = (Value, SpecBase, Terms, rows_terms.NoisyRowsTerms, columns.DeclaredColumn, columns.Number)
 VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
     for module in (

@@ -195,7 +195,7 @@ def test_all_mistakes_of_a_file_at_once(tmp_path: Path) -> None:
         "name: is missing",
         f"column age: lower: is left blank; {BOUND}",
         f"column age: upper: is left blank; {BOUND}",
-        "column sex: levels: levels must be distinct",
+        "column sex: levels: levels must be distinct; leave out the second 'f'",
         "column risk: derived: pls: there is no such key; did you mean plus?",
         "nmae: there is no such key; did you mean name?",
     ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from coordinator.lifecycle.status import State
 from coordinator.store.agreements import Agreement
 from dprelease.catalogue import Catalogue
-from dprelease.data.columns import Column, numbers
+from dprelease.data.column import DeclaredColumn
+from dprelease.data.columns import numbers
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.files.home import RELEASES, default_home
 from dprelease.mechanisms.base import Columns
@@ -136,6 +137,6 @@ def _patients(of: Catalogue | ReleaseSpec) -> tuple[str, int, str]:
     return of.roster, of.rows, of.alignment
 
 
-def _owned(columns: Columns) -> dict[str, tuple[str, Column]]:
+def _owned(columns: Mapping[str, Sequence[DeclaredColumn]]) -> dict[str, tuple[str, DeclaredColumn]]:
     """Column name to its party and declaration."""
     return {column.name: (party, column) for party, own in columns.items() for column in own}

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import WIDEST, posterior
@@ -68,12 +67,10 @@ class Draws:
     @cached_property
     def absent(self) -> tuple[str, ...]:
         """Levels of categories of more than two whose patients noise does not tell from none."""
-        variables = self.moments.layout.variables
+        level = self.moments.layout.level
         told = clear(self.patients * self.mean)
         return tuple(
-            name
-            for name, at, seen in zip(self.names, self.index, told, strict=True)
-            if variables[at - 1].kind == "level" and not seen
+            name for name, at, seen in zip(self.names, self.index, told, strict=True) if level[at] and not seen
         )
 
     def present(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -166,10 +163,9 @@ def number(release: Release, name: str) -> str:
         InvalidInput: an unknown name, or a category of more levels.
     """
     found = release.expand((name,), reference=False)
-    column = release.column(found[0])
     if len(found) > 2:
         raise InvalidInput(f"{name} has {len(found)} levels; name one of them: {listed(found)}")
-    return found[0] if isinstance(column, CategoricalColumn) and name == column.name else name
+    return found[0]
 
 
 def features(release: Release, names: Sequence[str]) -> tuple[str, ...]:
@@ -192,7 +188,7 @@ def levels(release: Release, name: str) -> tuple[str, ...]:
     """
     columns = {column.name: column for part in release.spec.parties for column in part.columns}
     column = columns.get(name) or release.column(name)
-    if not isinstance(column, CategoricalColumn):
+    if not column.indicators:
         raise InvalidInput(f"{name} is a number; a cut-off has to be declared as a binary column before the release")
     if column.name != name:
         raise InvalidInput(f"{name} is one level; name its column, {column.name}")

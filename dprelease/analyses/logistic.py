@@ -25,7 +25,6 @@ from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import least_squares
 from dprelease.analyses.result import Analysis
-from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
 
@@ -47,7 +46,7 @@ def logistic(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
         InvalidInput: an unknown name, an outcome that is a number, no moments, or noise hides how the columns vary.
     """
     y, x = number(release, outcome), features(release, on)
-    if not isinstance(release.column(y), CategoricalColumn):
+    if not release.column(y).indicators:
         raise InvalidInput(f"{outcome} is a number, and logistic regression explains a binary or a level of a category")
     draws = draws_of(release, (y, *x))
     x = draws.present(x)

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from dprelease.data.column import EVEN_SPREAD
 from dprelease.files.extras import require
 from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.expected_error import EVEN_SPREAD
 from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import SIGNALS, Comparison, compare
 from dprelease.planning.plot import draw

@@ -7,26 +7,17 @@ the declared codes by construction.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import (
-    CategoricalColumn,
-    Column,
-    NumericColumn,
-    is_public,
-    released_names,
-)
-from dprelease.data.decades import decade_codes, on_decades
+from dprelease.data.column import RawColumn
+from dprelease.data.columns import Column, is_public, released_names
 from dprelease.errors import DataRefused, InvalidInput
 
 Codes = npt.NDArray[np.int32]
-RawColumn = npt.NDArray[np.float64] | Sequence[str | None]
-"""Raw cells of one column: float64 with NaN for missing (numeric), or text with None for missing (categorical)."""
-
 MAX_GRID_BITS = 24
 
 
@@ -76,18 +67,12 @@ def within(codes: Codes, columns: tuple[Column, ...], grid_bits: int) -> bool:
         columns: declarations.
         grid_bits: b.
     """
-    position, unit = 0, 1 << grid_bits
+    position = 0
     for column in columns:
-        group = codes[:, position : position + len(column.released)]
-        position += len(column.released)
-        if isinstance(column, NumericColumn) and not column.bounded:
-            fits = on_decades(group, grid_bits)
-        elif isinstance(column, NumericColumn):
-            fits = bool(np.all((group >= -unit) & (group <= unit)))
-        else:
-            fits = bool(np.all((group == 0) | (group == unit)) and np.all(np.count_nonzero(group, axis=1) == 1))
-        if not fits:
+        after = position + len(column.released)
+        if not column.allows(codes[:, position:after], grid_bits):
             return False
+        position = after
     return True
 
 
@@ -116,30 +101,7 @@ def bound(raw: Mapping[str, RawColumn], columns: tuple[Column, ...], grid_bits: 
     for column in columns:
         if column.name not in raw:
             raise DataRefused(f"the source has no column {column.name!r}; rename it or mend the declaration")
-        if isinstance(column, NumericColumn):
-            blocks.append(_numeric_codes(np.asarray(raw[column.name], dtype=np.float64), column, grid_bits))
-        else:
-            blocks.append(_one_hot_codes(raw[column.name], column, grid_bits))
+        blocks.append(column.code(raw[column.name], grid_bits))
     if len({len(block) for block in blocks}) > 1:
         raise DataRefused("the columns of a batch have different lengths")
     return np.hstack(blocks) if blocks else np.zeros((0, 0), np.int32)
-
-
-def _numeric_codes(cells: npt.NDArray[np.float64], column: NumericColumn, grid_bits: int) -> Codes:
-    unit = 1 << grid_bits
-    readable = np.where(np.isfinite(cells), cells, column.fill)
-    if not column.bounded:
-        return decade_codes(readable, grid_bits).reshape(-1, 1)
-    scaled = (np.clip(readable, column.lower, column.upper) - column.midpoint) / column.half_width
-    # The second clip is the one that the guarantee rests on: whatever rounding did, the code is in [-G, G].
-    return np.clip(np.rint(scaled * unit), -unit, unit).astype(np.int32).reshape(-1, 1)
-
-
-def _one_hot_codes(cells: RawColumn, column: CategoricalColumn, grid_bits: int) -> Codes:
-    position = {value: index for index, value in enumerate(column.values)}
-    fill = position[column.fill]
-    unknown = fill if column.exhaustive else len(position) - 1
-    index = [fill if cell is None else position.get(str(cell), unknown) for cell in cells]
-    codes = np.zeros((len(index), len(position)), np.int32)
-    codes[np.arange(len(index)), index] = 1 << grid_bits
-    return codes

@@ -1,194 +1,34 @@
-"""Declarations of columns: bounds, levels, units and fill values, public and made before any data are read.
+"""The kinds of columns that there are, and what follows for several declared columns.
 
-They come from a codebook, never from the data: a bound computed from the data is an unprotected query (docs/guarantees.md 1).
+A new kind is a file that answers the contract (`dprelease/data/column.py`) and its name in `Column`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable, Sequence
+from typing import Annotated, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
-from dprelease import canonical
-from dprelease.canonical import ShortText, Value
-from dprelease.data.decades import CELLS as DECADE_CELLS
-from dprelease.data.decades import LARGEST, Box
-from dprelease.data.derivation import Derivation
+from dprelease.data.categorical import CategoricalColumn
+from dprelease.data.column import OTHER, DeclaredColumn, Name
+from dprelease.data.numeric import Number, NumericColumn
 from dprelease.one_line import listed
 
-Name = canonical.Name
-"""A party, column or consortium name."""
-
-OTHER = "other"
-"""The value that a category has for cells outside its declared levels, unless these are exhaustive."""
-
-
-class NumericColumn(Value):
-    """A number clipped to public bounds and scaled to [-1, 1], or one whose bounds nobody knows, on the decade scale.
-
-    Attributes:
-        bounds: ``unknown`` where no bounds are declared; `lower` and `upper` are then the ends of the decade scale.
-        lower: lower public bound, in `unit`.
-        upper: upper public bound, in `unit`; greater than `lower`.
-        unit: what the number counts, e.g. ``"years"``; may be empty.
-        fill: public value, within the bounds, that stands in for a missing or unreadable cell.
-        public: whether its owner declared it public: it is published exactly, outside the guarantee (docs/guarantees.md 15).
-        derivation: the formula by which its owner computes it from other columns; empty unless it is derived.
-    """
-
-    kind: Literal["numeric"] = "numeric"
-    name: Name
-    bounds: Annotated[Literal["declared", "unknown"], Field(exclude_if=lambda bounds: bounds == "declared")] = (
-        "declared"
-    )
-    lower: float
-    upper: float
-    unit: ShortText = ""
-    fill: float
-    public: bool = False
-    derivation: Derivation = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_defaults_to_the_midpoint(cls, data: object) -> object:
-        if isinstance(data, dict) and data.get("bounds") == "unknown":
-            data = {"lower": -LARGEST, "upper": LARGEST} | data
-        if isinstance(data, dict) and data.get("fill") is None and {"lower", "upper"} <= data.keys():
-            try:
-                return {**data, "fill": (float(data["lower"]) + float(data["upper"])) / 2}
-            except (TypeError, ValueError, OverflowError):
-                return data  # the fields say it better
-        return data
-
-    @model_validator(mode="after")
-    def _bounds_are_in_order(self) -> NumericColumn:
-        if not self.lower < self.upper:
-            raise ValueError(f"column {self.name!r}: lower ({self.lower}) must be less than upper ({self.upper})")
-        if not 0 < self.half_width < math.inf:
-            raise ValueError(f"column {self.name!r}: the bounds are too close or too far apart to scale by")
-        if not self.lower <= self.fill <= self.upper:
-            raise ValueError(f"column {self.name!r}: fill ({self.fill}) must lie within the bounds")
-        if not self.bounded and (self.lower, self.upper) != (-LARGEST, LARGEST):
-            raise ValueError(f'column {self.name!r}: leave out lower and upper, or bounds = "unknown"')
-        if not self.bounded and self.public:
-            raise ValueError(f"column {self.name!r}: a public column has bounds; declare lower and upper")
-        return self
-
-    @property
-    def bounded(self) -> bool:
-        """Whether its bounds are declared."""
-        return self.bounds == "declared"
-
-    def within(self, lower: float, upper: float) -> NumericColumn:
-        """The same number with other bounds, which are known; its fill value is the nearest within them."""
-        fill = min(max(self.fill, lower), upper)
-        return self.model_copy(update={"bounds": "declared", "lower": lower, "upper": upper, "fill": fill})
-
-    def boxed(self, box: Box | None) -> NumericColumn:
-        """The same number with a box for bounds; itself without one."""
-        return self if box is None else self.within(box.lower, box.upper)
-
-    @property
-    def extent(self) -> str:
-        """Its bounds in words."""
-        return f"{self.lower:g} to {self.upper:g}" if self.bounded else "bounds unknown"
-
-    @property
-    def midpoint(self) -> float:
-        """The value that is coded as 0, in `unit`."""
-        return (self.lower + self.upper) / 2
-
-    @property
-    def half_width(self) -> float:
-        """Half the public range, in `unit`; the value of one scaled unit."""
-        return (self.upper - self.lower) / 2
-
-    @property
-    def released(self) -> tuple[str, ...]:
-        """Names of the released columns this one becomes."""
-        return (self.name,)
-
-    def contrast(self) -> int:
-        """Largest squared change of this column's scaled code when one row's private cells are replaced: (1 - (-1))^2.
-
-        On the decade scale codes are in cells, of which there are 121.
-        """
-        return 0 if self.public else 4 if self.bounded else DECADE_CELLS**2
-
-
-class CategoricalColumn(Value):
-    """A category coded one-hot, 0 or 1, over its values: its public levels and, unless these are exhaustive, ``other``.
-
-    Attributes:
-        levels: public levels, in the order of their released columns; the first is the reference in fits.
-        exhaustive: whether there are no other values, so that a cell of any other text counts as missing.
-        fill: value that stands in for a missing cell; ``other`` unless declared, which it must be of exhaustive levels.
-        public: as of a `NumericColumn`.
-        derivation: as of a `NumericColumn`.
-    """
-
-    midpoint: ClassVar[float] = 0.0
-    half_width: ClassVar[float] = 1.0
-
-    kind: Literal["categorical"] = "categorical"
-    name: Name
-    levels: Annotated[tuple[ShortText, ...], Field(min_length=1, max_length=1000)]
-    exhaustive: Annotated[bool, Field(exclude_if=lambda exhaustive: not exhaustive)] = False
-    unit: ShortText = ""
-    fill: str = OTHER
-    public: bool = False
-    derivation: Derivation = ""
-
-    @field_validator("levels")
-    @classmethod
-    def _levels_are_distinct(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(levels)) != len(levels):
-            raise ValueError("levels must be distinct")
-        if OTHER in levels:
-            raise ValueError(f"the level {OTHER!r} is there unless levels are exhaustive; do not declare it")
-        if any(level.strip() != level or not level for level in levels):
-            raise ValueError("levels must not be empty or have white space at their ends")
-        return levels
-
-    @model_validator(mode="after")
-    def _fill_is_a_value(self) -> CategoricalColumn:
-        if len(self.values) < 2:
-            raise ValueError(f"column {self.name!r}: one level that is exhaustive would be the same for everybody")
-        if self.exhaustive and self.fill == OTHER:
-            raise ValueError(
-                f"column {self.name!r}: declare fill, the level that stands in for missing and unknown cells: levels are "
-                f"exhaustive, so there is no {OTHER!r}"
-            )
-        if self.fill not in self.values:
-            raise ValueError(f"column {self.name!r}: fill {self.fill!r} is none of {listed(self.values)}")
-        return self
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """What a cell can be coded as: the levels, and ``other`` last unless they are exhaustive."""
-        return self.levels if self.exhaustive else (*self.levels, OTHER)
-
-    @property
-    def released(self) -> tuple[str, ...]:
-        """Names of the released columns this one becomes: ``name=value`` for each value."""
-        return tuple(f"{self.name}={value}" for value in self.values)
-
-    @property
-    def extent(self) -> str:
-        """Its values in words."""
-        return f"{', '.join(self.levels)} or {OTHER}" if not self.exhaustive else ", ".join(self.levels)
-
-    def contrast(self) -> int:
-        """The same of a group of codes, one-hot: two of them change, by 1 each."""
-        return 0 if self.public else 2
-
+__all__ = ["OTHER", "CategoricalColumn", "Column", "Name", "Number", "NumericColumn"]
+"""What others import of columns from here."""
 
 Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
-"""A declared column of either kind."""
+"""A declared column of any kind."""
+
+KINDS: dict[str, type[DeclaredColumn]] = {
+    each.model_fields["kind"].default: each for each in get_args(get_args(Column)[0])
+}
+"""Kind to its class."""
+
+AnyColumn = TypeVar("AnyColumn", bound=DeclaredColumn)
 
 
 def released_names(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -211,14 +51,14 @@ def is_public(columns: tuple[Column, ...]) -> npt.NDArray[np.bool_]:
     return np.array([column.public for column in columns for _ in column.released], bool)
 
 
-def numbers(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
-    """The private numbers, in order."""
-    return tuple(column for column in private(columns) if isinstance(column, NumericColumn))
+def numbers(columns: tuple[Column, ...]) -> tuple[Number, ...]:
+    """The private columns that become one number, in order."""
+    return tuple(column for column in private(columns) if isinstance(column, Number))
 
 
-def unbounded(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
-    """The numbers whose bounds nobody knows, in order."""
-    return tuple(column for column in columns if isinstance(column, NumericColumn) and not column.bounded)
+def unbounded(columns: Iterable[AnyColumn]) -> tuple[AnyColumn, ...]:
+    """Those whose bounds nobody knows, in order."""
+    return tuple(column for column in columns if not column.bounded)
 
 
 def needs_bounds(columns: tuple[Column, ...]) -> str | None:
@@ -230,11 +70,6 @@ def needs_bounds(columns: tuple[Column, ...]) -> str | None:
         if names
         else None
     )
-
-
-def is_binary(column: Column) -> bool:
-    """Whether a column is a category of two values, ``other`` counted, and so becomes one variable."""
-    return isinstance(column, CategoricalColumn) and len(column.values) == 2
 
 
 def distinct_names(columns: tuple[Column, ...]) -> bool:

@@ -14,8 +14,10 @@ from pydantic import Field
 
 from dprelease.canonical import Value
 from dprelease.data.bounding import MAX_GRID_BITS, Codes
-from dprelease.data.columns import Column, Name, NumericColumn, numbers, unbounded
+from dprelease.data.column import Name
+from dprelease.data.columns import Column, numbers, unbounded
 from dprelease.data.decades import Box
+from dprelease.data.numeric import Number, NumericColumn
 from dprelease.data.reach import REACHES, reach_of
 
 STEPS = 1 << MAX_GRID_BITS
@@ -56,7 +58,7 @@ class Range(Value):
         """The public bounds as a range."""
         return cls(name=name, centre=0, half_width=STEPS)
 
-    def seen(self, column: NumericColumn) -> NumericColumn:
+    def seen(self, column: Number) -> NumericColumn:
         """The column as readers see it: its bounds are the ends of the range."""
         within = column.boxed(self.box)
         middle, unit = within.midpoint, within.half_width / STEPS
@@ -69,7 +71,7 @@ class Range(Value):
         """The published standard deviation, in half-widths of the range."""
         return 1 / (REACH * reach_of(self.reach))
 
-    def fits(self, column: NumericColumn) -> bool:
+    def fits(self, column: Number) -> bool:
         """Whether it has a box exactly where the column has no bounds of its own."""
         return column.bounded == (self.box is None)
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dprelease.data.columns import NumericColumn
+from dprelease.data.columns import Number
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
@@ -68,7 +68,7 @@ class Counterfactual:
         donors: of each hospital.
     """
 
-    columns: tuple[NumericColumn, ...]
+    columns: tuple[Number, ...]
     before: int
     target: Floats
     path: Floats

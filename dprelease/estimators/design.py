@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
@@ -118,7 +117,7 @@ def _ends(release: Release, features: Sequence[str]) -> Floats:
     found, ranged = np.tile([[-np.inf], [np.inf]], len(features)), release.ranged
     for place, name in enumerate(features):
         if name in ranged:
-            found[:, place] = ranged[name].lower, ranged[name].upper
+            found[:, place] = ranged[name].ends
     return found
 
 
@@ -129,6 +128,6 @@ def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
     if not isinstance(moments, NoisyRows):
         found, least = {name: moments.lookup(name) for name in released}, moments.layout.lower
         return {name: (*place, float(least[place[0]])) for name, place in found.items()}
-    lower = [0.0 if isinstance(release.column(name), CategoricalColumn) else -1.0 for name in released]
+    lower = [release.column(name).least for name in released]
     midpoint, half_width = release.original_units()
     return dict(zip(released, zip(range(len(released)), midpoint, half_width, lower, strict=True), strict=True))

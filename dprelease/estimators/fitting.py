@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import fit_moments, resolve
 from dprelease.estimators.convex_set import ConvexSet
@@ -121,9 +120,8 @@ def _within_bounds(release: Release, names: Design) -> tuple[Floats, Floats]:
     """(lower, upper) ends of the targets' ranges, (l,): a range of its own may reach beyond the public bounds."""
     lower, upper = names.range()
     for place, name in enumerate(names.targets):
-        declared = release.column(name)
-        if isinstance(declared, NumericColumn):
-            lower[place], upper[place] = max(lower[place], declared.lower), min(upper[place], declared.upper)
+        least, most = release.column(name).ends
+        lower[place], upper[place] = max(lower[place], least), min(upper[place], most)
     return lower, upper
 
 

@@ -15,50 +15,17 @@ from itertools import accumulate
 
 import numpy as np
 
-from dprelease.data.columns import Column, NumericColumn, is_binary
+from dprelease.data.column import EVEN_SPREAD, Assumption
+from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.weights import check_weights
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.expected_error import EVEN_SPREAD, Assumed, Floats
+from dprelease.mechanisms.expected_error import Assumed, Floats
 from dprelease.one_line import listed
 from dprelease.privacy.gaussian import check_target
 from dprelease.spec_base import Target
 
 MOST_COLUMNS = 10_000
 """Columns of one party that a forecast is made for at most."""
-
-
-@dataclass(frozen=True)
-class Guess:
-    """One declared column, scaled units; of a category, each level but the reference, as in fits.
-
-    Attributes:
-        width: features that it becomes.
-        variance: of one of them.
-        free: the part that the others leave free, lambda_i of `dprelease.mechanisms.expected_error`.
-        mean: of one of them.
-        reach: variance of a number that is uniform on the range.
-        own: h of `dprelease.mechanisms.expected_error`; None for a number, whose own entry takes less noise than others.
-    """
-
-    width: int
-    variance: float
-    free: float
-    mean: float
-    reach: float
-    own: float | None
-
-    @classmethod
-    def of(cls, column: Column, spread: float, *, signs: bool) -> Guess:
-        """A guess from the declaration alone."""
-        if isinstance(column, NumericColumn):
-            return cls(1, spread, spread, 0.0, EVEN_SPREAD, None)
-        if signs and is_binary(column):  # +1 or -1 there, 0 or 1 elsewhere
-            return cls(1, 1.0, 1.0, 0.0, EVEN_SPREAD, 0.0)
-        # L levels of frequency f = 1/L, one left out: covariance f I - f^2 1 1^T, whose inverse is L (I + 1 1^T).
-        levels = len(column.released)
-        # Its own entry repeats that with the constant, and the entries of its group are exact.
-        mean = 1 / levels
-        return cls(levels - 1, mean - mean**2, mean / 2, mean, EVEN_SPREAD / 4, 3 - levels - 4 * mean + 2 * mean**2)
 
 
 @dataclass(frozen=True)
@@ -155,13 +122,13 @@ class Setting:
             return 0
         return 1 if self.curious is None else self.curious
 
-    def guess(self, name: str) -> Guess:
+    def guess(self, name: str) -> Assumption:
         """What is guessed of a declared column."""
         return self._guesses[name]
 
     @cached_property
-    def _guesses(self) -> dict[str, Guess]:
-        return {column.name: Guess.of(column, self.spread, signs=self.signs) for column in self.columns}
+    def _guesses(self) -> dict[str, Assumption]:
+        return {column.name: column.assumption(self.spread, signs=self.signs) for column in self.columns}
 
     def assumed(self, signal: float) -> Assumed:
         """The regression of the outcome on the features.

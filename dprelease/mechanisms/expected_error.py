@@ -51,10 +51,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
+from dprelease.data.column import EVEN_SPREAD
+
 Floats = npt.NDArray[np.float64]
 
-EVEN_SPREAD = 1 / 3
-"""Variance of a column whose cells spread evenly over its public range, scaled units."""
 EXPLAINED = np.geomspace(1e-4, EVEN_SPREAD, 25)
 """Variances of an outcome, scaled units, that a fit's prior believes its features to explain."""
 

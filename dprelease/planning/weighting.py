@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from dprelease.data.columns import NumericColumn
+from dprelease.data.columns import numbers
 from dprelease.data.weights import LARGEST_WEIGHT
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
@@ -86,7 +86,7 @@ class KnownOutcome:
 def known_outcome(setting: Setting) -> KnownOutcome | None:
     """What a weight of the outcome is worth; None in public bounds, of what has or takes none."""
     outcome = next(column for column in setting.columns if column.name == setting.outcome)
-    if setting.ranges is None or outcome.public or not isinstance(outcome, NumericColumn) or setting.number_weights:
+    if setting.ranges is None or outcome not in numbers(setting.columns) or setting.number_weights:
         return None
     weighed = replace(setting, number_weights={outcome.name: KNOWN})
     before, after = (proposed(each).columns for each in (setting, weighed))

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.canonical import read_data, sha256
-from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.column import RawColumn
 from dprelease.privacy.public_stream import BLOCK_BYTES, PublicStream
 from dprelease.release.spec import ReleaseSpec
 
@@ -100,37 +100,15 @@ def fake_cells(spec: ReleaseSpec, outcome: str) -> dict[str, RawColumn]:
     stream = PublicStream(bytes.fromhex(sha256(b"dprelease/fake/v1" + bytes.fromhex(spec.digest()))))
     size = -(-_WORD_BYTES * spec.rows // BLOCK_BYTES) * BLOCK_BYTES
     places = {column.name: _uniform(stream.read(at * size, size), spec.rows) for at, column in enumerate(spec.columns)}
-    others = [_standardised(column, places[column.name]) for column in spec.columns if column.name != outcome]
+    others = [column.standardised(places[column.name]) for column in spec.columns if column.name != outcome]
     if others:
         signs = [1 if at % 2 == 0 else -1 for at in range(len(others))]
         drive = sum((sign * other for sign, other in zip(signs, others, strict=True)), np.zeros(spec.rows))
         own = math.sqrt(SIGNAL / len(others)) * drive + math.sqrt(1 - SIGNAL) * ndtri(places[outcome])
         places[outcome] = ndtr(own)
-    return {column.name: _cells(column, places[column.name]) for column in spec.columns}
+    return {column.name: column.made_up(places[column.name]) for column in spec.columns}
 
 
 def _uniform(data: bytes, rows: int) -> Floats:
     """(n,) numbers inside (0, 1), evenly spread."""
     return ((np.frombuffer(data, "<u8", rows) >> 12).astype(np.float64) + 0.5) / 2.0**52
-
-
-def _index(column: CategoricalColumn, place: Floats) -> npt.NDArray[np.intp]:
-    """(n,) positions among the values."""
-    count = len(column.values)
-    return np.minimum((place * count).astype(np.intp), count - 1)
-
-
-def _standardised(column: Column, place: Floats) -> Floats:
-    """(n,) the column as a score of mean 0 and variance 1: its number, or the position of its value."""
-    if isinstance(column, CategoricalColumn):
-        count = len(column.values)
-        return ((2 * _index(column, place) + 1) / count - 1) / math.sqrt((1 - count**-2) / 3)
-    return (2 * place - 1) * math.sqrt(3)
-
-
-def _cells(column: Column, place: Floats) -> RawColumn:
-    if isinstance(column, CategoricalColumn):
-        cells: list[str | None] = np.array(column.values)[_index(column, place)].tolist()
-        return cells
-    lower, upper = (column.lower, column.upper) if column.bounded else UNBOUNDED
-    return lower + (upper - lower) * place

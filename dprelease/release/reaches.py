@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.data.columns import Column, NumericColumn, numbers
+from dprelease.data.columns import Column, Number, numbers
 from dprelease.data.ranges import REACH, STEPS, Range
 from dprelease.data.reach import reach_of
 from dprelease.mechanisms.moments.clipping import Clipping
@@ -97,14 +97,14 @@ def _margin(within: Range, published: Ranges | None) -> Margin:
     return Margin.guessed(within.centre / STEPS, within.half_width * within.deviation / STEPS)
 
 
-def _reach(column: NumericColumn, within: Range, units: float, margin: Margin, part: float, counted: bool) -> Reach:
-    seen, bounds = within.seen(column), column.boxed(within.box)
+def _reach(column: Number, within: Range, units: float, margin: Margin, part: float, counted: bool) -> Reach:
+    seen, (lower, upper) = within.seen(column), column.boxed(within.box).ends
     far = seen.half_width * units / REACH
     return Reach(
         name=column.name,
         unit=column.unit,
-        lower=max(seen.midpoint - far, bounds.lower),
-        upper=min(seen.midpoint + far, bounds.upper),
+        lower=max(seen.midpoint - far, lower),
+        upper=min(seen.midpoint + far, upper),
         kept=min(part, 1.0) if margin.seen else 0.0,
         counted=counted,
         centre=seen.midpoint,

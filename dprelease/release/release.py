@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.bounding import Codes
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, released_names
+from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
@@ -109,10 +109,8 @@ class Release:
             InvalidInput: no such column.
         """
         declared = self.column(released)
-        if isinstance(declared, CategoricalColumn):
-            return 1.0
-        seen = declared if declared.bounded else self.ranged[released]
-        return seen.upper - seen.lower
+        lower, upper = (declared if declared.bounded else self.ranged[released]).ends
+        return upper - lower
 
     def expand(self, names: tuple[str, ...], *, reference: bool) -> tuple[str, ...]:
         """Released names for names of columns or of released columns.
@@ -128,8 +126,8 @@ class Release:
         expanded: list[str] = []
         for name in names:
             column = columns.get(name)
-            if isinstance(column, CategoricalColumn):
-                expanded += column.released[1:] if reference else column.released
+            if column is not None:
+                expanded += column.regressors if reference else column.released
             else:
                 self.column(name)
                 expanded.append(name)
@@ -228,11 +226,11 @@ class Release:
         return found
 
     @cached_property
-    def ranged(self) -> Mapping[str, NumericColumn]:
+    def ranged(self) -> Mapping[str, Number]:
         """Numbers that were released in ranges of their own: name to the column with the ends of its range for bounds."""
         if isinstance(self.view, NoisyRows):
             return {}
-        seen = (column for column in self.products.layout.columns if isinstance(column, NumericColumn))
+        seen = numbers(self.products.layout.columns)
         return {column.name: column for column in seen if column != self.column(column.name)}
 
     @cached_property

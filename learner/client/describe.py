@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import plain
 from dprelease.estimators.moments.resolution import WIDTHS, is_hidden
@@ -62,8 +61,7 @@ class Description:
 
     def unit(self, name: str) -> str:
         """Unit of a column; empty for an indicator."""
-        declared = self.release.column(name)
-        return "" if isinstance(declared, CategoricalColumn) else declared.unit
+        return self.release.column(name).released_unit
 
     @property
     def derivations(self) -> dict[str, str]:
@@ -78,7 +76,7 @@ class Description:
         for place, name in enumerate(self.names):
             spread, spread_sd = self.deviation[place], self.deviation_noise_sd[place]
             mean = is_hidden(self.mean_noise_sd[place], self.release.width(name))
-            follows = isinstance(self.release.column(name), CategoricalColumn)  # the spread, from the mean
+            follows = self.release.column(name).indicators  # the spread, from the mean
             hidden = {
                 "mean": mean,
                 "standard_deviation": spread_sd > 0 and ((follows and mean) or spread < WIDTHS / 2 * spread_sd),
@@ -201,7 +199,7 @@ def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
     index = scaled.index(names)
     mean, noise_sd = (values[index] for values in scaled.means())
     midpoint, half_width = (values[index] for values in release.original_units())
-    lower = [0.0 if isinstance(release.column(name), CategoricalColumn) else -1.0 for name in names]
+    lower = [release.column(name).least for name in names]
     unknown = np.full(len(names), np.nan)
     return Description(
         release=release,

@@ -56,7 +56,7 @@ def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRan
 def column_to_json(each: Summary) -> dict[str, Any]:
     """One column of them as plain data."""
     distribution = each.distribution
-    found = {} if each.range.box is None else {"found": {"lower": each.column.lower, "upper": each.column.upper}}
+    found = {} if each.range.box is None else {"found": each.column.domain}
     return found | {
         "name": each.column.name,
         "unit": each.column.unit,

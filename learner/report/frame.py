@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.data.columns import Column
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.stream import checkpoint_of
 from dprelease.release.trust import trust
@@ -129,9 +129,8 @@ def _declared(opened: Opened, roles: Mapping[str, str]) -> Markup:
 def _bounds(column: Column) -> tuple[str, str, str]:
     """Bounds, unit and what stands in for a missing cell."""
     derived = f"; derived: {column.derivation}" if column.derivation else ""
-    if isinstance(column, CategoricalColumn):
-        return column.extent + derived, "", column.fill
-    return f"{column.extent}{derived}", column.unit or "1", f"{column.fill:g}"
+    unit = "" if column.indicators else column.unit or "1"
+    return f"{column.extent}{derived}", unit, column.fill_text
 
 
 def again(opened: Opened, people: str, made: str, commands: Markup, hint: str, what: str = "release") -> Markup:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.data.columns import Column
 from dprelease.estimators.intervals.inference import LEVEL, plain
 from dprelease.release.verification import checks
 from dprelease.version import __version__
@@ -104,7 +104,7 @@ def model_card(report: Report) -> dict[str, Any]:
 
 def _column(report: Report, party: str, column: Column) -> dict[str, Any]:
     roles = {"target": report.fit.targets, "feature": report.fit.features}
-    known: dict[str, Any] = {
+    return {
         "name": column.name,
         "party": party,
         "kind": column.kind,
@@ -113,10 +113,8 @@ def _column(report: Report, party: str, column: Column) -> dict[str, Any]:
         "derivation": column.derivation,
         "fill": column.fill,
         "used_as": [role for role, names in roles.items() if set(names) & set(column.released)],
+        **column.domain,
     }
-    if isinstance(column, CategoricalColumn):
-        return known | {"levels": list(column.levels), "exhaustive": column.exhaustive}
-    return known | {"lower": column.lower, "upper": column.upper}
 
 
 def _outcome(report: Report, fitted: dict[str, Any], row: int) -> dict[str, Any]:

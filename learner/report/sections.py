@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dprelease.data.columns import CategoricalColumn
 from learner.report.content import Report
 from learner.report.markup import Cell, Markup, cut_off, element, figure, listing, section, short, table
 from learner.report.models import LONGEST_TABLE, MOST_TARGETS
@@ -60,7 +59,7 @@ def columns(report: Report) -> Markup:
                 HIDDEN if "standard_deviation" in hidden else float(found.deviation[place]),
                 float(found.deviation_noise_sd[place]),
             ]
-        indicator = isinstance(found.release.column(name), CategoricalColumn)
+        indicator = found.release.column(name).indicators
         lines.append([name, *numbers, "share" if indicator else found.unit(name) or "1"])
     means = table("Means, and what privacy noise leaves open about them", heads, lines)
     return section(

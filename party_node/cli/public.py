@@ -10,7 +10,6 @@ import click
 from dprelease.errors import InvalidInput
 from dprelease.one_line import one_line
 from party_node.cli.options import with_desk
-from party_node.cli.show import describe
 from party_node.hospital import HospitalState
 from party_node.source.public_columns import covered, declare, latest, public_declarations
 from party_node.source.public_norm import public_norm2
@@ -46,7 +45,7 @@ def declare_columns(desk: HospitalState, columns: tuple[str, ...], irrevocable: 
     declared = covered(desk.settings, public_declarations(desk.ledger, desk.settings.roster), columns)
     click.echo(MEANING)
     for column in declared.values():
-        click.echo(describe(column))
+        click.echo(column.described)
         if not irrevocable and click.prompt(f"Type {column.name} to declare it public") != column.name:
             raise InvalidInput("that is not the column's name; nothing was declared")
     new = declare(desk.ledger, desk.settings, columns)
@@ -74,7 +73,7 @@ def list_columns(desk: HospitalState, as_json: bool) -> None:
     for act, old in superseded.items():
         later = "; superseded by a later declaration, and public all the same" if old else ""
         reads = one_line(", ".join(act.source_names))
-        click.echo(f"{describe(act.column)}; reads {reads}; since {act.at}{later}")
+        click.echo(f"{act.column.described}; reads {reads}; since {act.at}{later}")
     if not found:
         click.echo("no column is public")
 

@@ -11,7 +11,6 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator
 
 from dprelease.data.derivation import DATE, NAME
-from party_node.declarations.dates import DateColumn
 from party_node.declarations.formulas import Formula, Source
 from party_node.declarations.logarithm import Floats
 
@@ -57,8 +56,8 @@ class _TwoDates(Formula):
 
     def check(self, sources: Sequence[Source]) -> None:
         for source in sources:
-            if not isinstance(source, DateColumn):
-                raise ValueError(  # noqa: TRY004 - what pydantic reports
+            if source.measured or source.values:
+                raise ValueError(
                     f'{self.key}: {source.name} is no date; a column of dates is declared with kind = "date"'
                 )
         if not sources:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +31,21 @@ _DIRECTIVES = {
 
 
 class DateColumn(Settings):
-    """A column of dates of the source, from which others are derived.
+    """A column of dates of the source, from which others are derived: days since 1970-01-01, with no bounds and no fill value.
+
+    It answers what `dprelease.data.column.DeclaredColumn` answers of cells.
 
     Attributes:
         format: how a date is written as text, in directives of C's strftime; others than those above have no one meaning.
     """
+
+    aggregates: ClassVar[tuple[str, ...]] = ("first", "last", "min", "max")
+    values: ClassVar[tuple[str, ...]] = ()
+    vocabulary: ClassVar[tuple[str, ...]] = ()
+    measured: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+    ends: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    fill: ClassVar[float] = math.nan
 
     kind: Literal["date"]
     name: Name

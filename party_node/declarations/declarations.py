@@ -72,6 +72,11 @@ class Declaration:
     row: ChosenRow | None = None
 
     @property
+    def offered(self) -> tuple[Column, ...]:
+        """The column itself, if it may be released."""
+        return () if self.source_only or isinstance(self.column, DateColumn) else (self.column,)
+
+    @property
     def source_names(self) -> tuple[str, ...]:
         """The source's names for what it is read or derived from."""
         return tuple(each.read_from for each in (self, *self.sources) if each.read_from is not None)
@@ -165,7 +170,7 @@ def _read(name: str, keys: Mapping[str, Any]) -> Declaration:
         mostly_replaced=_flag(name, keys, "mostly_replaced"),
         source_only=source_only,
         reading=_reading(name, keys, column),
-        ends=(column.lower, column.upper) if isinstance(column, NumericColumn) else None,
+        ends=column.ends if column.measured else None,
     )
 
 
@@ -245,7 +250,7 @@ def _source(name: str, read: Mapping[str, Declaration], columns: Mapping[str, ob
 def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
     """A number within the bounds that follow from its sources, or within narrower ones, or without any where a source has none."""
     name = fields["name"]
-    unknown = any(isinstance(source, NumericColumn) and not source.bounded for source in sources)
+    unknown = not all(source.bounded for source in sources)
     if unknown and not fields.keys() & {"lower", "upper"}:
         fields = {"bounds": "unknown"} | fields
     ends = (-math.inf, math.inf) if unknown else formula.bounds(sources)
@@ -253,8 +258,7 @@ def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> 
     for key, value in follow.items():
         if key not in fields and not math.isfinite(value):
             raise ValueError(f"column {name}: {key}: none follows for {formula.text}; declare it")
-    column = _COLUMN.validate_python(follow | fields)
-    assert isinstance(column, NumericColumn)  # noqa: S101 - by its kind
+    column = NumericColumn.model_validate(follow | fields)
     for key, value in follow.items():
         beyond = column.lower < value if key == "lower" else column.upper > value
         if beyond:
@@ -270,8 +274,7 @@ def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> 
 
 def _indicator(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
     """A category of one level, for what is so; ``other`` is what is not."""
-    column = _COLUMN.validate_python({"levels": (YES,)} | fields)
-    assert isinstance(column, CategoricalColumn)  # noqa: S101 - by its kind
+    column = CategoricalColumn.model_validate({"levels": (YES,)} | fields)
     if len(column.levels) != 1:
         raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
     return (
@@ -288,7 +291,4 @@ def _of_fills(formula: Formula, sources: list[Source]) -> float:
 
 
 def _fill(source: Source, formula: Formula) -> Floats:
-    if isinstance(source, DateColumn):
-        return np.array([math.nan])
-    fill = source.fill if isinstance(source, NumericColumn) else float(source.fill == formula.level(source))
-    return np.array([fill])
+    return np.array([float(source.fill == formula.level(source) if source.values else source.fill)])

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from dprelease.data.columns import CategoricalColumn, Column, Name, NumericColumn, is_binary
+from dprelease.data.columns import Column, Name
 from dprelease.data.derivation import level_text, number_text
 from dprelease.files.settings import Settings
 from dprelease.one_line import listed
@@ -60,7 +60,7 @@ class Formula(Settings, ABC):
 
     def level(self, source: Source) -> str:
         """The level of a category that enters as 1."""
-        return source.levels[0] if isinstance(source, CategoricalColumn) else ""
+        return source.values[0] if source.values else ""
 
 
 class Log(Formula):
@@ -78,13 +78,12 @@ class Log(Formula):
         return f"log({_shifted(self.log, self.plus)})"
 
     def check(self, sources: Sequence[Source]) -> None:
-        source = _number("log", sources[0])
-        if source.upper + self.plus <= 0:
-            raise ValueError(f"plus: {self.log} is at most {source.upper:g}, so there is never a logarithm")
+        _, upper = _ends("log", sources[0])
+        if upper + self.plus <= 0:
+            raise ValueError(f"plus: {self.log} is at most {upper:g}, so there is never a logarithm")
 
     def bounds(self, sources: Sequence[Source]) -> tuple[float, float]:
-        source = _number("log", sources[0])
-        lower, upper = self.values(np.array([source.lower, source.upper])).tolist()
+        lower, upper = self.values(np.array(_ends("log", sources[0]))).tolist()
         return (-math.inf if math.isnan(lower) else lower, upper)
 
     def values(self, *sources: Floats) -> Floats:
@@ -107,11 +106,10 @@ class Square(Formula):
         return f"({shifted})^2" if self.plus else f"{shifted}^2"
 
     def check(self, sources: Sequence[Source]) -> None:
-        _number("square", sources[0])
+        _ends("square", sources[0])
 
     def bounds(self, sources: Sequence[Source]) -> tuple[float, float]:
-        source = _number("square", sources[0])
-        lower, upper = source.lower + self.plus, source.upper + self.plus
+        lower, upper = (end + self.plus for end in _ends("square", sources[0]))
         corners = (lower * lower, upper * upper)
         return (0.0 if lower <= 0 <= upper else min(corners), max(corners))
 
@@ -135,7 +133,7 @@ class Product(Formula):
 
     def check(self, sources: Sequence[Source]) -> None:
         for source in sources:
-            if not isinstance(source, NumericColumn) and (isinstance(source, DateColumn) or not is_binary(source)):
+            if not source.measured and len(source.values) != 2:
                 raise ValueError(f"product: {source.name} is neither a number nor {BINARY}")
         if len(set(self.product)) < 2:
             raise ValueError(
@@ -143,7 +141,7 @@ class Product(Formula):
             )
 
     def bounds(self, sources: Sequence[Source]) -> tuple[float, float]:
-        first, second = ((s.lower, s.upper) if isinstance(s, NumericColumn) else (0.0, 1.0) for s in sources)
+        first, second = (source.ends if source.measured else (0.0, 1.0) for source in sources)
         corners = [one * other for one in first for other in second]
         return (min(corners), max(corners))
 
@@ -198,16 +196,16 @@ class Indicator(Formula):
         if (self.named is None) == (not declared):
             raise ValueError("indicator: takes either level, or from, to, or both of these")
         if self.named is not None:
-            if not isinstance(source, CategoricalColumn):
+            if not source.values:
                 raise ValueError(f"level: {source.name} is no category; of a number say from or to")
             if self.named not in source.values:
-                raise ValueError(f"level: {source.name} has no level {self.named!r}, only {listed(source.levels)}")
+                raise ValueError(f"level: {source.name} has no level {self.named!r}, only {listed(source.vocabulary)}")
             return
-        number = _number("indicator", source)
+        lower, upper = _ends("indicator", source)
         for key, end in declared.items():
-            if not number.lower < end <= number.upper:
+            if not lower < end <= upper:
                 raise ValueError(
-                    f"{key}: {end:g} is not within the bounds of {number.name}, {number.lower:g} to {number.upper:g}, "
+                    f"{key}: {end:g} is not within the bounds of {source.name}, {lower:g} to {upper:g}, "
                     "so it parts no values"
                 )
         if len(declared) == 2 and not declared["from"] < declared["to"]:
@@ -228,7 +226,8 @@ def _shifted(name: str, plus: float) -> str:
     return f"{name} {'-' if plus < 0 else '+'} {number_text(abs(plus))}" if plus else name
 
 
-def _number(key: str, source: Source) -> NumericColumn:
-    if not isinstance(source, NumericColumn):
-        raise ValueError(f"{key}: {source.name} is no number")  # noqa: TRY004 - what pydantic reports
-    return source
+def _ends(key: str, source: Source) -> tuple[float, float]:
+    """Bounds of a number."""
+    if not source.measured:
+        raise ValueError(f"{key}: {source.name} is no number")
+    return source.ends

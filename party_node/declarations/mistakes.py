@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dprelease.data.columns import CategoricalColumn, NumericColumn
+from dprelease.data.columns import KINDS, NumericColumn
 from dprelease.files.mistakes import Mistakes, mistakes
 from dprelease.one_line import one_line
 from party_node.declarations.reading import KEYS
@@ -40,7 +40,7 @@ class ColumnMistakes:
         try:
             yield
         except ValidationError as error:
-            model = CategoricalColumn if keys.get("kind") == "categorical" else NumericColumn
+            model = KINDS.get(str(keys.get("kind")), NumericColumn)
             found = mistakes(error, model, {"name": name, **keys}, OURS)
             of_kind = error.errors()[0]["type"].startswith("union_tag")
             self.of[name] = [_kind(keys)] if of_kind else [_hinted(each) for each in found if each != _FOLLOWS]
@@ -63,7 +63,7 @@ def _named(name: str, words: str) -> str:
 
 
 def _kind(keys: Mapping[str, Any]) -> str:
-    kinds = "numeric, categorical or date"
+    kinds = f"{', '.join(KINDS)} or date"
     return f"kind: must be {kinds}, not {keys['kind']!r}" if "kind" in keys else f"kind: is missing; it is {kinds}"
 
 

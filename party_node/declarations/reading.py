@@ -7,9 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.files.settings import Settings
-from party_node.declarations.dates import DateColumn
 from party_node.declarations.formulas import Source
 
 Decimal = Literal[".", ","]
@@ -17,7 +15,6 @@ Thousands = Literal["", ".", ",", " ", "'"]
 Aggregate = Literal["first", "last", "min", "max", "sum", "mean", "count"]
 
 _OF_NUMBERS = ("decimal", "thousands", "suffix", "bands")
-_AGGREGATES = {CategoricalColumn: ("first", "last"), DateColumn: ("first", "last", "min", "max")}
 
 
 def _listed(words: object) -> object:
@@ -65,28 +62,27 @@ class Reading(Settings):
     def check(self, column: Source) -> None:
         """Raise a ValueError that begins with the key, if the rules do not fit a column."""
         used = self.model_dump(exclude_defaults=True)
-        for key in _OF_NUMBERS if not isinstance(column, NumericColumn) else ():
+        for key in _OF_NUMBERS if not column.measured else ():
             if key in used:
                 raise ValueError(f"{key}: only numbers have it")
-        if self.bands and isinstance(column, NumericColumn) and not column.bounded:
+        if self.bands and not column.bounded:
             raise ValueError("bands: one that is open, such as 80+, ends at a declared bound; declare lower and upper")
         for word in self.suffix:
             if _CONTINUES.fullmatch(word):
                 raise ValueError(
                     f"suffix: {word!r} behind a number makes another number; leave it out, and declare that one's bounds"
                 )
-        if isinstance(column, CategoricalColumn):
+        if column.values:
             self._check_spellings(column)
         elif self.spellings:
             raise ValueError("spellings: only categories have them")
-        allowed = _AGGREGATES.get(type(column), (self.aggregate,))
-        if self.aggregate not in (None, *allowed):
-            raise ValueError(f"aggregate: of a {column.kind} column it is one of {', '.join(map(str, allowed))}")
+        if self.aggregate not in (None, *column.aggregates):
+            raise ValueError(f"aggregate: of a {column.kind} column it is one of {', '.join(column.aggregates)}")
 
-    def _check_spellings(self, column: CategoricalColumn) -> None:
+    def _check_spellings(self, column: Source) -> None:
         known = {*column.values, *self.missing}
         for level, words in self.spellings.items():
-            if level not in column.levels:
+            if level not in column.vocabulary:
                 raise ValueError(f"spellings: {level!r} is not one of its levels")
             for word in words:
                 if word in known:

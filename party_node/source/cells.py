@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dprelease.data.bounding import RawColumn
-from dprelease.data.columns import CategoricalColumn, NumericColumn
+from dprelease.data.column import RawColumn
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration
@@ -65,8 +64,8 @@ def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -
     """
     cells, column, rules = _decoded(cells), declared.column, declared.reading
     name, missing = str(declared.read_from), (*source.missing, *rules.missing)
-    if isinstance(column, CategoricalColumn):
-        return _categories(cells, name, column, declared.reading.level_of, missing)
+    if column.values:
+        return _categories(cells, name, column.vocabulary, declared.reading.level_of, missing)
     if rules.aggregate == "count":
         numbers, absent = _ones(cells, missing)
     elif isinstance(column, DateColumn):
@@ -88,14 +87,14 @@ def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:
 
 
 def _categories(
-    cells: pa.Array, name: str, column: CategoricalColumn, level_of: Mapping[str, str], missing: tuple[str, ...]
+    cells: pa.Array, name: str, vocabulary: tuple[str, ...], level_of: Mapping[str, str], missing: tuple[str, ...]
 ) -> Cells:
     kinds = cells.dictionary_encode()
     found = texts(kinds.dictionary, name, missing)
     words = [*(word if word is None else level_of.get(word, word) for word in found), None]
     places = kinds.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
     absent = np.array([word is None for word in words])[places]
-    outside = np.array([word not in (*column.levels, None) for word in words])[places]
+    outside = np.array([word not in (*vocabulary, None) for word in words])[places]
     return Cells(np.array(words, object)[places].tolist(), absent, np.zeros_like(absent), outside)
 
 
@@ -108,9 +107,8 @@ def of_numbers(numbers: Floats, absent: Mask, column: Source) -> Cells:
         column: whose bounds count.
     """
     finite = np.isfinite(numbers)
-    outside = np.zeros_like(finite)
-    if isinstance(column, NumericColumn):
-        outside = finite & ((numbers < column.lower) | (numbers > column.upper))
+    lower, upper = column.ends
+    outside = finite & ((numbers < lower) | (numbers > upper))
     return Cells(numbers, absent, ~finite & ~absent, outside)
 
 

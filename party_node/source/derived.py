@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprelease.data.columns import OTHER, CategoricalColumn, Column, NumericColumn
+from dprelease.data.columns import OTHER
 from party_node.declarations.formulas import Formula, Source
 from party_node.source.cells import Cells, of_numbers
 from party_node.source.numbers import Floats
 
 
-def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Column) -> Cells:
+def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Source) -> Cells:
     """The cells of a derived column, from those of its sources in the order of the formula's arguments.
 
     Args:
@@ -30,20 +30,20 @@ def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Co
     absent = np.any([cells.missing for _, cells in sources], axis=0) & (not formula.of_missing)
     with np.errstate(over="ignore"):  # what is too large to compute with is unreadable, as it is in the source
         found = formula.values(*(_clipped(source, cells, formula) for source, cells in sources))
-    if isinstance(column, NumericColumn):
+    if column.measured:
         return of_numbers(found, absent, column)
     unreadable = np.isnan(found) & ~absent
-    words = np.where(found == 1, column.levels[0], OTHER).astype(object)
+    words = np.where(found == 1, column.vocabulary[0], OTHER).astype(object)
     words[absent | unreadable] = None
     return Cells(words.tolist(), absent, unreadable, found == 0)
 
 
 def _clipped(source: Source, cells: Cells, formula: Formula) -> Floats:
     """(n,) numbers, NaN where a cell is missing or unreadable; a category is 1 for the formula's level."""
-    if isinstance(source, CategoricalColumn):
+    if source.values:
         level = formula.level(source)
         same = cells.outside if level == OTHER else np.array([cell == level for cell in cells.values], bool)
-        return np.where(cells.missing | (cells.outside & source.exhaustive), np.nan, same)
+        return np.where(cells.missing | (cells.outside & (OTHER not in source.values)), np.nan, same)
     values = np.asarray(cells.values, np.float64)
     known = np.where(np.isfinite(values), values, np.nan)
-    return np.clip(known, source.lower, source.upper) if isinstance(source, NumericColumn) else known
+    return np.clip(known, *source.ends)

@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.data.decades import EDGES
 from party_node.declarations.formulas import Source
 from party_node.source.cells import Cells
@@ -124,8 +123,8 @@ class Span:
 
 def distribution_of(column: Source) -> Distribution:
     """Empty counts for a column."""
-    if isinstance(column, CategoricalColumn):
-        return Levels(dict.fromkeys(column.levels, 0))
-    if isinstance(column, NumericColumn):
-        return Histogram(np.linspace(column.lower, column.upper, BARS + 1) if column.bounded else EDGES)
+    if column.values:
+        return Levels(dict.fromkeys(column.vocabulary, 0))
+    if column.measured:
+        return Histogram(np.linspace(*column.ends, BARS + 1) if column.bounded else EDGES)
     return Span()

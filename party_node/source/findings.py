@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dprelease.data.columns import CategoricalColumn
 from dprelease.files.durable import write_durably
 from party_node.declarations.formulas import Source
 
@@ -122,7 +121,7 @@ class Findings:
         """
         if self.replaced >= rows:
             return True
-        two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
+        two_valued = len(column.vocabulary) == 1
         return not mostly_replaced and self.replaced - (self.outside if two_valued else 0) > rows / 2
 
 

@@ -12,9 +12,7 @@ from difflib import get_close_matches
 
 import pyarrow as pa
 
-from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import DataRefused, DpReleaseError
-from party_node.declarations.dates import DateColumn
 from party_node.declarations.declarations import Declaration
 from party_node.settings import PartySettings
 from party_node.source.cells import Cells, read_cells
@@ -65,7 +63,7 @@ class ColumnLook:
         """
         column, reading = self.declared.column, self.declared.reading
         # Beside the only level every other value is in order; numbers that are aggregated are compared with the bounds afterwards.
-        two_valued = isinstance(column, CategoricalColumn) and len(column.levels) == 1
+        two_valued = len(column.vocabulary) == 1
         in_order = two_valued or reading.aggregate not in (None, "first", "last")
         self.findings.note(raw, cells.unreadable, cells.outside & (not in_order), before)
 
@@ -116,9 +114,8 @@ class SourceLook:
                 if unread:
                     look.problem = f"it is derived from {' and '.join(unread)}, which cannot be read"
                     continue
-                column = look.declared.column
-                assert not isinstance(column, DateColumn)  # noqa: S101 - nothing derived is a date
-                look.count(derive(formula, [(each.column, cells[each.column.name]) for each in sources], column))
+                of = [(each.column, cells[each.column.name]) for each in sources]
+                look.count(derive(formula, of, look.declared.column))
 
 
 def look_at(settings: PartySettings) -> SourceLook:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from dprelease.canonical import canonical_bytes
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.data.columns import Column
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.one_line import listed
 from party_node.declarations.declarations import Declaration, names_in
@@ -135,9 +135,9 @@ def _check_order(name: str, declared: Declaration, public: Container[str]) -> No
             )
             way = f"name {what} in the same party-node public declare"
         totals = (
-            ""
-            if isinstance(each.column, CategoricalColumn)
-            else f", or give {each.column.name} aggregate = min or max in party.toml"
+            f", or give {each.column.name} aggregate = min or max in party.toml"
+            if "max" in each.column.aggregates
+            else ""
         )
         raise InvalidInput(
             f"column {name} cannot be public: {order} says which of a patient's rows its cells come from, and is not public; "
@@ -157,7 +157,7 @@ def _coverable(settings: PartySettings, name: str) -> Column:
                 f"column {name} reads {source}, which identifies patients or their rows; it cannot be public"
             )
     column = declared[name]
-    if isinstance(column, NumericColumn) and not column.bounded:
+    if not column.bounded:
         raise InvalidInput(f"column {name} has unknown bounds; a public column has some: declare lower and upper")
     return _as_public(column)
 

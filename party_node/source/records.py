@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn
 from party_node.declarations.declarations import Declaration
 from party_node.settings import SourceSettings
 from party_node.source.cells import Cells, of_numbers
@@ -172,17 +171,17 @@ def _joined(parts: Sequence[tuple[Floats, States]]) -> tuple[Floats, States]:
 
 def _as_numbers(cells: Cells, declared: Declaration) -> Floats:
     """Cells as numbers: of categories, which level it is."""
-    if not isinstance(declared.column, CategoricalColumn):
+    if not declared.column.values:
         return np.asarray(cells.values, np.float64)
-    levels = {level: float(place) for place, level in enumerate(declared.column.levels)}
+    levels = {level: float(place) for place, level in enumerate(declared.column.vocabulary)}
     return np.array([levels.get(str(text), len(levels)) for text in cells.values], np.float64)
 
 
 def _as_cells(numbers: Floats, states: States, declared: Declaration, piece: slice) -> Cells:
     numbers, states, column = numbers[piece], states[piece], declared.column
     absent = states == _MISSING
-    if not isinstance(column, CategoricalColumn):
+    if not column.values:
         return of_numbers(np.where(states == _READ, numbers, np.nan), absent, column)
-    words = np.array([*column.levels, _UNDECLARED, None], object)
+    words = np.array([*column.vocabulary, _UNDECLARED, None], object)
     places = np.where(absent, len(words) - 1, numbers).astype(np.intp)
-    return Cells(words[places].tolist(), absent, np.zeros_like(absent), ~absent & (places == len(column.levels)))
+    return Cells(words[places].tolist(), absent, np.zeros_like(absent), ~absent & (places == len(column.vocabulary)))

@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.data.columns import released_names
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import Guess, Setting, chosen, evenly
+from dprelease.mechanisms.assumptions import Setting, chosen, evenly
 from dprelease.spec_base import Target
 from tests.support.specs import categorical, numeric
 
@@ -35,7 +35,7 @@ def test_a_category_is_guessed_by_its_dummies() -> None:
     levels = released_names((PARTIES["south"][0],))
     assert len(levels) == 4
     covariance = np.diag(np.full(3, 1 / 4)) - 1 / 16
-    found = Guess.of(PARTIES["south"][0], 0.1, signs=True)
+    found = PARTIES["south"][0].assumption(0.1, signs=True)
     assert found.width == 3
     assert found.variance == pytest.approx(covariance[0, 0])
     assert found.free == pytest.approx(1 / np.linalg.inv(covariance)[0, 0])
@@ -44,7 +44,7 @@ def test_a_category_is_guessed_by_its_dummies() -> None:
 
 def test_a_binary_is_plus_or_minus_one_in_moments_alone() -> None:
     sex = PARTIES["north"][1]
-    coded, plain = Guess.of(sex, 0.1, signs=True), Guess.of(sex, 0.1, signs=False)
+    coded, plain = sex.assumption(0.1, signs=True), sex.assumption(0.1, signs=False)
     assert (coded.width, coded.variance, coded.free, coded.mean, coded.own) == (1, 1.0, 1.0, 0.0, 0.0)
     assert (plain.width, plain.variance, plain.free) == (1, 0.25, 0.25)
     assert coded.reach == 4 * plain.reach

@@ -8,9 +8,9 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from dprelease.data.column import EVEN_SPREAD
 from dprelease.data.columns import Column
-from dprelease.mechanisms.assumptions import Guess
-from dprelease.mechanisms.expected_error import EVEN_SPREAD, Assumed, bounded, kept, moments_error, rows_error
+from dprelease.mechanisms.expected_error import Assumed, bounded, kept, moments_error, rows_error
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.privacy.gaussian import mu_of
@@ -83,7 +83,7 @@ USED = [0, 1, 2, 3, 5, 6, 7]
 
 def own_entries(v: float) -> np.ndarray:
     """(5,) h_i of formula (2)."""
-    guesses = [Guess.of(column, EVEN_SPREAD, signs=True) for column in COLUMNS[:-1]]
+    guesses = [column.assumption(EVEN_SPREAD, signs=True) for column in COLUMNS[:-1]]
     number = 1 / v + 2 * ASSUMED.mean**2
     found = [number[0], number[1], guesses[2].own, guesses[3].own, guesses[3].own]
     return np.array(found, dtype=float)

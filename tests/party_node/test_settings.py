@@ -74,7 +74,11 @@ def test_an_empty_section_approves_whatever_is_within_the_limits(tmp_path: Path)
         ("upper = 120", "upper = 120\nuper = 5", "uper"),
         ('kind = "numeric"', 'kind = "number"', "kind"),
         ('levels = ["female", "male"]', "levels = []", "levels"),
-        ('levels = ["female", "male"]', 'levels = ["female", "female"]', "levels must be distinct"),
+        (
+            'levels = ["female", "male"]',
+            'levels = ["female", "female"]',
+            "levels must be distinct; leave out the second 'female'",
+        ),
         ('levels = ["female", "male"]', 'levels = ["other"]', "is there unless levels are exhaustive"),
         ('levels = ["female", "male"]', 'levels = ["female", "male"]\nexhaustive = true', "declare fill, the level"),
         ("[columns.sex]", "[columns.'sex at birth']", "name"),

@@ -10,7 +10,6 @@ import pytest
 
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.data.decades import decade_values
-from party_node.cli.show import describe
 from tests.party_node.tables import GRID_BITS, csv, read, settings
 from tests.party_node.world import World
 
@@ -25,7 +24,7 @@ def declared(**more: dict[str, Any]) -> dict[str, NumericColumn | CategoricalCol
 def test_a_declaration() -> None:
     found = declared()["ferritin"]
     assert found == NumericColumn(name="ferritin", bounds="unknown", unit="ug/l")
-    assert describe(found) == "ferritin: bounds unknown, in ug/l; missing = 0"
+    assert found.described == "ferritin: bounds unknown, in ug/l; missing = 0"
     assert b"bounds" not in declared()["age"].to_bytes()
 
 

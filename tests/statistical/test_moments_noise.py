@@ -24,6 +24,7 @@ from dprelease.release.block import Block
 from tests.statistical.constants import DETECTABLE, MOMENTS_RUNS, P_THRESHOLD
 from tests.statistical.laws import Draws, p_of_independence, p_of_scale, p_of_too_little, p_of_uniformity
 from tests.support.joint import entries, exact_gram, multiply, seal
+from tests.support.kinds import kind_of
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, random_rows
 
@@ -36,6 +37,7 @@ SPEC = build_spec(
     mechanism="moments",
     rows=5,
 )
+
 PARTIES = schedule_of(SPEC).parties
 LAYOUT = layout_of(SPEC)
 TERMS = joint_moments(SPEC)
@@ -212,7 +214,7 @@ def test_blocks_look_uniform_until_the_last_is_added(honest: Releases, parties: 
 def test_what_follows_from_other_entries_has_no_noise_of_its_own(honest: Releases) -> None:
     for released in honest.released[:10]:
         moments = NoisyMoments.read(LAYOUT, released, SPEC.rows, SPEC.grid_bits, TERMS.scales, len(PARTIES))
-        kinds = [variable.kind for variable in LAYOUT.variables]
+        kinds = [kind_of(variable) for variable in LAYOUT.variables]
         levels = [place for place, kind in enumerate(kinds, 1) if kind == "level"]
         (binary,) = (place for place, kind in enumerate(kinds, 1) if kind == "binary")
         assert (moments.gram[levels, levels] == moments.gram[0, levels]).all()

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from coordinator.cli.plan import plan as office_plan
 from dprelease.cli.plan_options import compared, with_guesses
+from dprelease.data.column import EVEN_SPREAD
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms import registry
 from dprelease.mechanisms.assumptions import Setting, evenly
-from dprelease.mechanisms.expected_error import EVEN_SPREAD
 from dprelease.planning.comparison import SIGNALS, compare
 from dprelease.spec_base import Target
 from learner.cli.plan import plan as learner_plan

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dprelease.data.columns import CategoricalColumn
 from dprelease.estimators.design import Design
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Release
@@ -40,7 +39,7 @@ def sparse_levels(release: Release, names: Design) -> Iterator[dict[str, Levels]
     columns = (release.column(name) for name in names.features)
     shares: dict[Levels, tuple[float, float]] = {}
     groups: list[tuple[Levels, list[Levels]]] = []
-    for column in dict.fromkeys(column for column in columns if isinstance(column, CategoricalColumn)):
+    for column in dict.fromkeys(columns):
         reference = tuple(name for name in column.released if name not in names.features)
         own: list[Levels] = [(name,) for name in column.released if name in names.features]
         if reference:

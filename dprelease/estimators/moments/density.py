@@ -107,9 +107,8 @@ class Density:
     """
 
     def __init__(self, moments: NoisyMoments, outcome: int | None = None) -> None:
-        kinds = np.array([variable.kind for variable in moments.layout.variables])
         owner = np.array([variable.column for variable in moments.layout.variables])
-        level = kinds == "level"
+        level = moments.layout.level[1:]
         observed = moments.gram / moments.rows
         mean = observed[0, 1:]
         variance = np.diag(observed)[1:] - mean**2
@@ -128,7 +127,7 @@ class Density:
         self._doubled = self._weight + np.diag(np.diag(self._weight))
         self._lower = np.where(level, 0.0, -1.0)[kept]
         self._width = 1.0 - self._lower
-        self._numeric = (kinds == "numeric")[kept]
+        self._numeric = moments.layout.measured[1:][kept]
         self._scale2 = TIGHTNESS * (q + 1)
         self._edge = np.where(self._numeric, EDGE, SHARE)
         self._below = np.tril(np.ones((q, q)), -1)

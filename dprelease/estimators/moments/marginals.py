@@ -80,10 +80,9 @@ class Marginals:
             moments: as released.
             wanted: (q,) indices in the matrix.
         """
-        kinds = _kinds(moments)[wanted]
         seen = np.vstack([_seen(moments, wanted), moments.layout.lower[wanted]])
         others = _others(moments)[:, wanted]
-        numeric, pooled = kinds == "numeric", np.isfinite(others[1])
+        numeric, pooled = moments.layout.measured[wanted], np.isfinite(others[1])
         found = np.empty((len(fields(cls)), len(wanted)))
         for number, together in ((True, True), (True, False), (False, True), (False, False)):
             group = np.flatnonzero((numeric == number) & (pooled == together))
@@ -95,11 +94,6 @@ class Marginals:
     def take(self, places: npt.NDArray[np.int64]) -> Marginals:
         """Those of some of the variables."""
         return Marginals(*(value[places] for value in vars(self).values()))
-
-
-def _kinds(moments: Moments) -> npt.NDArray[np.str_]:
-    """(p+1,) of the variables; the constant has none."""
-    return np.array(["", *(variable.kind for variable in moments.layout.variables)])
 
 
 def _seen(moments: Moments, wanted: npt.NDArray[np.int64]) -> Floats:
@@ -118,10 +112,10 @@ def _seen(moments: Moments, wanted: npt.NDArray[np.int64]) -> Floats:
 
 def _others(moments: Moments) -> Floats:
     """(4, p+1): what a private outcome's others suggest of its mean and square, each with a standard deviation."""
-    layout, kinds = moments.layout, _kinds(moments)
-    found = np.tile([[0.0], [np.inf]], (2, len(kinds)))
-    for kind in ("numeric", "binary", "level"):
-        group = np.flatnonzero(layout.outcome & ~layout.public & (kinds == kind))
+    layout = moments.layout
+    found = np.tile([[0.0], [np.inf]], (2, len(layout.outcome)))
+    for alike in (layout.measured, layout.level, ~layout.measured & ~layout.level):
+        group = np.flatnonzero(layout.outcome & ~layout.public & alike)
         mean, mean_sd, square, square_sd = _seen(moments, group)
         found[:2, group] = of_others(mean, mean_sd)
         found[2:, group] = of_others(square, square_sd)

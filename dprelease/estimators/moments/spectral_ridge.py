@@ -257,7 +257,7 @@ class _Ridges:
 def _check_levels(layout: Layout, features: Sequence[int]) -> None:
     levels: dict[int, set[int]] = {}
     for index, variable in enumerate(layout.variables, 1):
-        if variable.kind == "level":
+        if variable.level:
             levels.setdefault(variable.column, set()).add(index)
     if any(group <= set(features) for group in levels.values()):
         raise determined(len(features))

@@ -203,14 +203,13 @@ def repaired(moments: NoisyMoments) -> Floats:
     if len(moments.names) <= WIDEST or not moments.noise_sd.any():
         likely: Floats = moments.rows * posterior(moments).mean(axis=0)
         return likely
-    kinds = np.array([variable.kind for variable in moments.layout.variables])
     lower = moments.layout.lower[1:]
     mean = np.clip(moments.gram[0, 1:] / moments.rows, lower, 1.0)
     covariance = moments.gram[1:, 1:] / moments.rows - np.outer(mean, mean)
     values, vectors = np.linalg.eigh(covariance)
     covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
     variance, most = np.diag(covariance), (mean - lower) * (1 - mean)
-    wanted = np.where(kinds == "numeric", np.minimum(variance, most), most)
+    wanted = np.where(moments.layout.measured[1:], np.minimum(variance, most), most)
     scale = np.sqrt(np.divide(wanted, variance, out=np.zeros_like(wanted), where=variance > 0))
     covariance = covariance * np.outer(scale, scale)
     covariance[np.diag_indices_from(covariance)] = wanted

@@ -63,15 +63,15 @@ class Rows:
     def of(cls, layout: Layout, clipping: Clipping) -> Rows:
         """Those of a layout's private variables; its public ones count in `public` by their weights."""
         squares = [weight**2 for weight in clipping.weights]
-        kinds: dict[str, dict[int, int]] = {"numeric": {}, "binary": {}, "level": {}, "public": {}}
-        for each in layout.variables:
-            kinds["public" if each.public else each.kind][each.column] = squares[each.column]
-        place = {layout.columns[column].name: column for column in kinds["numeric"]}
+        public = {each.column for each in layout.variables if each.public}
+        private = [each for each in layout.variables if not each.public]
+        groups = dict.fromkeys(each.column for each in private if each.level)
+        place = {each.name: each.column for each in private if each.measured}
         within = {name for norm in clipping.norms for name in norm.columns}
         return cls(
-            public=clipping.constant**2 + sum(kinds["public"].values()),
-            binaries=tuple(kinds["binary"].values()),
-            groups=tuple(kinds["level"].values()),
+            public=clipping.constant**2 + sum(squares[column] for column in public),
+            binaries=tuple(squares[each.column] for each in private if not each.measured and not each.level),
+            groups=tuple(squares[column] for column in groups),
             clipped=tuple(
                 (max(squares[place[name]] for name in norm.columns), norm.squared) for norm in clipping.norms
             ),

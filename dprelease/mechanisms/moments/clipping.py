@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from dprelease.canonical import Digest, Rational, Value
 from dprelease.data.bounding import Codes
-from dprelease.data.columns import Column, Name, NumericColumn, numbers
+from dprelease.data.columns import Column, Name, numbers
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Layout
@@ -84,7 +84,7 @@ class Clipping(Value):
             raise ValueError("clipping has a weight for each column, and the largest is the grid's unit")
         if not later and tuple(each.name for each in self.ranges) != tuple(name for names in own for name in names):
             raise ValueError("clipping has a range for each private number, in the order of the columns")
-        named = (column for column in columns if isinstance(column, NumericColumn) and column.name in found)
+        named = (column for column in numbers(columns) if column.name in found)
         if not all(found[column.name].fits(column) for column in named):
             raise ValueError("a range has a box where the column's bounds are unknown, and nowhere else")
         weight = {column.name: each for column, each in zip(columns, self.weights, strict=True)}
@@ -112,11 +112,9 @@ class Clipping(Value):
 
     def seen(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """The columns as learners see them: the bounds of a private number are the ends of its range."""
-        found = {each.name: each for each in self.ranges}
-        return tuple(
-            found[column.name].seen(column) if isinstance(column, NumericColumn) and column.name in found else column
-            for column in columns
-        )
+        ranges = {each.name: each for each in self.ranges}
+        found = {each.name: ranges[each.name].seen(each) for each in numbers(columns) if each.name in ranges}
+        return tuple(found.get(column.name, column) for column in columns)
 
 
 def numbers_of(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -148,7 +146,7 @@ def clip_rows(
     inner = np.zeros(codes.shape[1], np.bool_)
     for place, variable in enumerate(layout.variables):
         weight = weights[variable.column]
-        if variable.kind == "numeric":
+        if variable.measured:
             inner[place] = not variable.public
             if not variable.public and variable.name not in ranges:
                 raise InvalidInput(

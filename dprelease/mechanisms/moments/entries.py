@@ -3,9 +3,9 @@
 The Gram matrix is that of x = (1, z): the constant, coded as the grid unit G so that its sums do not drown in noise
 (docs/guarantees.md 11), and p coded columns z, here called variables. A column becomes
 
-    numeric                       one variable in [-G, G]
-    categorical, two values       one variable, +G for the first and -G for the last (a binary)
-    categorical, more values      a 0/G variable for every one
+    number                        one variable in [-G, G]
+    category of two values        one variable, +G for the first and -G for the last (a binary)
+    category of more values       a 0/G variable for every one
 
 Entries between two public variables, of which the constant is one, are not released: whoever has the public columns computes
 them. Where some columns are named as outcomes, products of two of them are not released either, but for the squares of
@@ -19,56 +19,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import Column, NumericColumn, is_binary
+from dprelease.data.column import Variable
+from dprelease.data.columns import Column
 
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Variable:
-    """One coded column.
-
-    Attributes:
-        name: the released name it stands for; a binary has the name of its first value.
-        kind: ``numeric``, ``binary`` (+G or -G) or ``level`` (0 or G).
-        column: position of the declared column it came from.
-        public: whether that column is published exactly.
-    """
-
-    name: str
-    kind: Literal["numeric", "binary", "level"]
-    column: int
-    public: bool = False
-
-
 def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:
     """The variables that declared columns become, in order."""
-    found = []
-    for position, column in enumerate(columns):
-        if isinstance(column, NumericColumn):
-            found.append(Variable(column.name, "numeric", position, column.public))
-        elif is_binary(column):
-            found.append(Variable(column.released[0], "binary", position, column.public))
-        else:
-            found += [Variable(name, "level", position, column.public) for name in column.released]
-    return tuple(found)
+    return tuple(variable for position, column in enumerate(columns) for variable in column.variables(position))
 
 
 def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArray[np.int32]:
-    """Variables from the codes of `BoundedRows`: (n, d) to (n, variables), both int32 on the grid.
-
-    Only binaries differ: their one-hot pair becomes first - last, which is +G or -G.
-    """
+    """Variables from the codes of `BoundedRows`: (n, d) to (n, variables), both int32 on the grid."""
     parts, position = [], 0
     for column in columns:
-        group = codes[:, position : position + len(column.released)]
-        position += len(column.released)
-        parts.append(group[:, :1] - group[:, 1:] if is_binary(column) else group)
+        after = position + len(column.released)
+        parts.append(column.combined(codes[:, position:after]))
+        position = after
     return np.ascontiguousarray(np.hstack(parts))
 
 
@@ -120,10 +93,9 @@ class Layout:
         )
         pairs.sort(axis=0)
         row, column = pairs[:, np.lexsort(pairs[::-1])]
-        kinds = np.array(["constant", *(variable.kind for variable in self.variables)])
         owner = np.array([-1, *(variable.column for variable in self.variables)])
         same = owner[row] == owner[column]
-        square = same & (kinds[row] == "numeric")
+        square = same & self.measured[row]
         # Within one declared column only a number's square is neither public nor derived.
         noisy = (~same | square) & ~(self.public[row] & self.public[column])
         kind = np.select(
@@ -146,14 +118,19 @@ class Layout:
         return np.array([False, *(of_column[variable.column] for variable in self.variables)], np.bool_)
 
     @cached_property
+    def measured(self) -> npt.NDArray[np.bool_]:
+        """(p+1,) which entries of x are numbers."""
+        return np.array([False, *(variable.measured for variable in self.variables)])
+
+    @cached_property
     def level(self) -> npt.NDArray[np.bool_]:
         """(p+1,) which entries of x are levels of a category."""
-        return np.array([False, *(variable.kind == "level" for variable in self.variables)])
+        return np.array([False, *(variable.level for variable in self.variables)])
 
     @property
     def lower(self) -> npt.NDArray[np.float64]:
         """(p+1,) least scaled value of each entry of x: 0 of a level, -1 of others; the largest is 1."""
-        return np.where(self.level, 0.0, -1.0)
+        return np.array([-1.0, *(variable.lower for variable in self.variables)])
 
     @cached_property
     def feature_place(self) -> Integers:
@@ -167,7 +144,7 @@ class Layout:
         seen: set[int] = set()
         found = []
         for variable in self.variables:
-            found.append(variable.kind == "level" and variable.column not in seen)
+            found.append(variable.level and variable.column not in seen)
             seen.add(variable.column)
         return np.array(found, np.bool_)
 
@@ -216,10 +193,6 @@ class Layout:
         matrix[self.cols, self.rows] = values
         matrix[0, 0] = square
         for index, variable in enumerate(self.variables, 1):
-            if variable.public:
-                continue
-            if variable.kind == "binary":
-                matrix[index, index] = square
-            elif variable.kind == "level":
-                matrix[index, index] = matrix[0, index]  # a 0/G column: its square is G times itself
+            if not variable.public and not variable.measured:
+                matrix[index, index] = variable.square(square, matrix[0, index])
         return matrix

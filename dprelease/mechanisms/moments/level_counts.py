@@ -29,11 +29,11 @@ def levels_in_words(
     """
     found = []
     for place, variable in enumerate(layout.variables, 1):
-        if variable.kind == "numeric" or variable.public:
+        if variable.measured or variable.public:
             continue
         unit = 4**grid_bits if clipping is None else clipping.constant * clipping.weights[variable.column]
         kind = Kind.ASSOCIATION if layout.outcome[place] else Kind.PRODUCT
-        found.append(released_sd(scales[kind], parties) / unit / (2 if variable.kind == "binary" else 1))
+        found.append(released_sd(scales[kind], parties) / unit / (1 - variable.lower))
     if not found:
         return ""
     shown = " to ".join(dict.fromkeys(f"{float(f'{sd:.2g}'):,g}" for sd in (min(found), max(found))))

@@ -47,10 +47,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.data.column import Variable
 from dprelease.data.columns import public
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments import joint_calibration
-from dprelease.mechanisms.moments.entries import Kind, Layout, Variable, code
+from dprelease.mechanisms.moments.entries import Kind, Layout, code
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 LARGEST_SPLIT = Fraction(1023, 1024)
@@ -95,8 +96,8 @@ class Moves:
         if private:  # nothing else moves beside public outcomes
             most = Fraction(_norm2([each for each in outcomes if each.public]))
             outcome_norm2 += most if public_norm2 is None else min(public_norm2, most)
-        numbers = sum(each.kind == "numeric" for each in private)
-        squares = any(each.kind == "numeric" and not each.public for each in outcomes)
+        numbers = sum(each.measured for each in private)
+        squares = any(each.measured and not each.public for each in outcomes)
         return cls(
             covariance=norm2**2 if private else Fraction(0),
             diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),

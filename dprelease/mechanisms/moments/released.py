@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import Column, is_binary
+from dprelease.data.columns import Column
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
@@ -232,6 +232,5 @@ def with_constant(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], gri
 
 
 def _place(column: Column, released: str, places: dict[str, int]) -> tuple[int, float, float]:
-    if is_binary(column):
-        return places[column.released[0]], 0.5, 0.5 if released == column.released[0] else -0.5
-    return places[released], column.midpoint, column.half_width
+    variable, midpoint, half_width = column.read(released)
+    return places[variable], midpoint, half_width

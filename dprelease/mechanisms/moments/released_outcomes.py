@@ -77,11 +77,10 @@ class OutcomeMoments(Moments):
         across[np.ix_(layout.feature_place[at[inner]], at)] = products.view(np.int64) * unit
         squares[at] = np.einsum("ij,ij->j", exact, exact, dtype=np.int64) * unit
         for index, variable in enumerate(layout.variables, 1):
-            if variable.public or variable.kind == "numeric":
+            if variable.public or variable.measured:
                 continue
-            level = variable.kind == "level"  # a 0/G column: its square is G times itself; a binary's is n G^2
-            squares[index] = across[0, index] if level else rows
-            squares_sd[index] = across_sd[0, index] if level else 0.0
+            squares[index] = variable.square(rows, across[0, index])
+            squares_sd[index] = variable.square(0.0, across_sd[0, index])
         features = np.flatnonzero(~layout.outcome)
         diagonal = np.arange(len(features)), features
         across[diagonal], across_sd[diagonal] = squares[features], squares_sd[features]

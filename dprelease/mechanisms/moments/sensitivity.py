@@ -29,8 +29,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dprelease.data.column import Variable
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.entries import Variable
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,6 @@ def sensitivity(variables: tuple[Variable, ...], public_norm2: Fraction | None =
 def _kinds(variables: Iterable[Variable]) -> tuple[int, int, int]:
     """How many numbers, binaries and groups there are."""
     found = tuple(variables)
-    kinds = [variable.kind for variable in found]
-    groups = {variable.column for variable in found if variable.kind == "level"}
-    return kinds.count("numeric"), kinds.count("binary"), len(groups)
+    groups = {variable.column for variable in found if variable.level}
+    numbers = sum(variable.measured for variable in found)
+    return numbers, sum(not variable.level for variable in found) - numbers, len(groups)

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dprelease.data.columns import Column, NumericColumn, numbers, unbounded
+from dprelease.data.columns import Column, Number, numbers, unbounded
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.ranges import DECADES, parts
 from dprelease.mechanisms.ranges.prefix_sums import squared_sensitivity
@@ -110,7 +110,7 @@ def _decade_sensitivity(q: int) -> Fraction:
     return Fraction(q**2 * squared_sensitivity(DECADE_CELLS))
 
 
-def numbers_without_bounds(columns: tuple[Column, ...]) -> tuple[NumericColumn, ...]:
+def numbers_without_bounds(columns: tuple[Column, ...]) -> tuple[Number, ...]:
     """Private numbers that are counted on the decade scale, in order."""
     return unbounded(numbers(columns))
 

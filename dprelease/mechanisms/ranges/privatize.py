@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows, Codes
-from dprelease.data.columns import Column, NumericColumn, numbers, released_names
+from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box, decade_cells
 from dprelease.data.ranges import fine
@@ -142,7 +142,7 @@ def second_round(codes: Codes) -> tuple[int, int]:
     return int(wide.sum()), int((wide * wide).sum())
 
 
-def _codes(bounded: BoundedRows) -> list[tuple[NumericColumn, Codes]]:
+def _codes(bounded: BoundedRows) -> list[tuple[Number, Codes]]:
     """Every private number and its (n,) codes."""
     places = {name: at for at, name in enumerate(released_names(bounded.columns))}
     return [(column, bounded.codes[:, places[column.name]]) for column in numbers(bounded.columns)]

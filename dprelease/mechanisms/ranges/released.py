@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from dprelease.data.columns import NumericColumn
+from dprelease.data.columns import Number
 from dprelease.data.decades import Box
 from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
@@ -44,7 +44,7 @@ class Summary:
         range: centre M and half-width 3 t S, in which later releases may code the column.
     """
 
-    column: NumericColumn
+    column: Number
     mean: float
     mean_error: float
     deviation: float

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dprelease.data.columns import NumericColumn
+from dprelease.data.columns import Number
 from dprelease.data.ranges import STEPS, Range
 from dprelease.data.reach import REACHES
 from dprelease.errors import IntegrityError
@@ -78,7 +78,7 @@ def first(found: Location) -> Placed:
     return Placed.of(found, 0.0)
 
 
-def window(column: NumericColumn, first: Placed) -> Range:
+def window(column: Number, first: Placed) -> Range:
     """The range whose codes the second round adds up."""
     return Range(name=column.name, centre=first.centre, half_width=WINDOW * first.scale)
 

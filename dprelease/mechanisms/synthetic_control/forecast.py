@@ -15,7 +15,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from dprelease.data.columns import NumericColumn
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.statement import Expectation
 from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
@@ -141,8 +140,8 @@ def _possible(problem: Problem, options: SyntheticControlOptions, donors: int) -
 def _in_units(problem: Problem, half_widths: float) -> str:
     """The same in the unit of the target, where all times have the same bounds."""
     after = problem.columns[problem.before :]
-    widths = {Fraction(each.half_width) for each in after if isinstance(each, NumericColumn)}
+    widths = {Fraction(each.half_width) for each in after}
     if len(widths) > 1:
         return ""
-    unit = getattr(after[0], "unit", "")
+    unit = after[0].unit
     return f", {half_widths * float(widths.pop()):.3g}{f' {unit}' if unit else ''},"

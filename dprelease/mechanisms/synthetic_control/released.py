@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import NumericColumn
+from dprelease.data.columns import Number, numbers
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.synthetic_control.check import largest
@@ -44,7 +44,7 @@ class Panel:
         kind: what there is to read.
     """
 
-    columns: tuple[NumericColumn, ...]
+    columns: tuple[Number, ...]
     before: int
     penalty: float
     target: Floats
@@ -62,7 +62,7 @@ class Panel:
         return tuple(column.name for column in self.columns)
 
     @property
-    def after(self) -> tuple[NumericColumn, ...]:
+    def after(self) -> tuple[Number, ...]:
         """The times from the intervention on."""
         return self.columns[self.before :]
 
@@ -90,7 +90,7 @@ def read(spec: SpecBase, terms: SyntheticControlTerms, weights: Integers, donors
     problem, (weight_sd, donor_sd) = terms.problem(spec), terms.deviations(spec.grid_bits)
     norm2 = norm2_of(problem.codes(spec.grid_bits), spec.grid_bits)
     return Panel(
-        columns=tuple(column for column in spec.columns if isinstance(column, NumericColumn)),
+        columns=numbers(spec.columns),
         before=problem.before,
         penalty=float(Fraction(terms.penalty)),
         target=np.array(terms.series),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dprelease.canonical import Name, Rational
-from dprelease.data.columns import Column, NumericColumn, unbounded
+from dprelease.data.columns import Column, numbers, unbounded
 from dprelease.mechanisms.synthetic_control.ridge import WORST_CONDITION
 from dprelease.mechanisms.synthetic_control.sensitivity import (
     WEIGHT_BITS,
@@ -78,7 +78,6 @@ class Problem:
         """
         found = []
         for column, value in zip(self.columns[: self.before], self.series, strict=False):
-            assert isinstance(column, NumericColumn), column.name  # noqa: S101 - `wrong` came first
             found.append(
                 round((Fraction(value) - Fraction(column.midpoint)) / Fraction(column.half_width) * 2**grid_bits)
             )
@@ -87,7 +86,7 @@ class Problem:
     def wrong(self, grid_bits: int) -> str:
         """What is wrong with it and how to mend it; empty where nothing is."""
         times, before = len(self.columns), self.before
-        unfit = [column.name for column in self.columns if not isinstance(column, NumericColumn) or column.public]
+        unfit = [column.name for column in self.columns if column not in numbers(self.columns)]
         if unfit:
             return f"donors' values are private numbers; leave out {listed(unfit)}, or declare numbers"
         unknown = listed(column.name for column in unbounded(self.columns))

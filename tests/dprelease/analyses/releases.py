@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, is_binary
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Release
 from tests.dprelease.estimators.moments import noisy_moments
+from tests.support.kinds import is_binary
 from tests.support.specs import build_spec
 
 Table = Mapping[str, npt.ArrayLike]

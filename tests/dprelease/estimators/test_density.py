@@ -8,6 +8,7 @@ import pytest
 from dprelease.estimators.moments.density import Density
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+from tests.support.kinds import kind_of
 from tests.support.specs import numeric
 
 NUMBERS = tuple(numeric(f"z{index}") for index in range(4))
@@ -47,7 +48,7 @@ def test_every_point_has_moments_that_rows_can_have(moments: NoisyMoments):
     np.testing.assert_allclose(matrices[:, 0, 0], 1, rtol=1e-12)
     assert np.linalg.eigvalsh(matrices).min() > -1e-12
     mean, square = matrices[:, 0, 1:], np.diagonal(matrices, axis1=1, axis2=2)[:, 1:]
-    kinds = np.array([variable.kind for variable in moments.layout.variables])
+    kinds = np.array([kind_of(variable) for variable in moments.layout.variables])
     assert (np.abs(mean[:, kinds != "level"]) <= 1).all()
     assert (square <= 1 + 1e-12)[:, kinds == "numeric"].all()
     np.testing.assert_allclose(square[:, kinds == "binary"], 1, rtol=1e-12)

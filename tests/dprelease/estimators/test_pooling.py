@@ -20,6 +20,7 @@ from dprelease.estimators.moments.spectral_ridge import EXPLAINED as LEAST
 from dprelease.estimators.moments.spectral_ridge import PARTS, _Ridges
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.public import r_squared, table
+from tests.support.kinds import kind_of
 from tests.support.specs import categorical, numeric
 
 FLAT = 1e4
@@ -220,7 +221,7 @@ def test_only_outcomes_of_a_kind_are_pooled():
         ]
     )
     whole = apart_of(rows, (*numbers, *kinds), tuple(column.name for column in (*numbers[1:], *kinds)), generator)
-    kind = np.array([variable.kind for variable in whole.layout.variables])
+    kind = np.array([kind_of(variable) for variable in whole.layout.variables])
     suggested = _others(whole)[:, 1:]
     assert not np.isfinite(suggested[1, 0])  # a feature
     assert np.isfinite(suggested[1, 1:]).all()

@@ -19,6 +19,7 @@ from dprelease.release.accounting import check_spec, guarantee
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram, privatize_moments
+from tests.support.kinds import kind_of
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows, with_terms
 
@@ -119,7 +120,7 @@ def test_the_noise_that_a_learner_states_is_that_of_all_shares(name: str) -> Non
     assert of_constant[np.isin(outcomes, private)] == pytest.approx(moments.association.scale * unit)
     assert not of_constant[~np.isin(outcomes, private)].any()
     for index in private:
-        kind = layout_of(spec).variables[index - 1].kind
+        kind = kind_of(layout_of(spec).variables[index - 1])
         stated = {"numeric": moments.association.square_scale, "level": moments.association.scale, "binary": 0.0}[kind]
         assert found.noise_own([index]) == pytest.approx(stated * unit)
 

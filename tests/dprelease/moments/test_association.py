@@ -15,6 +15,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.outcome_calibration import LARGEST_SPLIT, Moves, best_split, share_scales, spent
 from dprelease.privacy.calibration import UNBOUNDED
+from tests.support.kinds import kind_of
 from tests.support.specs import categorical, numeric
 
 Rows = npt.NDArray[np.float64]
@@ -51,10 +52,10 @@ def choices(layout: Layout) -> list[Rows]:
     found = []
     for position, _ in enumerate(layout.columns):
         mine = [variable for variable in layout.variables if variable.column == position]
-        if mine[0].kind == "numeric":
+        if kind_of(mine[0]) == "numeric":
             found.append(np.array([[-1.0], [-0.5], [0.0], [0.25], [0.5], [1.0]]))
         else:
-            found.append(np.array([[-1.0], [1.0]]) if mine[0].kind == "binary" else np.eye(len(mine)))
+            found.append(np.array([[-1.0], [1.0]]) if kind_of(mine[0]) == "binary" else np.eye(len(mine)))
     return found
 
 

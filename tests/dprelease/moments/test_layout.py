@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.columns import Column, NumericColumn, is_binary, released_names
+from dprelease.data.columns import Column, NumericColumn, released_names
 from dprelease.mechanisms.moments.entries import Layout, Variable, code, variables
+from tests.support.kinds import is_binary, kind_of
 from tests.support.specs import categorical, numeric, random_raw
 
 Integers = npt.NDArray[np.int64]
@@ -51,12 +52,12 @@ def gram(rows: BoundedRows) -> Integers:
 
 def test_columns_become_named_variables() -> None:
     assert Layout(FOUR).variables == (
-        Variable("age", "numeric", 0),
-        Variable("stage=I", "level", 1),
-        Variable("stage=II", "level", 1),
-        Variable("stage=other", "level", 1),
-        Variable("smoker=yes", "binary", 2),
-        Variable("weight", "numeric", 3),
+        Variable("age", 0, measured=True),
+        Variable("stage=I", 1, level=True),
+        Variable("stage=II", 1, level=True),
+        Variable("stage=other", 1, level=True),
+        Variable("smoker=yes", 2),
+        Variable("weight", 3, measured=True),
     )
 
 
@@ -95,8 +96,8 @@ def test_codes_keep_to_the_ranges_that_the_sensitivity_rests_on(
     assert coded.shape == (len(rows.codes), len(found))
     allowed = {"numeric": range(-unit, unit + 1), "binary": (-unit, unit), "level": (0, unit)}
     for place, variable in enumerate(found):
-        assert all(value in allowed[variable.kind] for value in coded[:, place].tolist())
-    for group in {variable.column for variable in found if variable.kind == "level"}:
+        assert all(value in allowed[kind_of(variable)] for value in coded[:, place].tolist())
+    for group in {variable.column for variable in found if kind_of(variable) == "level"}:
         members = [variable.column == group for variable in found]
         assert (coded[:, members].sum(axis=1) == unit).all()
 
@@ -141,7 +142,7 @@ def test_noisy_entries_are_the_upper_triangle_without_what_is_public_or_derived(
 @given(declarations())
 def test_the_diagonal_entries_are_the_squares_of_the_numbers(columns: tuple[Column, ...]) -> None:
     layout = Layout(columns)
-    squares = [place for place, variable in enumerate(layout.variables, 1) if variable.kind == "numeric"]
+    squares = [place for place, variable in enumerate(layout.variables, 1) if kind_of(variable) == "numeric"]
     assert layout.rows[layout.diagonal].tolist() == layout.cols[layout.diagonal].tolist() == squares
     assert (layout.rows < layout.cols)[~layout.diagonal].all()
 
@@ -177,7 +178,7 @@ def test_what_is_left_out_is_public_or_follows_from_the_counts(
     rows = bounded(*table)
     layout, exact = Layout(rows.columns), gram(rows)
     unit = 1 << rows.grid_bits
-    kinds, owners = zip(("constant", -1), *((each.kind, each.column) for each in layout.variables), strict=True)
+    kinds, owners = zip(("constant", -1), *((kind_of(each), each.column) for each in layout.variables), strict=True)
     noisy = set(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True))
     for row, column in zip(*np.triu_indices(len(kinds)), strict=True):
         if (row, column) in noisy:
@@ -200,8 +201,8 @@ def test_the_matrix_puts_every_noisy_entry_in_its_place(columns: tuple[Column, .
     assert np.array_equal(matrix, matrix.T)
     assert np.array_equal(matrix[layout.rows, layout.cols], values)
     for place, variable in enumerate(layout.variables, 1):
-        if variable.kind != "numeric":
-            assert matrix[place, place] == (7.0 if variable.kind == "binary" else matrix[0, place])
+        if kind_of(variable) != "numeric":
+            assert matrix[place, place] == (7.0 if kind_of(variable) == "binary" else matrix[0, place])
     assert matrix[0, 0] == 7.0
 
 

@@ -16,10 +16,11 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import Column, NumericColumn, is_binary
+from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.mechanisms.moments.sensitivity import sensitivity
+from tests.support.kinds import is_binary
 from tests.support.specs import categorical, numeric, random_raw
 
 Rows = npt.NDArray[np.float64]

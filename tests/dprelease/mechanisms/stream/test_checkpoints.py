@@ -14,6 +14,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream.released import batch
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
+from tests.support.kinds import kind_of
 from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric
 from tests.support.streams import Hospitals, first_spec, following
@@ -39,7 +40,7 @@ def exact_moments(hospitals: Hospitals, release: Release) -> None:
 
 def _variable(rows: Any, release: Release, variable: Any) -> Any:
     cells = rows[:, [release.spec.released.index(variable.name)]]
-    return 2 * cells - 1 if variable.kind == "binary" else cells
+    return 2 * cells - 1 if kind_of(variable) == "binary" else cells
 
 
 def exact_mixtures(hospitals: Hospitals, release: Release) -> None:

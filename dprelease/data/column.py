@@ -1,0 +1,272 @@
+"""The contract of a declared column: everything that mechanisms, estimators and hospitals ask of it.
+
+A kind of column is one file that answers it, and one line in `dprelease/data/columns.py`. Nobody else asks which kind a column is.
+Declarations come from a codebook, never from the data: a bound computed from the data is an unprotected query
+(docs/guarantees.md 1).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AfterValidator, Field
+
+from dprelease import canonical
+from dprelease.canonical import ShortText, Value
+from dprelease.data.decades import Codes, Floats
+from dprelease.data.derivation import Derivation
+from dprelease.one_line import listed
+
+Name = canonical.Name
+"""A party, column or consortium name."""
+
+RawColumn = npt.NDArray[np.float64] | Sequence[str | None]
+"""Raw cells of one column: float64 with NaN for missing where cells are numbers, else text with None for missing."""
+
+OTHER = "other"
+"""The value that a category has for cells outside its declared levels, unless these are exhaustive."""
+
+EVEN_SPREAD = 1 / 3
+"""Variance of a number that spreads evenly over its range, in scaled units."""
+
+
+def _check_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
+    twice = dict.fromkeys(level for level in levels if levels.count(level) > 1)
+    if twice:
+        raise ValueError(f"levels must be distinct; leave out the second {listed(map(repr, twice))}")
+    if any(level.strip() != level or not level for level in levels):
+        raise ValueError("levels must not be empty or have white space at their ends")
+    return levels
+
+
+Levels = Annotated[tuple[ShortText, ...], Field(min_length=1, max_length=1000), AfterValidator(_check_levels)]
+"""Levels of a category: distinct texts."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One coded column of a Gram matrix (`dprelease.mechanisms.moments.entries`).
+
+    A variable that is neither `measured` nor a `level` is a binary: -G or +G.
+
+    Attributes:
+        name: the released name it stands for; a binary has the name of its first value.
+        column: position of the declared column it came from.
+        public: whether that column is published exactly.
+        measured: whether it is a number in [-G, G], whose square is released beside its other products.
+        level: whether it is 0 or G, and one of a group of which exactly one is G.
+    """
+
+    name: str
+    column: int
+    public: bool = False
+    measured: bool = False
+    level: bool = False
+
+    @property
+    def lower(self) -> float:
+        """Its least scaled value: 0 of a level, -1 of others; the largest is 1."""
+        return 0.0 if self.level else -1.0
+
+    def square(self, constant: float, product: float) -> float:
+        """Its own entry, where it is not `measured`: a level is its own square, and the square of a binary is constant.
+
+        Args:
+            constant: the entry of the constant.
+            product: its entry with the constant.
+        """
+        return product if self.level else constant
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What a forecast takes a column to be, in scaled units; of a category, each level but the reference, as in fits.
+
+    Attributes:
+        width: features that it becomes.
+        variance: of one of them.
+        free: the part that the others leave free, lambda_i of `dprelease.mechanisms.expected_error`.
+        mean: of one of them.
+        reach: variance of a number that is uniform on the range.
+        own: h of `dprelease.mechanisms.expected_error`; None for a number, whose own entry takes less noise than others.
+    """
+
+    width: int
+    variance: float
+    free: float
+    mean: float
+    reach: float
+    own: float | None
+
+
+class DeclaredColumn(Value, ABC):
+    """A column as its owner declares it, public and made before any data are read.
+
+    Attributes:
+        kind: a word for its class.
+        name: of the column.
+        unit: what a number counts, e.g. ``"years"``; may be empty.
+        public: whether its owner declared it public: it is published exactly, outside the guarantee (docs/guarantees.md 15).
+        derivation: the formula by which its owner computes it from other columns; empty unless it is derived.
+    """
+
+    kind: str
+    name: Name
+    unit: ShortText = ""
+    public: bool = False
+    derivation: Derivation = ""
+
+    aggregates: ClassVar[tuple[str, ...]] = ("first", "last")
+    """What a patient's several cells may become, where a source has several rows a patient."""
+
+    least: ClassVar[float] = -1.0
+    """Least scaled value of a released column; the largest is 1."""
+
+    # Cells
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Texts that a cell can be coded as, in order; none where cells are numbers."""
+        return ()
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The values that are declared: all but ``other``."""
+        return tuple(value for value in self.values if value != OTHER)
+
+    @property
+    def measured(self) -> bool:
+        """Whether cells are numbers."""
+        return not self.values
+
+    @property
+    def bounded(self) -> bool:
+        """Whether its bounds are declared."""
+        return True
+
+    @property
+    @abstractmethod
+    def fill_text(self) -> str:
+        """The public value that stands in for a missing or unreadable cell, as people write it."""
+
+    @abstractmethod
+    def code(self, cells: RawColumn, grid_bits: int) -> Codes:
+        """(n, released) codes of raw cells on the public grid; each depends on its own cell alone.
+
+        Args:
+            cells: (n,) numbers or texts, as `RawColumn` says.
+            grid_bits: b.
+        """
+
+    @abstractmethod
+    def allows(self, codes: Codes, grid_bits: int) -> bool:
+        """Whether every code, (n, released), is one of a cell within the declaration: what the sensitivity rests on."""
+
+    @abstractmethod
+    def contrast(self) -> int:
+        """Largest squared change of this column's scaled codes when one row's private cells are replaced; 0 if it is public."""
+
+    # What it becomes
+
+    @property
+    @abstractmethod
+    def released(self) -> tuple[str, ...]:
+        """Names of the released columns this one becomes."""
+
+    @property
+    def indicators(self) -> bool:
+        """Whether the released columns are indicators of its values, of which means are shares of patients."""
+        return len(self.released) > 1
+
+    @property
+    def regressors(self) -> tuple[str, ...]:
+        """Released names that a regression on an intercept takes: all but those that the others determine."""
+        return self.released
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[float, float]:
+        """(lower, upper) public bounds of each released column, in its unit."""
+
+    @property
+    @abstractmethod
+    def midpoint(self) -> float:
+        """The value that is coded as 0, in its unit."""
+
+    @property
+    @abstractmethod
+    def half_width(self) -> float:
+        """The value of one scaled unit, in its unit."""
+
+    @abstractmethod
+    def variables(self, position: int) -> tuple[Variable, ...]:
+        """The variables of a Gram matrix that it becomes.
+
+        Args:
+            position: of the column among those of its layout.
+        """
+
+    def combined(self, codes: Codes) -> Codes:
+        """(n, variables) codes of its variables, from its released codes, (n, released)."""
+        return codes
+
+    def read(self, released: str) -> tuple[str, float, float]:
+        """(name of a variable, midpoint, half-width): a released column is midpoint + half-width * variable, in its unit."""
+        return released, self.midpoint, self.half_width
+
+    # Before any data
+
+    @abstractmethod
+    def assumption(self, spread: float, *, signs: bool) -> Assumption:
+        """What a forecast takes it to be.
+
+        Args:
+            spread: variance of every number in scaled units.
+            signs: whether a category of two values is coded -1 or +1, not 0 or 1.
+        """
+
+    @abstractmethod
+    def made_up(self, places: Floats) -> RawColumn:
+        """(n,) cells for a dry run, from places in (0, 1) among all that a cell can be."""
+
+    @abstractmethod
+    def standardised(self, places: Floats) -> Floats:
+        """(n,) the same cells as a score of mean 0 and variance 1."""
+
+    # Words
+
+    @property
+    @abstractmethod
+    def extent(self) -> str:
+        """Its bounds or values in words."""
+
+    @property
+    @abstractmethod
+    def domain(self) -> dict[str, object]:
+        """Its bounds or values, JSON-ready."""
+
+    @property
+    def released_unit(self) -> str:
+        """Unit of what it becomes; an indicator has none."""
+        return "" if self.indicators else self.unit
+
+    @property
+    def legend(self) -> str:
+        """What its numbers stand for; empty where they speak for themselves."""
+        return ""
+
+    @property
+    def described(self) -> str:
+        """The declaration in one line."""
+        derived = f"; derived: {self.derivation}" if self.derivation else ""
+        exactly = "; PUBLIC, published exactly" if self.public else ""
+        return f"{self.name}: {self._reads}; missing = {self.fill_text}{derived}{exactly}"
+
+    @property
+    def _reads(self) -> str:
+        return self.extent
