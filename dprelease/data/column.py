@@ -68,20 +68,6 @@ class Variable:
     measured: bool = False
     level: bool = False
 
-    @property
-    def lower(self) -> float:
-        """Its least scaled value: 0 of a level, -1 of others; the largest is 1."""
-        return 0.0 if self.level else -1.0
-
-    def square(self, constant: float, product: float) -> float:
-        """Its own entry, where it is not `measured`: a level is its own square, and the square of a binary is constant.
-
-        Args:
-            constant: the entry of the constant.
-            product: its entry with the constant.
-        """
-        return product if self.level else constant
-
 
 @dataclass(frozen=True)
 class Assumption:
@@ -126,6 +112,9 @@ class DeclaredColumn(Value, ABC):
 
     least: ClassVar[float] = -1.0
     """Least scaled value of a released column; the largest is 1."""
+
+    references: ClassVar[int] = 0
+    """How many of the released columns, from the first on, a regression on an intercept leaves out."""
 
     # Cells
 
@@ -184,11 +173,6 @@ class DeclaredColumn(Value, ABC):
         return len(self.released) > 1
 
     @property
-    def regressors(self) -> tuple[str, ...]:
-        """Released names that a regression on an intercept takes: all but those that the others determine."""
-        return self.released
-
-    @property
     @abstractmethod
     def ends(self) -> tuple[float, float]:
         """(lower, upper) public bounds of each released column, in its unit."""
@@ -211,13 +195,13 @@ class DeclaredColumn(Value, ABC):
             position: of the column among those of its layout.
         """
 
+    @abstractmethod
     def combined(self, codes: Codes) -> Codes:
         """(n, variables) codes of its variables, from its released codes, (n, released)."""
-        return codes
 
+    @abstractmethod
     def read(self, released: str) -> tuple[str, float, float]:
         """(name of a variable, midpoint, half-width): a released column is midpoint + half-width * variable, in its unit."""
-        return released, self.midpoint, self.half_width
 
     # Before any data
 

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dprelease.data.categorical import CategoricalColumn
 from dprelease.data.column import OTHER, DeclaredColumn, Name
-from dprelease.data.numeric import Number, NumericColumn
+from dprelease.data.kinds import CategoricalColumn, Number, NumericColumn
 from dprelease.one_line import listed
 
 __all__ = ["OTHER", "CategoricalColumn", "Column", "Name", "Number", "NumericColumn"]

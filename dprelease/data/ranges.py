@@ -17,7 +17,7 @@ from dprelease.data.bounding import MAX_GRID_BITS, Codes
 from dprelease.data.column import Name
 from dprelease.data.columns import Column, numbers, unbounded
 from dprelease.data.decades import Box
-from dprelease.data.numeric import Number, NumericColumn
+from dprelease.data.kinds import Number, NumericColumn
 from dprelease.data.reach import REACHES, reach_of
 
 STEPS = 1 << MAX_GRID_BITS

@@ -127,7 +127,7 @@ class Release:
         for name in names:
             column = columns.get(name)
             if column is not None:
-                expanded += column.regressors if reference else column.released
+                expanded += column.released[column.references if reference else 0 :]
             else:
                 self.column(name)
                 expanded.append(name)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.document.cells import Cell, Said, price
 from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.mechanisms.registry import mechanism_of
@@ -20,16 +19,6 @@ from party_node.state.journal import Record
 
 MORE = "Guarantee, trust, exact amounts and the columns of all hospitals: --explain"
 """Last line of a card."""
-
-
-def describe(column: Column) -> str:
-    """A declaration in words."""
-    derived = f"; derived: {column.derivation}" if column.derivation else ""
-    more = derived + ("; PUBLIC, published exactly" if column.public else "")
-    if isinstance(column, CategoricalColumn):
-        return f"{column.name}: one of {column.extent}; missing = {column.fill}{more}"
-    unit = (" " if column.bounded else ", in ") + column.unit if column.unit else ""
-    return f"{column.name}: {column.extent}{unit}; missing = {column.fill:g}{more}"
 
 
 def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings] = MappingProxyType({})) -> Document:
@@ -50,7 +39,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
         "status": Said(record.status.value, f"{record.status.value}: {record.note}".removesuffix(": ")),
         "patients": spec.rows,
         "would_publish": _published(spec, words),
-        "own_columns": tuple(describe(column) for column in (own.columns if own else ())),
+        "own_columns": tuple(column.described for column in (own.columns if own else ())),
         "own_cells_seen_here_only": tuple(f"{name}: {found.words()}" for name, found in findings.items()),
         "outcome_columns": spec.outcomes,
         "public_columns": tuple(column.name for column in spec.public),
@@ -118,7 +107,7 @@ def releases(records: Sequence[Record]) -> Table:
 
 def _published(spec: ReleaseSpec, words: Words) -> str:
     exact = len(spec.public)
-    rows = f"; and, exactly, all {spec.rows} rows of {exact} public columns" if exact else ""
+    rows = f"; and, exactly, all {spec.rows} rows of {exact} public column{'s' if exact > 1 else ''}" if exact else ""
     return words.would_publish + rows
 
 

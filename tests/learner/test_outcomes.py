@@ -69,7 +69,7 @@ def test_verify_tells_features_from_outcomes(run: Run, full: Opened) -> None:
     shown = run("verify", full.folder.path)
     assert shown.exit_code == 0, shown.output
     assert (
-        "moments of 3 features and their association with 4 outcomes, computed together by 3 hospitals" in shown.output
+        "moments of 2 features and their association with 2 outcomes, computed together by 3 hospitals" in shown.output
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.measures import rooms, sentences, source
+from tests.measures import kinds, rooms, sentences, source
 from tests.measures.walk import walk
 
 Count = Callable[[], float | Sequence[str]]
@@ -22,6 +22,7 @@ COUNTS: Mapping[str, Count] = {
     "files that lay out a table": source.printers,
     "functions called to_json": source.to_json,
     "names of classes with two meanings": source.shared_names,
+    "files that ask a column's kind": kinds.asks,
     "files and rooms in a circle of imports": rooms.circles,
     "walk through moments in ranges: stays": lambda: walk("moments", ranges="first").stays,
     "walk through moments in ranges: returns": lambda: walk("moments", ranges="first").returns,

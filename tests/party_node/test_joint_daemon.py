@@ -101,7 +101,7 @@ def test_the_card_tells_what_would_be_published_whom_to_trust_and_the_whole_cost
     careful.north.cycle()
     shown = json.loads(careful.north.run("review", "show", release, "--json").stdout)
     assert shown["would_publish"] == (
-        f"{layout_of(spec).entries} noisy sums over all {ROWS} patients: means and products of 5 columns, "
+        f"{layout_of(spec).entries} noisy sums over all {ROWS} patients: means and products of 3 columns, "
         "computed by 2 hospitals on masked columns; no row of anybody's"
     )
     assert shown["trust"] == list(trust(spec))

@@ -246,7 +246,7 @@ def test_the_review_card_says_what_is_public(open_world: World) -> None:
     open_world.north.cycle()
     shown = json.loads(open_world.north.run("review", "show", release, "--json").stdout)
     assert shown["public_columns"] == ["glucose"]
-    assert shown["would_publish"].endswith("4 columns; and, exactly, all 40 rows of 1 public columns")
+    assert shown["would_publish"].endswith("2 columns; and, exactly, all 40 rows of 1 public column")
     assert any("This is feature-DP" in sentence for sentence in shown["guarantee"])
 
 

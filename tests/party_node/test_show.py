@@ -32,7 +32,7 @@ def test_the_card_says_what_would_be_published_and_what_it_costs(careful: World)
     shown = json.loads(careful.north.run("review", "show", release, "--json").stdout)
     given = guarantee(spec)
     assert shown["would_publish"] == (
-        f"8 noisy random mixtures of all {ROWS} patients and one row of column sums, 5 columns"
+        f"8 noisy random mixtures of all {ROWS} patients and one row of column sums, 3 columns"
     )
     assert shown["own_columns"] == [
         "age: 0 to 120 years; missing = 60",
@@ -82,8 +82,8 @@ def published(spec: ReleaseSpec) -> str:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"mechanism": "rows"}, "40 noisy rows of 5 columns, one for each patient, in keyed order"),
-        ({"anchor_weight": "0"}, "8 noisy random mixtures of all 40 patients, 5 columns"),
+        ({"mechanism": "rows"}, "40 noisy rows of 3 columns, one for each patient, in keyed order"),
+        ({"anchor_weight": "0"}, "8 noisy random mixtures of all 40 patients, 3 columns"),
     ],
 )
 def test_every_kind_of_release_is_told_in_its_own_words(changes: dict[str, str], words: str) -> None:
@@ -103,13 +103,13 @@ MASKED = "computed by 2 hospitals on masked columns; no product of two outcomes,
         (
             TWO_PARTIES,
             ("glucose",),
-            "14 noisy sums over all 40 patients: means and products of 4 features, means and squares of 1 outcomes and "
-            f"their products with the 4 features, {MASKED} row of anybody's",
+            "14 noisy sums over all 40 patients: means and products of 2 features, means and squares of 1 outcomes and "
+            f"their products with the 2 features, {MASKED} row of anybody's",
         ),
         (
             TWO_PARTIES,
             ("sex",),
-            "14 noisy sums over all 40 patients: means and products of 2 features, means of 3 outcomes and their products "
+            "14 noisy sums over all 40 patients: means and products of 2 features, means of 1 outcomes and their products "
             f"with the 2 features, {MASKED} row of anybody's",
         ),
         (

@@ -130,7 +130,7 @@ class Layout:
     @property
     def lower(self) -> npt.NDArray[np.float64]:
         """(p+1,) least scaled value of each entry of x: 0 of a level, -1 of others; the largest is 1."""
-        return np.array([-1.0, *(variable.lower for variable in self.variables)])
+        return np.where(self.level, 0.0, -1.0)
 
     @cached_property
     def feature_place(self) -> Integers:
@@ -194,5 +194,6 @@ class Layout:
         matrix[0, 0] = square
         for index, variable in enumerate(self.variables, 1):
             if not variable.public and not variable.measured:
-                matrix[index, index] = variable.square(square, matrix[0, index])
+                # A level is 0 or G: its square is G times itself.
+                matrix[index, index] = matrix[0, index] if variable.level else square
         return matrix

@@ -33,7 +33,7 @@ def levels_in_words(
             continue
         unit = 4**grid_bits if clipping is None else clipping.constant * clipping.weights[variable.column]
         kind = Kind.ASSOCIATION if layout.outcome[place] else Kind.PRODUCT
-        found.append(released_sd(scales[kind], parties) / unit / (1 - variable.lower))
+        found.append(released_sd(scales[kind], parties) / unit / (1 if variable.level else 2))
     if not found:
         return ""
     shown = " to ".join(dict.fromkeys(f"{float(f'{sd:.2g}'):,g}" for sd in (min(found), max(found))))

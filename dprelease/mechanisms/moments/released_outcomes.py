@@ -79,8 +79,10 @@ class OutcomeMoments(Moments):
         for index, variable in enumerate(layout.variables, 1):
             if variable.public or variable.measured:
                 continue
-            squares[index] = variable.square(rows, across[0, index])
-            squares_sd[index] = variable.square(0.0, across_sd[0, index])
+            # A level is 0 or G: its square is G times itself. That of a binary is n G^2.
+            squares[index], squares_sd[index] = (
+                (across[0, index], across_sd[0, index]) if variable.level else (rows, 0.0)
+            )
         features = np.flatnonzero(~layout.outcome)
         diagonal = np.arange(len(features)), features
         across[diagonal], across_sd[diagonal] = squares[features], squares_sd[features]

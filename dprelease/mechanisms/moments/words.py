@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from dprelease.data.columns import released_names
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping_words import about, details
 from dprelease.mechanisms.moments.entries import Kind
@@ -75,10 +74,9 @@ def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, before: Cost |
 
 def words(spec: SpecBase, terms: JointMoments) -> Words:
     """Every other sentence."""
-    parties, columns = len(spec.parties), len(spec.released)
+    parties, columns = len(spec.parties), len(spec.columns)
     together = f"computed together by {parties} hospitals" if parties > 1 else "computed by one hospital"
-    named = set(terms.outcomes)
-    apart = sum(len(each.released) for each in spec.columns if each.name in named)
+    apart = len(terms.outcomes)
     content = f"moments of {columns} columns, {together}"
     if apart:
         content = f"moments of {columns - apart} features and their association with {apart} outcomes, {together}"
@@ -135,7 +133,7 @@ def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
     if terms.association is None:
         clipped = " of clipped rows" if terms.clipping is not None else ""
         return (
-            f"{sums}: means and products of {len(spec.released)} columns{clipped}, computed {whom}; "
+            f"{sums}: means and products of {len(spec.columns)} columns{clipped}, computed {whom}; "
             f"no {private}row of anybody's"
         )
     what = _of_outcomes(spec, terms, terms.association)
@@ -143,9 +141,8 @@ def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
 
 
 def _of_outcomes(spec: SpecBase, terms: JointMoments, apart: Association) -> str:
-    named = set(apart.outcomes)
-    outcomes = len(released_names(tuple(column for column in spec.columns if column.name in named)))
-    features = len(spec.released) - outcomes
+    outcomes = len(apart.outcomes)
+    features = len(spec.columns) - outcomes
     covariance = f"means and products of {features} features, " if terms.scale else ""
     squares = " and squares" if apart.square_scale else ""
     return f"{covariance}means{squares} of {outcomes} outcomes and their products with the {features} features"

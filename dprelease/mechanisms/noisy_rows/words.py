@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprelease.data.columns import private, released_names
+from dprelease.data.columns import private
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.mechanisms.statement import OWN_NOISE, Words, own_blocks
 from dprelease.spec_base import SpecBase
@@ -22,7 +22,7 @@ def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tupl
 
 def words(spec: SpecBase, terms: NoisyRowsTerms) -> Words:
     """Every other sentence."""
-    width, columns = len(released_names(private(spec.columns))), len(spec.released)
+    width, columns = len(private(spec.columns)), len(spec.columns)
     if not isinstance(terms, MixedTerms):
         return Words(
             would_publish=f"{spec.rows} noisy rows of {width} columns, one for each patient, in keyed order",
