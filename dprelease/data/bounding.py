@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.column import RawColumn
-from dprelease.data.columns import Column, is_public, released_names
+from dprelease.data.columns import Column, is_public
 from dprelease.errors import DataRefused, InvalidInput
 
 Codes = npt.NDArray[np.int32]
@@ -37,7 +37,7 @@ class BoundedRows:
     grid_bits: int
 
     def __post_init__(self) -> None:
-        expected = len(released_names(self.columns))
+        expected = sum(len(column.released) for column in self.columns)
         if self.codes.dtype != np.int32 or self.codes.ndim != 2 or self.codes.shape[1] != expected:
             raise InvalidInput(f"codes must be an int32 array of {expected} columns")
         if not within(self.codes, self.columns, self.grid_bits):

@@ -55,7 +55,9 @@ class Variable:
     A variable that is neither `measured` nor a `level` is a binary: -G or +G.
 
     Attributes:
-        name: the released name it stands for; a binary has the name of its first value.
+        name: the first released column that it stands for.
+        readings: (name, midpoint, half-width) of each released column that it stands for: midpoint + half-width * variable, in the
+            column's unit; a binary stands for both of its values, the second one with a negative half-width.
         column: position of the declared column it came from.
         public: whether that column is published exactly.
         measured: whether it is a number in [-G, G], whose square is released beside its other products.
@@ -63,6 +65,7 @@ class Variable:
     """
 
     name: str
+    readings: tuple[tuple[str, float, float], ...]
     column: int
     public: bool = False
     measured: bool = False
@@ -194,14 +197,6 @@ class DeclaredColumn(Value, ABC):
         Args:
             position: of the column among those of its layout.
         """
-
-    @abstractmethod
-    def combined(self, codes: Codes) -> Codes:
-        """(n, variables) codes of its variables, from its released codes, (n, released)."""
-
-    @abstractmethod
-    def read(self, released: str) -> tuple[str, float, float]:
-        """(name of a variable, midpoint, half-width): a released column is midpoint + half-width * variable, in its unit."""
 
     # Before any data
 

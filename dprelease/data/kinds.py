@@ -84,15 +84,9 @@ class Number(DeclaredColumn):
 
     def variables(self, position: int) -> tuple[Variable, ...]:
         """One variable in [-G, G]."""
-        return (Variable(self.name, position, self.public, measured=True),)
-
-    def combined(self, codes: Codes) -> Codes:
-        """The codes themselves."""
-        return codes
-
-    def read(self, released: str) -> tuple[str, float, float]:
-        """Its one variable."""
-        return released, self.midpoint, self.half_width
+        return (
+            Variable(self.name, ((self.name, self.midpoint, self.half_width),), position, self.public, measured=True),
+        )
 
     def assumption(self, spread: float, *, signs: bool) -> Assumption:
         """Mean 0 and the variance that is asked for."""
@@ -293,18 +287,10 @@ class CategoricalColumn(DeclaredColumn):
 
     def variables(self, position: int) -> tuple[Variable, ...]:
         """One binary, or a level for each value."""
-        names = self.released[:1] if self.binary else self.released
-        return tuple(Variable(name, position, self.public, level=not self.binary) for name in names)
-
-    def combined(self, codes: Codes) -> Codes:
-        """The one-hot pair of a binary becomes first - last, which is +G or -G."""
-        return codes[:, :1] - codes[:, 1:] if self.binary else codes
-
-    def read(self, released: str) -> tuple[str, float, float]:
-        """A value of a binary is half a step from the middle, to either side."""
-        if self.binary:
-            return self.released[0], 0.5, 0.5 if released == self.released[0] else -0.5
-        return released, self.midpoint, self.half_width
+        if self.binary:  # first - last
+            first, last = self.released
+            return (Variable(first, ((first, 0.5, 0.5), (last, 0.5, -0.5)), position, self.public),)
+        return tuple(Variable(name, ((name, 0.0, 1.0),), position, self.public, level=True) for name in self.released)
 
     def assumption(self, spread: float, *, signs: bool) -> Assumption:
         """All values equally often."""

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.column import Variable
-from dprelease.data.columns import Column
+from dprelease.data.columns import Column, released_names
 
 Integers = npt.NDArray[np.int64]
 
@@ -36,13 +36,16 @@ def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:
 
 
 def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArray[np.int32]:
-    """Variables from the codes of `BoundedRows`: (n, d) to (n, variables), both int32 on the grid."""
-    parts, position = [], 0
-    for column in columns:
-        after = position + len(column.released)
-        parts.append(column.combined(codes[:, position:after]))
-        position = after
-    return np.ascontiguousarray(np.hstack(parts))
+    """Variables from the codes of `BoundedRows`: (n, d) to (n, variables), both int32 on the grid.
+
+    Only binaries differ: their one-hot pair becomes first - last, which is +G or -G.
+    """
+    found, at = variables(columns), {name: place for place, name in enumerate(released_names(columns))}
+    coded: npt.NDArray[np.int32] = codes[:, [at[variable.name] for variable in found]]
+    for place, variable in enumerate(found):
+        for last, _, _ in variable.readings[1:]:
+            coded[:, place] -= codes[:, at[last]]
+    return np.ascontiguousarray(coded)
 
 
 class Kind(IntEnum):

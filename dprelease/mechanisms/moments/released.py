@@ -119,8 +119,8 @@ class Moments(ABC):
 
     @cached_property
     def _places(self) -> dict[str, tuple[int, float, float]]:
-        index = {name: position for position, name in enumerate(self.names, 1)}
-        return {name: _place(column, name, index) for column in self.layout.columns for name in column.released}
+        numbered = enumerate(self.layout.variables, 1)
+        return {name: (at, middle, half) for at, variable in numbered for name, middle, half in variable.readings}
 
 
 @dataclass(frozen=True)
@@ -229,8 +229,3 @@ def with_constant(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], gri
     """(n, a+1) the constant and the public variables on the grid. Arguments as of `public_gram`."""
     constant = np.full((len(codes), 1), 1 << grid_bits, np.int32)
     return np.hstack([constant, code(codes, columns)]) if columns else constant
-
-
-def _place(column: Column, released: str, places: dict[str, int]) -> tuple[int, float, float]:
-    variable, midpoint, half_width = column.read(released)
-    return places[variable], midpoint, half_width
