@@ -86,9 +86,26 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256, or a 32-byte seed."""
 
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,63}$"
+A_NAME = "a name of at most 64 letters, digits, _ . and -, with a letter or _ in front"
+"""The pattern in words."""
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
+
+
+def check_name(text: str, what: str) -> None:
+    """Refuse what is no `Name`.
+
+    Args:
+        text: as a person typed it.
+        what: it would name.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if not re.fullmatch(NAME_PATTERN, text):
+        raise InvalidInput(f"{quoted(text)!r} cannot name {what}; take {A_NAME}")
+
 
 Rational = Annotated[str, AfterValidator(_rational_text)]
 """A rational number as text in lowest terms, e.g. ``"1/10"`` or ``"3"``."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from dprelease.canonical import Rational, Value, readable
+from dprelease.canonical import Rational, Value, check_name, readable
 from dprelease.data.columns import Name
 from dprelease.errors import Conflict, InvalidInput, NotFound, Unauthenticated
 from dprelease.files.durable import write_durably
@@ -230,9 +230,10 @@ class Identity:
         """Pin a peer's key.
 
         Raises:
-            InvalidInput: the fingerprint is not 64 hexadecimal digits.
+            InvalidInput: the name cannot be one, or the fingerprint is not 64 hexadecimal digits.
             Conflict: as `pin_all`.
         """
+        check_name(party, "a hospital")
         self.pin_all({party: read_digits(fingerprint, "a key fingerprint")})
 
     def pin_all(self, keys: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from coordinator.service.witness import statement
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.members import Invitation
 from coordinator.store.store import Consortium, Store, Transaction
-from dprelease.canonical import read_data
+from dprelease.canonical import check_name, read_data
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.identity.invite import Invite
 from dprelease.privacy.calibration import budget
@@ -73,6 +73,7 @@ def invite(
         InvalidInput: no cap for a new party, or a malformed name.
         Conflict: the sum of caps would exceed the consortium's, or the party has another cap already.
     """
+    check_name(party, "a hospital")
     secret = secrets.token_urlsafe(SECRET_BYTES)
     expires = now + lasting
     with store.writing() as tx:

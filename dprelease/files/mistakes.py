@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from dprelease.canonical import MOST_EXPLAINED, NAME_PATTERN
+from dprelease.canonical import A_NAME, MOST_EXPLAINED, NAME_PATTERN
 from dprelease.one_line import listed, one_line
 
 _LONGEST_VALUE = 60
@@ -41,8 +41,6 @@ _EXPECTED = {
     "too_long": "a list of {max_length} or fewer",
 }
 """What had to be there, by pydantic's name for what is wrong."""
-
-_A_NAME = "a name of at most 64 letters, digits, _ . and -, with a letter or _ in front"
 
 _KEY = re.compile(r"""\s*([\w."'-]+)\s*=.*""")
 _BLANK = re.compile(r"""\s*([\w."'-]+)\s*=\s*(#.*)?""")
@@ -144,7 +142,7 @@ def _expected(issue: ErrorDetails, description: str | None) -> str | None:
     kind, context = issue["type"], issue.get("ctx", {})
     if kind == "string_pattern_mismatch":
         of_names = context["pattern"] == NAME_PATTERN
-        return _A_NAME if of_names else description or f"text like {context['pattern']}"
+        return A_NAME if of_names else description or f"text like {context['pattern']}"
     return _EXPECTED[kind].format(**context) if kind in _EXPECTED else None
 
 

@@ -53,6 +53,8 @@ class PeerKeys(Value):
 
     def write(self, path: Path) -> None:
         """Write a file that `read` reads; raises `InvalidInput` if it cannot be written."""
+        if not path.parent.is_dir():
+            raise InvalidInput(f"there is no folder {path.parent}; make it, or name another file")
         try:
             write_durably(path, self.to_bytes() + b"\n")
         except OSError as error:

@@ -142,6 +142,12 @@ def test_invites_that_cannot_be_made(home: Path, arguments: tuple[str, ...], exi
     assert message in result.stderr
 
 
+def test_an_invite_names_what_a_name_may_be(home: Path) -> None:
+    result = run("invite", "we st", "--share", "1/3")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: 'we st' cannot name a hospital; take a name of at most 64 letters")
+
+
 def test_a_release_is_created_listed_and_shown(opened: Office, study: str) -> None:
     made = create(study)
     digest = str(made["digest"])
@@ -312,6 +318,8 @@ def test_the_keys_of_all_who_are_enrolled_are_one_file(opened: Office, tmp_path:
     written = PeerKeys.read(path)
     assert (written.consortium, written.keys) == ("Trio", expected)
     assert said == f"wrote the keys of 2 hospitals to {path}\ndigest {written.digest()}\n"
+    assert "make it, or name another file" in run("party", "keys", str(tmp_path / "none" / "keys.json")).stderr
+    assert not (tmp_path / "none").exists()
     succeed("party", "revoke", "north")
     succeed("party", "keys", str(path))
     assert PeerKeys.read(path).keys == {"south": expected["south"]}

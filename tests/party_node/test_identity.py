@@ -163,6 +163,12 @@ def test_another_key_for_a_pinned_peer_is_a_conflict_until_it_is_forgotten(ident
         identity.forget("west")
 
 
+def test_nobody_is_pinned_by_a_name_that_no_hospital_can_have(identity: Identity) -> None:
+    with pytest.raises(InvalidInput, match="'south, not' cannot name a hospital; take a name of at most 64"):
+        identity.pin("south, not", "ab" * 32)
+    assert identity.pins() == {}
+
+
 def test_a_key_that_is_pinned_under_another_name_is_refused(identity: Identity) -> None:
     identity.pin("south", FINGERPRINT)
     with pytest.raises(Conflict, match="this key of sout is the key of south"):
