@@ -15,7 +15,7 @@ COMMANDS = {
     "invite": Command("coordinator.cli.founding:invite", "Print a token with which a hospital may enrol once."),
     "migrate": Command("coordinator.cli.migrate:migrate", "Bring the database up to date with the software."),
     "party": Command("coordinator.cli.party:party", "Who takes part."),
-    "plan": Command("coordinator.cli.plan:plan", "What to expect of a release, before it is proposed."),
+    "plan": Command("coordinator.cli.plan:plan", "State the worth of a release before it is proposed."),
     "release": Command("coordinator.cli.release:release", "Propose releases and see where they stand."),
     "serve": Command("coordinator.cli.serve:serve", "Serve hospitals and the hub."),
 }

@@ -101,8 +101,8 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
     silent = [name for name, catalogue in catalogues.items() if not catalogue.comparable]
     if silent and len(catalogues) > 1:
         raise InvalidInput(
-            f"{listed(silent)} never aligned, and nobody can tell whether all have the same patients in the same order; find those "
-            "that all have: coordinator align start; or, where all hospitals have just these patients, let each say "
+            f"{listed(silent)} never aligned, and nobody can tell whether all have the same patients in the same order. Find those "
+            "that all have: coordinator align start. Or, if all hospitals have just these patients, let each say "
             "same_patients = true in party.toml"
         )
     groups = _groups({name: catalogue.alignment for name, catalogue in catalogues.items()})

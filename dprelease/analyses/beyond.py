@@ -13,10 +13,10 @@ BEYOND: Mapping[str, str] = MappingProxyType(
         "welch": "Welch's test needs the variance within each group, and so sums of y^2 over a group, which are of third order, "
         'but of second where y^2 is a column. Have its hospital declare [columns.y_squared] with derived = { square = "y", plus = '
         "-M } before the release, M the middle of y's bounds; the group may be another hospital's. A group's variance is then its "
-        "mean in `means y_squared --by group` less (its mean in `means y --by group` less M)^2, and the test is by hand; where "
+        "mean in `means y_squared --by group` less (its mean in `means y --by group` less M)^2, and the test is by hand. If "
         "rows are clipped, such variances are too small. `means` of y alone pools them.",
         "robust": "Robust (sandwich) errors need sums of squared residuals times products of features, which are of fourth order. "
-        "Where the spread grows with the outcome, declare its logarithm before the release.",
+        "If the spread grows with the outcome, declare its logarithm before the release.",
         "cox": "Cox regression needs, at each event, who is still at risk: an order of times, not sums of products. Declare "
         "events and person-time before the release, and use `rates`; if rates change, have the source hold a pair of them for each "
         "interval.",

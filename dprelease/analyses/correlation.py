@@ -77,7 +77,7 @@ def correlations(release: Release, columns: Sequence[str], given: Sequence[str] 
         caveats=(
             *draws.caveats,
             "Fisher's law is for normal columns: of skewed ones, and of indicators, intervals may be too short.",
-            "Where noise hides a correlation it falls towards 0: a small one with a wide interval is not a proof of none.",
+            "If noise hides a correlation, it falls towards 0: a small one with a wide interval is not a proof of none.",
         ),
         facts={"given": ", ".join(fixed)} if fixed else {},
     )

@@ -65,7 +65,7 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     }
     caveats = [
         *draws.caveats,
-        "Residuals are taken to be near normal or groups large. Where the small group varies more, errors are too small: Welch's "
+        "Residuals are taken to be near normal or groups large. If the small group varies more, errors are too small: Welch's "
         "test needs the outcome's square as a column, declared before the release (see `welch`).",
         *(["Covariates are taken to act alike in all groups."] if covariates else []),
     ]

@@ -73,7 +73,7 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
         caveats=(
             *draws.caveats,
             "Coefficients are shrunken, so none has a standard error or a p-value.",
-            "Of features that resemble one another the lasso takes one, and noise decides which: see how often each is chosen.",
+            "If features resemble one another, the lasso takes one, and noise decides which: see how often each is chosen.",
         ),
         facts={"penalty": f"{penalties[best]:.4g}, of the least BIC for {worth:.0f} patients without noise"},
     )

@@ -24,7 +24,7 @@ VERSION = 1
 _BOTH = "intervals: privacy noise and sampling"
 _NOISE = "intervals: privacy noise only, about these patients"
 _SAFE = (
-    "Where noise is large, P values of tables, of chi-square tests and of 'least squares would do' err on the safe side: without "
+    "If noise is large, P values of tables, of chi-square tests and of 'least squares would do' err on the safe side. Without "
     "an effect they are below 0.05 in 0 to 5 % of cases."
 )
 _RATIO = {"log": "std err is that of the logarithm", "fisher": "std err is that of Fisher's z"}

@@ -48,7 +48,7 @@ class Weighing:
     joint: bool
 
     def explain(self) -> str:
-        """One sentence: what to ask for, what it gives and what it costs."""
+        """Sentences: what to ask for, what it gives and what it costs."""
         if self.weight == 1:
             return f"Blocks: a larger weight of {self.outcome} is not expected to make this fit better."
         whose = "all other columns" if self.joint else "its hospital's other columns"
@@ -75,11 +75,11 @@ class KnownOutcome:
     others: float
 
     def explain(self) -> str:
-        """One sentence: what to ask for, what it gives and what it costs."""
+        """Sentences: what to ask for, what it gives and what it costs."""
         return (
-            f"In ranges: if it is known beforehand that {self.outcome} will be the outcome, outcome_weight = {{ {self.outcome} = "
-            f"{self.weight:g} }} makes its noise about {self.noise:.2f} times as large, and that of fits of other outcomes about "
-            f"{self.others:.2f} times, where rows are clipped alike."
+            f"If it is known beforehand that {self.outcome} will be the outcome, ranges allow outcome_weight = {{ {self.outcome} = "
+            f"{self.weight:g} }}. It makes the noise of this outcome about {self.noise:.2f} times as large, and that of fits of "
+            f"other outcomes about {self.others:.2f} times, with rows clipped alike."
         )
 
 

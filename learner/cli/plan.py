@@ -35,7 +35,7 @@ def _weights(context: click.Context, parameter: click.Parameter, given: tuple[st
     type=click.Choice(["joint", "per-party"]),
     default="joint",
     show_default=True,
-    help="What epsilon bounds: all blocks together or each; joint moments are always joint.",
+    help="Scope of epsilon: all blocks together or each; joint moments are always joint.",
 )
 @click.option("--rows-per-subject", type=click.IntRange(min=1), default=1, show_default=True, help="Rows of a patient.")
 @click.option("--k", "outputs", type=click.IntRange(min=1), help="Mixing rows; by the usual rule if left out.")

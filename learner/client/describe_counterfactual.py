@@ -12,15 +12,15 @@ from dprelease.release.release import Release
 from dprelease.release.trust import trust
 
 BAND = (
-    "the band is what privacy noise leaves open about the path that these donors would give without noise, not whether they are "
-    "a good control: that needs a look at how well they follow the target before, which costs privacy and is not released"
+    "the band shows what privacy noise leaves open about the path that these donors would give without noise. It does not show "
+    "whether they are a good control: how well they follow the target before costs privacy and is not released"
 )
 SHRINKAGE = (
-    "lambda draws the path to the middle of the public bounds, with privacy or without, and part of an effect may be this pull; a "
+    "lambda draws the path to the middle of the public bounds, with privacy or without, and part of an effect may be this pull. A "
     "release with a smaller lambda has less of it, and more noise"
 )
 PLACEBO = (
-    "placebo: how many donors, on whom nothing was done, are as far from the path as the target; weights were made for the target, "
+    "placebo: how many donors, on whom nothing was done, are as far from the path as the target. Weights were made for the target, "
     "so a large share is expected without an effect, and noise in the donors' values can hide one"
 )
 CUT = (

@@ -46,7 +46,7 @@ MEANING_OF_SQUARES = (
     "of its own squares."
 )
 MEANING_OF_ROWS = (
-    "Rows are not patients: they are made up so that their means and their covariances (divided by the number of rows) "
+    "Rows are not patients. They are made up so that their means and their covariances (divided by the number of rows) "
     "are the released ones, repaired to be those of some table. n is not the number of rows. Coefficients of least squares "
     "are right; standard errors, p-values and intervals that a tool computes from these rows are meaningless."
 )

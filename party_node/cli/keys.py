@@ -98,7 +98,7 @@ def export(desk: HospitalState, file: Path) -> None:
 @click.argument("digits", metavar="[FINGERPRINT]", required=False)
 @click.option("--from", "file", type=click.Path(dir_okay=False, path_type=Path), help="Pin all keys of this file.")
 @click.option(
-    "--digest", help="Of the file, as all hospitals compared it by telephone; you are asked if it is left out."
+    "--digest", help="Digest of the file, as all hospitals compared it by telephone; you are asked if it is left out."
 )
 @with_desk
 def pin(desk: HospitalState, party: str | None, digits: str | None, file: Path | None, digest: str | None) -> None:

@@ -18,7 +18,7 @@ MEANING = """\
 Declaring a column public cannot be taken back:
   * Exact values leave: every release that uses the column publishes it patient by patient, without noise.
   * It is outside the guarantee. Such a release is feature-DP or label-DP, not differentially private as a whole.
-  * What goes together with it can be inferred from it, in private columns of any hospital too.
+  * Private columns of any hospital that go together with it can be inferred from it.
   * Public columns of all hospitals are published in the same order: side by side they may point to a person.
   * Mechanism rows publishes its noisy rows in that order too: beside it, everybody sees which noisy row goes with which values.
   * It holds for good for this roster, also if party.toml changes. Earlier releases that protected it no longer do.
