@@ -36,7 +36,7 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
     for hospital in hospitals:
         source = hospital.settings.source
         reader = reader_of(source)
-        table = pyarrow.Table.from_batches(reader.batches(reader.header(), 0))
+        table = pyarrow.Table.from_batches(reader.batches(reader.header()))
         exact = {act.source for act in public_declarations(hospital.ledger, hospital.settings.roster)}
         for column in (table[name] for name in table.column_names if name not in exact):
             words |= {str(cell).strip().encode() for cell in column.unique().to_pylist() if cell is not None}

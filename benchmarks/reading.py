@@ -17,7 +17,8 @@ from benchmarks.report import Results, main
 from party_node.settings import PartySettings
 from party_node.source.cells import read_cells
 from party_node.source.reader import record_batches
-from party_node.source.table import identifiers_in, read_rows
+from party_node.source.scan import scan
+from party_node.source.table import identifiers_in
 
 NUMBERS = [f"x{place}" for place in range(14)]
 LEVELS = {"sex": ["female", "male"], "smoker": ["never", "former", "current"], "stage": ["I", "II", "III"]}
@@ -105,7 +106,7 @@ def _compare(results: Results, name: str, settings: PartySettings, messy: bool) 
     results.add(f"{name}: our rate over pyarrow's", theirs.seconds / ours.seconds, 0.5, ">=")
     results.add(f"{name}: processor seconds of pyarrow.csv.read_csv", theirs.processor)
     results.add(f"{name}: processor seconds of our cells", ours.processor)
-    (whole,) = _seconds(lambda: read_rows(settings, bytes(32), settings.declarations(), GRID_BITS), repeats=1)
+    (whole,) = _seconds(lambda: scan(settings, bytes(32), settings.declarations(), GRID_BITS), repeats=1)
     results.add(f"{name}: seconds until bounded and keyed", whole.seconds)
 
 

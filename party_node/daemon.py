@@ -159,7 +159,6 @@ class Daemon:
         self._undecided.end()
         self._hub.away &= self._unreached
         if not self._computing:
-            self._joint.drop_rows()
             give_back()
 
     def _step(self, coordinator: Coordinator, pending: PendingRelease) -> None:
@@ -257,6 +256,7 @@ class Daemon:
                 return record
             desk.vault.seal(blocks, desk.identity.key())
         desk.journal.move(record.release, {Status.APPROVED}, Status.SEALED, "sealed and charged")
+        desk.frozen(record.release).erase()
         log.info("release %s: sealed and charged", record.release[:12])
         return desk.journal.find(record.release)
 
@@ -283,9 +283,7 @@ class Daemon:
         last = len(sealed) == record.spec.rounds()[-1].start
         if last and mechanism_of(record.spec).schedule(record.spec) is not None:
             return self._joint.blocks(coordinator, record, approvals, sealed, before)
-        bounded = desk.bounded(record.spec)
-        if bounded.digest() != record.codes:
-            raise DataRefused("the columns changed after they were approved")
+        bounded = desk.approved(record)
         require(desk, record.release, "send" if sealed else "reserve", before=sealed)
         kept = desk.streams.keep(record, desk.settings.name, bounded, None)
         return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values, kept)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dprelease.catalogue import Catalogue
-from dprelease.data.bounding import BoundedRows
+from dprelease.data.bounding import USUAL_GRID_BITS, BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, DataRefused, DpReleaseError, NotFound, unforeseen
 from dprelease.files.durable import write_durably
@@ -26,6 +27,7 @@ from party_node.source.patients import in_force, patients_of
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
 from party_node.state.earlier import EarlierRounds
+from party_node.state.frozen import FrozenRows
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.runs import Runs
@@ -35,10 +37,9 @@ from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
     from party_node.source.alignment import Roster
-    from party_node.source.overview import Overview
-    from party_node.source.table import Table
+    from party_node.source.scan import Scan, Table
 
-_LOOK_GRID_BITS = 8  # to look at a table needs order and counts only; any grid will do
+log = logging.getLogger(__name__)
 
 
 class HospitalState:
@@ -60,7 +61,7 @@ class HospitalState:
         self.streams = Continuations(settings.roster, self.journal, self.ledger, self.vault, folder)
         self._catalogue = settings.state / "catalogue.json"
         self._findings = settings.state / "findings.json"
-        self._overview: Overview | None = None
+        self._scan: Scan | None = None
 
     @property
     def enrolment(self) -> Enrolment:
@@ -73,12 +74,37 @@ class HospitalState:
         streams, joint, name = self.streams.folder, self.settings.state / "joint", self.settings.name
         return Books(self.ledger, self.journal, self.vault, streams, joint, name, self.identity.charges())
 
-    def read(self, grid_bits: int = _LOOK_GRID_BITS) -> Table:
-        """The whole table, bounded on a grid and in canonical order."""
-        from party_node.source.table import read_table  # Arrow is slow to load, and few commands read the table
+    def read(self) -> Table:
+        """The whole table, bounded and in canonical order."""
+        return self._scanned(self.columns(), None, in_force(self.runs, self.settings)).table()
 
-        key, roster = self.identity.alignment_key(), in_force(self.runs, self.settings)
-        return read_table(self.settings, key, self.columns(), grid_bits, roster)
+    def _scanned(self, columns: tuple[Column, ...], grid_bits: int | None, roster: Roster | None) -> Scan:
+        """The source as it is now; read again only where it changed, or was read by other declarations.
+
+        Args:
+            columns: declarations that are needed.
+            grid_bits: b of the grid; any if it is not given.
+            roster: the patients whose rows count; None for all.
+
+        Raises:
+            DataRefused: the source cannot be used.
+        """
+        from party_node.source.scan import scan  # Arrow is slow to load, and few commands read the table
+
+        key = self.identity.alignment_key()
+        if self._scan is not None and self._scan.serves(self.settings, key, columns, grid_bits, roster):
+            return self._scan
+        self._scan = None  # before the next one: it has the codes of a whole table
+        try:
+            self._scan = scan(self.settings, key, columns, grid_bits or USUAL_GRID_BITS, roster)
+        except (DpReleaseError, OSError):
+            raise
+        except Exception as error:
+            raise DataRefused(
+                f"the table cannot be read: {unforeseen(error)}; tell the makers of this software, and take what is new in "
+                "the source out until then"
+            ) from None
+        return self._scan
 
     def public(self) -> dict[str, PublicDeclaration]:
         """What was declared public here, by column."""
@@ -98,24 +124,12 @@ class HospitalState:
         Raises:
             DataRefused: the table cannot be used, has a column that must not be released, or too many columns.
         """
-        from party_node.source.overview import overview
-
-        roster, key, columns = in_force(self.runs, self.settings), self.identity.alignment_key(), self.columns()
-        try:
-            table = overview(self.settings, key, columns, self._overview, roster)
-        except (DpReleaseError, OSError):
-            raise
-        except Exception as error:
-            raise DataRefused(
-                f"the table cannot be read: {unforeseen(error)}; tell the makers of this software, and take what is new in "
-                "the source out until then"
-            ) from None
-        if table.prefix or not table.batches:  # a file that was read while it was written begins as before
-            self._overview = table if table.batches else None  # 32 bytes or more a row, for tables that grow
-        write_findings(self._findings, table.findings, table.implausible)
-        if table.implausible:
-            raise DataRefused("not declared: " + "; ".join(problems(table.findings, table.implausible)))
-        catalogue = table.catalogue(self.settings, self._comparison(roster))
+        roster = in_force(self.runs, self.settings)
+        found = self._scanned(self.columns(), None, roster)
+        write_findings(self._findings, found.findings, found.implausible)
+        if found.implausible:
+            raise DataRefused("not declared: " + "; ".join(problems(found.findings, found.implausible)))
+        catalogue = found.catalogue(self._comparison(roster))
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue
 
@@ -146,6 +160,10 @@ class HospitalState:
     def session(self, release: str) -> SessionFolder:
         """Where the session of a joint computation is kept."""
         return SessionFolder(self.settings.state / "joint" / release)
+
+    def frozen(self, release: str) -> FrozenRows:
+        """Where the rows that our approval of a release commits to are kept."""
+        return FrozenRows(self.settings.state / "frozen" / release)
 
     def earlier(self, release: str) -> EarlierRounds:
         """Where blocks of a release's earlier rounds are kept."""
@@ -217,26 +235,34 @@ class HospitalState:
             raise DataRefused("this release has no columns of ours")
         return check_declared(part.columns, self.columns(frozenset(column.name for column in part.columns)))
 
-    def bounded(self, spec: ReleaseSpec) -> BoundedRows:
-        """Our columns of a spec, on its grid, in canonical order; see `_table`."""
-        return self._table(spec).bounded
+    def approved(self, record: Record) -> BoundedRows:
+        """The rows that our approval commits to: the ones that were frozen with it.
 
-    def _table(self, spec: ReleaseSpec) -> Table:
+        Raises:
+            DataRefused: they are lost, and the source has others by now; or see `check_declarations`.
+            SpecRefused, IntegrityError: as `Continuations.earlier`.
+        """
+        spec, frozen = record.spec, self.frozen(record.release)
+        columns, at = self.check_declarations(spec), self.streams.at(spec)
+        found = frozen.read(columns, spec.grid_bits, at, record.codes)
+        if found is None:
+            log.warning("release %s: its approved rows are not on disk; the source is read again", record.release[:12])
+            frozen.keep(self.table(spec).bounded, at)
+            found = frozen.read(columns, spec.grid_bits, at, record.codes)
+        if found is None:
+            raise DataRefused("the columns changed after they were approved")
+        return found
+
+    def table(self, spec: ReleaseSpec) -> Table:
         """Our columns of a spec as the source has them now.
 
         Raises:
             DataRefused: the table is no longer the one that the spec describes, or see `check_declarations`.
+            SpecRefused, IntegrityError: as `Continuations.earlier`.
         """
-        columns = self.check_declarations(spec)
-        from party_node.source.table import read_table
-
-        key = self.identity.alignment_key()
+        columns, at = self.check_declarations(spec), self.streams.at(spec)
         roster = patients_of(self.runs, self.settings, spec.aligned)
-        seen = self._overview
-        whole = seen.prefix if seen and (seen.key, seen.run) == (key, spec.aligned) else None
-        table = self.streams.read(spec, self.settings, key, columns, whole, roster) or read_table(
-            self.settings, key, columns, spec.grid_bits, roster
-        )
+        table = self._scanned(columns, spec.grid_bits, roster).table(columns, at)
         found, rows = table.alignment.digest, table.alignment.rows
         shown = self._comparison(roster).shown(found, rows, complete=table.complete)
         if (rows, shown) != (spec.rows, spec.alignment):
@@ -248,7 +274,7 @@ class HospitalState:
         return Comparison(self.identity.own_secret(), run, settings.same_patients, settings.rows_per_subject)
 
     def sign(self, record: Record) -> bytes:
-        """Reserve, record the digest of our columns, and sign consent; the same approval again if it exists.
+        """Freeze our columns, record their digest, reserve, and sign consent; the same approval again if it exists.
 
         Raises:
             BudgetExceeded: the ledger has no room.
@@ -261,10 +287,11 @@ class HospitalState:
         spec = record.spec
         codes, salt = record.codes, record.salt
         if codes is None or salt is None:
-            table = self._table(spec)
+            table = self.table(spec)
             if table.implausible:
                 raise Conflict("first: " + "; ".join(problems(table.findings, table.implausible)))
             mechanism_of(spec).check_public(table.bounded, spec, self.settings.name)
+            self.frozen(record.release).keep(table.bounded, self.streams.at(spec))
             codes, salt = table.bounded.digest(), new_salt()
             self.journal.commit(record.release, codes, salt)
         if self.ledger.stage(self.settings.roster, record.release) != "reserve":
@@ -284,11 +311,12 @@ class HospitalState:
         self.streams.sweep()
 
     def release_hold(self, release: str) -> None:
-        """Give the budget back and destroy the block, unless its first byte has left; erase what we have of peers."""
+        """Give the budget back and destroy the block, unless its first byte has left; erase approved rows and what peers sent."""
         stage = self.ledger.stage(self.settings.roster, release)
         if stage in {"reserve", "charge"}:
             self.ledger.refund(self.settings.roster, release)
         if stage != "send":
             self.vault.discard(release)
+        self.frozen(release).erase()
         self.session(release).erase()
         self.earlier(release).erase()

@@ -35,6 +35,7 @@ from coordinator.store.agreements import Agreement
 from coordinator.store.members import Members
 from coordinator.store.store import Store
 from dprelease.canonical import Value, read_data
+from dprelease.data.bounding import MAX_GRID_BITS, USUAL_GRID_BITS
 from dprelease.data.columns import Name
 from dprelease.data.weights import weights_of
 from dprelease.errors import InvalidInput
@@ -77,7 +78,7 @@ class Request(Settings):
     delta: float
     scope: Literal["joint", "per-party"] = "joint"
     public_side: PublicSide | None = None
-    grid_bits: Annotated[int, Field(ge=1, le=24)] = 16
+    grid_bits: Annotated[int, Field(ge=1, le=MAX_GRID_BITS)] = USUAL_GRID_BITS
     expires_hours: Annotated[float, Field(gt=0, le=8760)] = 72.0
     options: Any = None
 

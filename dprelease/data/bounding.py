@@ -19,6 +19,8 @@ from dprelease.errors import DataRefused, InvalidInput
 
 Codes = npt.NDArray[np.int32]
 MAX_GRID_BITS = 24
+USUAL_GRID_BITS = 16
+"""The grid of a release that asks for no other one."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,14 @@ class BoundedRows:
 
     def digest(self) -> str:
         """SHA-256 of the ordered codes; recorded at approval, compared before any noise is drawn."""
-        header = f"dprelease/codes/v1|{self.grid_bits}|{self.codes.shape}".encode()
-        return hashlib.sha256(header + np.ascontiguousarray(self.codes, dtype="<i4").tobytes()).hexdigest()
+        return codes_digest(self.codes, self.grid_bits)
+
+
+def codes_digest(codes: Codes, grid_bits: int) -> str:
+    """SHA-256 of (n, d) codes with their shape and grid, in hexadecimal; no copy of them is made."""
+    digest = hashlib.sha256(f"dprelease/codes/v1|{grid_bits}|{codes.shape}".encode())
+    digest.update(np.ascontiguousarray(codes, dtype="<i4").data)
+    return digest.hexdigest()
 
 
 def within(codes: Codes, columns: tuple[Column, ...], grid_bits: int) -> bool:

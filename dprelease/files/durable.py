@@ -18,18 +18,19 @@ TEMPORARY = ".tmp"
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
-def write_durably(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_durably(path: Path, *pieces: bytes | memoryview, mode: int = 0o644) -> None:
     """Write under a temporary name of this thread's own, sync, rename, sync the folder. Replaces what was there.
 
     Args:
         path: where the file will stand.
-        data: all of it.
+        pieces: all of it, one after another.
         mode: permissions, less the process's umask.
     """
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}{TEMPORARY}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-        file.write(data)
+        for piece in pieces:
+            file.write(piece)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
-from dprelease.data.bounding import BoundedRows
-from dprelease.errors import Conflict, DataRefused
+from dprelease.errors import Conflict
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
@@ -44,8 +43,6 @@ class JointWork:
         self._noise = noise
         self._hub = hub
         self._seeds = UsedSeeds(desk.settings.state / "seeds.sqlite")
-        self._rows: tuple[str, BoundedRows] | None = None
-        self._looked: set[str] = set()
 
     def blocks(
         self,
@@ -71,10 +68,10 @@ class JointWork:
             Conflict: nothing is reserved for the release.
         """
         desk, spec, party = self._desk, record.spec, self._desk.settings.name
-        desk.check_declarations(spec)  # rows are held between looks, and a column may have become public since
-        if record.release not in self._looked:
-            self._bounded(record)  # rows that changed are refused before any peer has worked for nothing
-            self._looked.add(record.release)
+        # Both before any peer works for nothing: a column may have become public since, and a restored node has lost its rows.
+        desk.check_declarations(spec)
+        if not desk.frozen(record.release).exists():
+            desk.approved(record)
         done = Computation(
             spec,
             party,
@@ -84,7 +81,7 @@ class JointWork:
             self._seeds,
             self._relay(record),
             coordinator.request_deal,
-            lambda: self._bounded(record),
+            lambda: desk.approved(record),
             lambda: self._charge(record, own),
             before,
         ).advance()
@@ -112,29 +109,19 @@ class JointWork:
                 log.debug("release %s: the relay takes no messages: %s", record.release[:12], error.message)
 
     def sweep(self, now: datetime) -> None:
-        """Erase sessions of releases that are over here, or that nobody can have told us the end of any more."""
+        """Erase what is kept of releases that are over here, or that nobody can have told us the end of any more."""
         state = self._desk.settings.state
-        for path in sorted((*state.glob("joint/*"), *state.glob("rounds/*"))):
+        for path in sorted((*state.glob("joint/*"), *state.glob("rounds/*"), *state.glob("frozen/*"))):
+            self._desk.frozen(path.name).tidy()
             record = self._desk.journal.get(path.name)
             if record is None or record.status in FINAL or moment(record.spec.expires) + FORGOTTEN < now:
                 log.warning("release %s: its session is removed", path.name[:12])
+                self._desk.frozen(path.name).erase()
                 self._desk.session(path.name).erase()
                 self._desk.earlier(path.name).erase()
 
-    def drop_rows(self) -> None:
-        """Let go of the rows that are held between looks."""
-        self._rows = None
-
     def _relay(self, record: Record) -> Relay:
         return Relay(self._hub.channel(), record.release, self._desk.settings.daemon.stall_seconds)
-
-    def _bounded(self, record: Record) -> BoundedRows:
-        if self._rows is None or self._rows[0] != record.release:
-            bounded = self._desk.bounded(record.spec)
-            if bounded.digest() != record.codes:
-                raise DataRefused("the columns changed after they were approved")
-            self._rows = record.release, bounded
-        return self._rows[1]
 
     def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""

@@ -9,25 +9,18 @@ Source: docs/protocol.md, "Streams".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.columns import Column
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.release.block import read_block
 from dprelease.release.spec import ReleaseSpec
-from party_node.settings import PartySettings
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
-from party_node.state.streams import Prefix, Streams, over
+from party_node.state.streams import Checkpoint, Streams, over
 from party_node.state.vault import Vault
-
-if TYPE_CHECKING:
-    from party_node.source.alignment import Roster
-    from party_node.source.table import Table
 
 _CHARGED = frozenset({"charge", "send"})
 
@@ -111,45 +104,21 @@ class Continuations:
                 "stream: no stream that began before goes on; propose a new one"
             )
 
-    def read(
-        self,
-        spec: ReleaseSpec,
-        settings: PartySettings,
-        key: bytes,
-        columns: tuple[Column, ...],
-        whole: Prefix | None,
-        roster: Roster | None = None,
-    ) -> Table | None:
-        """The new rows of a checkpoint; None outside streams.
-
-        Args:
-            spec: of the release.
-            settings: name the source.
-            key: alignment key.
-            columns: ours of the spec.
-            whole: the file when its rows were last aligned, by this key.
-            roster: the patients whose rows count; None for all.
+    def at(self, spec: ReleaseSpec) -> Checkpoint | None:
+        """What a checkpoint reads of the table; None outside streams.
 
         Raises:
             SpecRefused, IntegrityError: as `earlier`.
-            DataRefused: see `read_checkpoint`.
         """
         continual = mechanism_of(spec).continual
         if continual is None:
             return None
-        from party_node.source.checkpoint import Checkpoint, read_checkpoint  # Arrow is slow to load
-
         stream, number = continual.stream(spec), continual.checkpoint(spec)
         self.earlier(spec)
         # Also those that failed: their patients are in rows that have left.
-        sealed = _numbered(continual, stream, self._sealed(continual))
-        codes = {each: record.codes or "" for each, record in sealed.items() if each < number}
-        known = self.folder.prefix(stream, number)
-        at = Checkpoint(number, codes, known, whole, roster)
-        table, prefix = read_checkpoint(settings, key, columns, spec.grid_bits, at)
-        if prefix is not None:
-            self.folder.note(stream, number, prefix)
-        return table
+        sealed = sorted(_numbered(continual, stream, self._sealed(continual)).items())
+        released = tuple((each, record.codes or "") for each, record in sealed if each < number)
+        return Checkpoint(number=number, released=released)
 
     def keep(self, record: Record, party: str, rows: BoundedRows, products: Products | None) -> Kept:
         """What a checkpoint's block is made of beside its new rows, whose increment is on disk first; nothing outside streams.

@@ -109,22 +109,8 @@ class Roster:
     pseudonyms: bytes
     secret: bytes
 
-    def of(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """(n,) whether each row is of one of the patients.
-
-        Args:
-            rows: pseudonyms of the rows.
-
-        Raises:
-            DataRefused: none is.
-        """
-        kept = self.among(rows)
-        if not kept.any():
-            raise DataRefused(f"the table has no patient of alignment run {self.run[:12]}, by which it is read")
-        return kept
-
     def among(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
-        """The same of a part of the rows, which may have none."""
+        """(n,) whether each row is of one of the patients, by the rows' pseudonyms."""
         return np.fromiter((row[:SUBJECT_BYTES] in self._subjects for row in rows), np.bool_, len(rows))
 
     @property

@@ -69,17 +69,16 @@ def is_number(cell: str) -> bool:
     return cell.isascii() and cell.isdigit() and len(cell) <= _LONGEST
 
 
-def numbers_of(parts: Iterable[Numbers], source: SourceSettings, before: int = 0) -> Numbers:
+def numbers_of(parts: Iterable[Numbers], source: SourceSettings) -> Numbers:
     """(n,) the batch of every row of the file, in its order; `NONE` of what is not complete yet.
 
     Args:
         parts: from `numbers_in`.
         source: says how batches are told.
-        before: rows of the file that are not among these.
     """
     named = np.concatenate([*parts])
     if source.batch_rows is None:
         return named
-    places = before + np.arange(len(named))
-    complete = (before + len(named)) // source.batch_rows * source.batch_rows
+    places = np.arange(len(named))
+    complete = len(named) // source.batch_rows * source.batch_rows
     return np.where(places < complete, places // source.batch_rows + 1, NONE)

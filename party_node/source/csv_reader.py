@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.csv
 
 from party_node.settings import SourceSettings
-from party_node.source.files import pieces
 from party_node.source.limits import LONGEST_LINE, checked_text, opened
 
 _READ_BYTES = 1 << 20
@@ -35,54 +34,47 @@ class CsvReader:
         """Names of all columns."""
         return [_bare(name) for name in self._written_header]
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
-        """Rows of some columns from a byte on, as text; cells of words that mean a missing one are null."""
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns, as text; cells of words that mean a missing one are null."""
         encoding = self._encoding if self._encoding == "utf-16" else "utf-8"  # in the others marks are the same bytes
-        with self._opened(start, encoding) as stream:
+        with self._opened(encoding) as stream:
             checked_text(iter(lambda: stream.read(_READ_BYTES), b""), self._path)
-        yield from self._rows(columns, start)
+        yield from self._rows(columns)
 
-    def uneven(self, start: int = 0) -> str:
+    def uneven(self) -> str:
         """Where the first row is that has more or fewer cells than the header, or is too long; empty where there is none.
 
         Read once more, by a reader that counts lines: a row may have several.
-
-        Args:
-            start: byte of a plain file at which a row begins; the rows before are not read.
         """
         try:
             with self._text() as lines:
-                # Arrow reads over empty lines too.
-                width = len(next(filter(None, csv.reader(lines, delimiter=self._source.delimiter)), ()))
-            with self._text(start) as lines:
                 rows = csv.reader(lines, delimiter=self._source.delimiter)
-                count = next((len(row) for row in filter(None, rows) if len(row) != width), None)
+                filled = filter(None, rows)  # Arrow reads over empty lines too
+                width = len(next(filled, ()))
+                count = next((len(row) for row in filled if len(row) != width), None)
         except _TooLongError:
             return f"a line has more than {LONGEST_LINE:,} bytes"
         except (csv.Error, UnicodeError, pa.ArrowException):
             return ""
         if count is None:
             return ""
-        with opened(self._path) as file:
-            line = rows.line_num + sum(data.count(b"\n") for data in pieces(file, start))
-        return f"line {line} has {count} cells, and the header has {width}"
+        return f"line {rows.line_num} has {count} cells, and the header has {width}"
 
     @contextmanager
-    def _text(self, start: int = 0) -> Iterator[Iterator[str]]:
-        with self._opened(start) as stream, TextIOWrapper(stream, "utf-8", newline="") as text:
+    def _text(self) -> Iterator[Iterator[str]]:
+        with self._opened() as stream, TextIOWrapper(stream, "utf-8", newline="") as text:
             yield _lines(text)
 
-    def _rows(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
-        header = self._written_header
-        written = {_bare(name): name for name in header}
+    def _rows(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        written = {_bare(name): name for name in self._written_header}
         convert = pa.csv.ConvertOptions(
             include_columns=[written[name] for name in columns],
             column_types=dict.fromkeys((written[name] for name in columns), pa.string()),
             strings_can_be_null=True,
             null_values=list(self._source.missing),
         )
-        reading = pa.csv.ReadOptions(block_size=LONGEST_LINE, column_names=header if start else None)
-        with self._opened(start) as stream:
+        reading = pa.csv.ReadOptions(block_size=LONGEST_LINE)
+        with self._opened() as stream:
             for batch in pa.csv.open_csv(stream, reading, self._parsing(), convert):
                 yield batch.rename_columns(columns)
 
@@ -97,11 +89,10 @@ class CsvReader:
         return pa.csv.ParseOptions(delimiter=self._source.delimiter, newlines_in_values=True)
 
     @contextmanager
-    def _opened(self, start: int = 0, encoding: str | None = None) -> Iterator[pa.NativeFile]:
+    def _opened(self, encoding: str | None = None) -> Iterator[pa.NativeFile]:
         # Arrow reads ahead in a thread, also where reading ends early. A file of Python's is closed only once no read is under
         # way; Arrow's own would let that thread go on with the descriptor, which by then may be that of the next file.
         with opened(self._path) as file:
-            file.seek(start)
             stream = pa.PythonFile(file, mode="r")
             if self._path.suffix == ".gz":
                 stream = pa.CompressedInputStream(stream, "gzip")

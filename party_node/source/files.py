@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
-from typing import BinaryIO
 
 from dprelease.errors import DataRefused
 from party_node.settings import SourceSettings
 
 PARQUET = frozenset({".parquet", ".pq"})
 
-Stamp = tuple[tuple[str, int, int, int], ...]
-"""Of each file its name, inode, time of its last change in nanoseconds, and bytes."""
+Stamp = tuple[tuple[str, int, int, int, int], ...]
+"""Each file's name, inode, times in nanoseconds at which its bytes and its entry last changed, and bytes. A copy can carry the
+first time along, and only the system sets the second."""
 
 
 def files_of(source: SourceSettings) -> list[Path]:
@@ -57,11 +56,4 @@ def stamp(source: SourceSettings) -> Stamp:
     if source.database_file is not None:  # its log has what was written lately
         files = [source.database_file, *filter(Path.exists, [Path(f"{source.database_file}-wal")])]
     found = ((str(each), each.stat()) for each in files)
-    return tuple((name, each.st_ino, each.st_mtime_ns, each.st_size) for name, each in found)
-
-
-def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The next bytes of a file, so many in all, a mebibyte at a time."""
-    while size > 0 and (data := file.read(min(1 << 20, size))):
-        size -= len(data)
-        yield data
+    return tuple((name, each.st_ino, each.st_mtime_ns, each.st_ctime_ns, each.st_size) for name, each in found)

@@ -95,11 +95,6 @@ class Findings:
                         known.add(text)
                         self.examples.append(Example(kind, text[:_LONGEST], before + place + 1))
 
-    def __add__(self, other: Findings) -> Findings:
-        """The counts of both, and examples of the first, or of the second where it has none."""
-        counts = (self.missing + other.missing, self.unreadable + other.unreadable, self.outside + other.outside)
-        return Findings(*counts, self.examples or other.examples)
-
     @property
     def replaced(self) -> int:
         """Cells that stand for another value."""

@@ -159,7 +159,7 @@ def _read(settings: PartySettings, found: SourceLook, identifiers: IdentifiersLo
     wanted = dict.fromkeys(name for name in wanted if name not in absent)
     records: Records | None = None
     before = 0
-    for batch in reader.batches(list(wanted), 0) if wanted else ():
+    for batch in reader.batches(list(wanted)) if wanted else ():
         cells = _cells(settings, found, batch, before)
         names = None if absent.keys() & keys else identifiers.note(batch, before)
         if source.rows == "one":

@@ -34,7 +34,7 @@ class ParquetReader:
         with opened(self._path) as file:
             return list(pa.parquet.read_schema(file).names)
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         with parquet_file(self._path, columns) as file:
             yield from file.iter_batches(rows_at_a_time(file, columns), columns=columns)

@@ -26,18 +26,17 @@ class Reader(Protocol):
         """Names of all columns, as often as each stands there."""
         ...
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
-        """Rows of some columns, in pieces; from byte `start` on, where `is_plain_csv`."""
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns, in pieces."""
         ...
 
 
-def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -> Iterator[pa.RecordBatch]:
-    """Identifiers, batches and these columns of the source, in pieces; those of a plain CSV file from a row on.
+def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Identifiers, batches and these columns of the source, in pieces.
 
     Args:
         source: what is read.
         columns: the source's names of columns.
-        start: byte of a plain CSV file at which a row begins.
 
     Raises:
         DataRefused: a column is not there, or there twice; or it cannot be read.
@@ -52,7 +51,7 @@ def record_batches(source: SourceSettings, columns: list[str], start: int = 0) -
     doubled = [name for name in wanted if present.count(name) > 1]
     if doubled:
         raise DataRefused(f"{source.place} has more than one column {listed(doubled)}; rename all but one")
-    yield from reader.batches(wanted, start)
+    yield from reader.batches(wanted)
 
 
 def reader_of(source: SourceSettings) -> Reader:
@@ -91,28 +90,27 @@ class FilesReader:
             )
         return header
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         for path, reader in self._readers.items():
-            with read_errors(self._source, path, start):
-                yield from bounded(reader.batches(columns, start), str(path), path.stat().st_size)
+            with read_errors(self._source, path):
+                yield from bounded(reader.batches(columns), str(path), path.stat().st_size)
 
 
 def is_plain_csv(source: SourceSettings) -> bool:
-    """Whether bytes that are appended to the one file are rows, and change none before."""
+    """Whether the source is one file of CSV with bytes for each line."""
     path = source.path
     plain = path is not None and path.is_file() and _kind(source, path) == "csv" and path.suffix != ".gz"
     return plain and source.encoding != "utf-16"
 
 
 @contextmanager
-def read_errors(source: SourceSettings, path: Path | None = None, start: int = 0) -> Iterator[None]:
+def read_errors(source: SourceSettings, path: Path | None = None) -> Iterator[None]:
     """Refusals in our own words: Arrow's messages may quote a row, and ours may end up in a log.
 
     Args:
         source: what is read.
         path: the one of its files that is; None where it is no file.
-        start: byte of it at which reading began.
     """
     place = source.place if path is None else path
     try:
@@ -122,7 +120,7 @@ def read_errors(source: SourceSettings, path: Path | None = None, start: int = 0
     except (pa.ArrowException, UnicodeError):
         kind = "table" if path is None else _kind(source, path)
         what = kind if path is None else f"{kind} file in {source.encoding.upper()}"
-        uneven = CsvReader(source, path).uneven(start) if path is not None and kind == "csv" else ""
+        uneven = CsvReader(source, path).uneven() if path is not None and kind == "csv" else ""
         raise DataRefused(f"{place} is not a well-formed {what}" + (uneven and f": {uneven}")) from None
 
 

@@ -47,7 +47,7 @@ class SqlReader:
         """Names of all columns."""
         return self._database.names(self._schema)
 
-    def batches(self, columns: list[str], start: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         fields = [self._schema.field(name) for name in columns]
         file = self._source.database_file

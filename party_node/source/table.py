@@ -1,4 +1,4 @@
-"""Rows of the source as they are released: record batches in, bounded codes in canonical order out.
+"""Rows of the source as they are released: record batches in, bounded codes out.
 
 The table is read in record batches; a batch is bounded before the next one is read, so raw values are never held as a
 whole. Counts of missing, unreadable and clipped cells are functions of private data: they are for the local screen.
@@ -6,23 +6,22 @@ whole. Counts of missing, unreadable and clipped cells are functions of private 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import compress
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dprelease.catalogue import Batch
-from dprelease.data.bounding import BoundedRows, Codes, bound
+from dprelease.data.bounding import Codes, bound
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.identifiers import DISTINCT, LOST
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Alignment, Roster, align, pseudonym
-from party_node.source.batches import NONE, Numbers, all_complete, numbers_in, numbers_of
+from party_node.source.alignment import Roster, pseudonym
+from party_node.source.batches import NONE, Numbers, numbers_in
 from party_node.source.cells import Cells, read_cells, texts
 from party_node.source.derived import derive
 from party_node.source.findings import Findings
@@ -30,85 +29,21 @@ from party_node.source.reader import read_errors, record_batches
 from party_node.source.records import Records
 
 
-@dataclass(frozen=True)
-class Table:
-    """A hospital's table, bounded and in canonical order.
-
-    Attributes:
-        bounded: codes on the grid.
-        alignment: canonical order and its digest.
-        findings: column name to what its cells were like, sources of derived columns included.
-        implausible: columns that must not be released; see `Findings.implausible`.
-        batches: rows that came together, in the order of their numbers; none where the source does not say.
-        complete: whether no row of the source is of a batch that is still filling.
-    """
-
-    bounded: BoundedRows
-    alignment: Alignment
-    findings: dict[str, Findings] = field(repr=False)
-    implausible: frozenset[str] = field(repr=False)
-    batches: tuple[Batch, ...] = ()
-    complete: bool = True
-
-
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """Rows of a file in its order.
+    """Some rows of a source in its order.
 
     Attributes:
-        codes: (n, d) on the grid.
-        pseudonyms: of each row.
-        numbers: which batch each is of, as `numbers_in` has it, part by part.
-        findings: column name to what its cells were like.
-        implausible: columns that must not be released.
+        codes: (m, d) on the grid, of the rows that count.
+        counted: (n,) whether each row counts.
+        pseudonyms: of all n rows.
+        numbers: which batch each is of, as `numbers_in` has it.
     """
 
     codes: Codes
+    counted: npt.NDArray[np.bool_]
     pseudonyms: list[bytes]
-    numbers: list[Numbers]
-    findings: dict[str, Findings]
-    implausible: frozenset[str]
-
-
-def read_table(
-    settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, roster: Roster | None = None
-) -> Table:
-    """Read, bound and align the hospital's table.
-
-    Args:
-        settings: names the source and its columns.
-        key: alignment key.
-        columns: declarations to bound by, in released order.
-        grid_bits: b of the grid.
-        roster: the patients whose rows count; None for all.
-
-    Raises:
-        DataRefused: the file cannot be read, a column or identifier is missing, or identifiers repeat.
-    """
-    rows = read_rows(settings, key, columns, grid_bits, roster=roster)
-    pseudonyms, codes, numbers = rows.pseudonyms, rows.codes, numbers_of(rows.numbers, settings.source)
-    complete = all_complete(numbers, settings.source)
-    if roster is not None:
-        kept = roster.of(pseudonyms)
-        pseudonyms, codes, numbers = [*compress(pseudonyms, kept)], codes[kept], numbers[kept]
-    alignment = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
-    of_batch = numbers[alignment.order]
-    batches = []
-    for number in np.unique(of_batch[of_batch != NONE]):
-        names = [pseudonyms[place] for place in alignment.order[of_batch == number]]
-        batches.append(batch_of(int(number), names, settings, key))
-    bounded = BoundedRows(codes[alignment.order], columns, grid_bits)
-    return Table(bounded, alignment, rows.findings, rows.implausible, tuple(batches), complete)
-
-
-def batch_of(number: int, pseudonyms: Sequence[bytes], settings: PartySettings, key: bytes) -> Batch:
-    """Rows that came together, as if they were alone.
-
-    Raises:
-        DataRefused: as `align`.
-    """
-    alone = align(key, pseudonyms, settings.roster, settings.rows_per_subject)
-    return Batch(number=number, rows=alone.rows, alignment=alone.digest)
+    numbers: Numbers
 
 
 def read_rows(
@@ -116,28 +51,26 @@ def read_rows(
     key: bytes,
     columns: tuple[Column, ...],
     grid_bits: int,
-    start: int = 0,
+    findings: dict[str, Findings],
     roster: Roster | None = None,
-) -> Rows:
-    """The rows of the file, bounded; as `read_table`, but for what follows from all of them together.
+) -> Iterator[Rows]:
+    """The rows of the source, bounded, in pieces.
 
     Args:
         settings: names the source and its columns.
         key: alignment key.
         columns: declarations to bound by, in released order.
         grid_bits: b of the grid.
-        start: byte of a plain CSV file at which a row begins; the rows before are not read.
-        roster: the patients whose cells are counted; None for all.
+        findings: empty; gets by name what the cells of each column were like that is read, or derived, of the rows that count.
+        roster: the patients whose rows count; None for all.
+
+    Raises:
+        DataRefused: the source cannot be read, or a column or an identifier is missing.
     """
-    source = settings.source
     read, derived = _plan(settings, columns)
-    findings = {name: Findings() for name in [column.name for column in columns] + list(read)}
-    codes: list[Codes] = []
-    pseudonyms: list[bytes] = []
-    numbers: list[Numbers] = []
-    count = 0
-    with read_errors(source):
-        for raw, names, of_batch in _pieces(settings, read, _public(columns, derived), findings, key, start):
+    findings.update({name: Findings() for name in [column.name for column in columns] + list(read)})
+    with read_errors(settings.source):
+        for raw, names, of_batch in _pieces(settings, read, _public(columns, derived), findings, key):
             for column, each in derived:
                 assert each.formula is not None  # noqa: S101 - it is derived
                 sources = [(of.column, raw[of.column.name]) for of in each.sources]
@@ -145,13 +78,13 @@ def read_rows(
             counted = np.ones(len(names), bool) if roster is None else roster.among(names)
             for name, cells in raw.items():
                 findings[name].count(*(mask[counted] for mask in (cells.missing, cells.unreadable, cells.outside)))
-            count += int(counted.sum())
-            codes.append(bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits))
-            pseudonyms += names
-            numbers.append(of_batch)
-    if not codes:
-        raise DataRefused(f"{source.place} has no rows")
-    return Rows(np.vstack(codes), pseudonyms, numbers, findings, implausible(settings, findings, count))
+            codes = bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits)
+            yield Rows(codes[counted], counted, names, of_batch)
+
+
+def names_read(settings: PartySettings, columns: tuple[Column, ...]) -> frozenset[str]:
+    """Names of some columns, and of all others whose cells theirs depend on."""
+    return frozenset({*_plan(settings, columns)[0], *(column.name for column in columns)})
 
 
 def _pieces(
@@ -160,14 +93,13 @@ def _pieces(
     public: frozenset[str],
     findings: dict[str, Findings],
     key: bytes,
-    start: int,
 ) -> Iterator[tuple[dict[str, Cells], list[bytes], Numbers]]:
     """Cells, pseudonyms and batches of some rows at a time; one row of each patient, where the source has several of them."""
     source = settings.source
     records = None if source.rows == "one" else Records(source, read, public)
     before = 0
     wanted = [name for each in read.values() for name in each.source_names]
-    for batch in record_batches(source, wanted, start):
+    for batch in record_batches(source, wanted):
         raw = {}
         for name, each in read.items():
             column = batch.column(each.source_names[0])

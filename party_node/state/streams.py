@@ -1,7 +1,6 @@
 """What a hospital keeps of its streams between checkpoints: the exact integers of each one's new rows, or our shares of them.
 
     streams/FIRST/NUMBER.increment      release, shape, and after a line feed the integers, row by row, as little-endian int64
-    streams/FIRST/NUMBER.prefix         the file of the table when its rows were read; who loses it reads the whole file again
 
 FIRST is the digest of the stream's first spec. A file is written before any noise is drawn for its checkpoint, and replaced only
 while no block of that is sealed; the ledger notes its SHA-256 beside those of the blocks. Nothing can make it again.
@@ -14,7 +13,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,26 +41,16 @@ class Increment(Value):
     columns: int
 
 
-class Prefix(Value):
-    """The beginning of a file.
+class Checkpoint(Value):
+    """What a stream reads of the table.
 
     Attributes:
-        size: bytes; a row ends there.
-        sha256: of them.
-        settings: digest of what says how the file is read.
-        rows: in them, header aside.
-        latest: largest number of a batch in them, which has all rows that any batch up to it had.
-        released: checkpoint and digest of its rows' codes, of those whose rows were compared in it.
+        number: t; the batch that is released now.
+        released: earlier checkpoints of which a block was made, or may have been, and digests of the codes that were approved.
     """
 
-    most_bytes: ClassVar[None] = None
-
-    size: int
-    sha256: Digest
-    settings: Digest
-    rows: int
-    latest: int
-    released: tuple[tuple[int, Digest], ...]
+    number: int
+    released: tuple[tuple[int, str], ...] = ()
 
 
 class Streams:
@@ -79,8 +67,8 @@ class Streams:
         """Write the (a, b) increment of a checkpoint, in place of one that no block was made of."""
         rows, columns = integers.shape
         header = Increment(release=release, rows=rows, columns=columns).to_bytes()
-        data = np.ascontiguousarray(integers, dtype="<i8").tobytes()
-        write_durably(self._path(stream, number), header + b"\n" + data, mode=_SECRET)
+        data = np.ascontiguousarray(integers, dtype="<i8").data
+        write_durably(self._path(stream, number), header, b"\n", data, mode=_SECRET)
 
     def digest(self, stream: str, number: int) -> str:
         """SHA-256 of a checkpoint's file; empty where there is none."""
@@ -112,24 +100,6 @@ class Streams:
                 f"{self._path(stream, number).relative_to(self._folder.parent)} of checkpoint {number}; restore streams/ from "
                 "the latest backup, nothing can make it again"
             )
-
-    def note(self, stream: str, number: int, prefix: Prefix) -> None:
-        """Remember what was read for a checkpoint, and what was for the one before; more is not needed."""
-        for older in self._noted(stream, number)[:-1]:
-            self._prefix(stream, older).unlink()
-        write_durably(self._prefix(stream, number), prefix.to_bytes(), mode=_SECRET)
-
-    def prefix(self, stream: str, number: int) -> Prefix | None:
-        """What was read for the checkpoint before; None where that is not known."""
-        noted = self._noted(stream, number)
-        return Prefix.from_bytes(self._prefix(stream, noted[-1]).read_bytes()) if noted else None
-
-    def _noted(self, stream: str, number: int) -> list[int]:
-        found = (int(path.stem) for path in (self._folder / stream).glob("*.prefix"))
-        return sorted(each for each in found if each < number)
-
-    def _prefix(self, stream: str, number: int) -> Path:
-        return self._folder / stream / f"{number}.prefix"
 
     def kept(self) -> list[str]:
         """First digests of all streams of which something is kept."""

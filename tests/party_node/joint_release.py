@@ -86,7 +86,7 @@ def released_exactly(world: World, release: str, *names: str) -> bool:
         others, diagonal = getattr(world, name).noise.draws[-DRAWS_OF_ONE_BLOCK:]
         drawn[~layout_of(spec).diagonal] += others.values[0]
         drawn[layout_of(spec).diagonal] += diagonal.values[0]
-    tables = {name: getattr(world, name).desk().bounded(spec) for name in names or JOINT}
+    tables = {name: getattr(world, name).desk().table(spec).bounded for name in names or JOINT}
     if last:
         first = {name: (read_block(world.block(release, name), spec, name),) for name in names or JOINT}
         spec = in_published_ranges(spec, first)

@@ -8,12 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
-import pytest
 
 from party_node.settings import PartySettings
 from party_node.source.alignment import pseudonym
 from party_node.source.comparison import Comparison
-from party_node.source.table import Table, read_rows, read_table
+from party_node.source.scan import Table, scan
 
 KEY = hashlib.sha256(b"the hospitals' own").digest()
 GRID_BITS = 10
@@ -51,7 +50,7 @@ def settings(
 def read(path: Path, columns: dict[str, dict[str, Any]] | None = None, key: bytes = KEY, **more: Any) -> Table:
     """Read a file."""
     described = settings(path, columns, **more)
-    return read_table(described, key, described.declarations(), GRID_BITS)
+    return scan(described, key, described.declarations(), GRID_BITS).table()
 
 
 def csv(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
@@ -77,15 +76,3 @@ def codes_by_subject(table: Table, subjects: list[str], key: bytes = KEY) -> dic
 def text(lines: list[str], end: str = "\n") -> str:
     """Rows under the head of a table whose batches are months."""
     return "\n".join(["id,x,c,month", *lines]) + end
-
-
-def starts_of(patch: pytest.MonkeyPatch, module: str) -> list[int]:
-    """From which byte on a module reads rows, time after time."""
-    starts: list[int] = []
-
-    def noted(*given: object, **more: object) -> object:
-        starts.append(given[-1])  # type: ignore[arg-type]
-        return read_rows(*given, **more)  # type: ignore[arg-type]
-
-    patch.setattr(f"{module}.read_rows", noted)
-    return starts

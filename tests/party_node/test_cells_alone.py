@@ -18,7 +18,7 @@ import pytest
 from party_node.declarations.reading import Reading
 from party_node.settings import PartySettings
 from party_node.source.numbers import NumberStyle, read_numbers
-from party_node.source.table import read_table
+from party_node.source.scan import scan
 from tests.party_node.tables import GRID_BITS, KEY, codes_by_subject, parquet
 from tests.party_node.test_source_sql import settings
 
@@ -151,7 +151,7 @@ PLACES = {
 
 
 def codes(at: PartySettings) -> dict[str, list[int]]:
-    return codes_by_subject(read_table(at, KEY, at.declarations(), GRID_BITS), PATIENTS)
+    return codes_by_subject(scan(at, KEY, at.declarations(), GRID_BITS).table(), PATIENTS)
 
 
 def disagreements(folder: Path, kind: str, seed: int, tables: int) -> tuple[int, int]:

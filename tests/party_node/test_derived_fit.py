@@ -18,7 +18,7 @@ from learner.cli.main import main
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
-from party_node.source.table import Table, read_table
+from party_node.source.scan import Table, scan
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.party_node.tables import KEY, csv, settings
 from tests.support.joint import compute
@@ -49,7 +49,7 @@ def tables(folder: Path, chosen: tuple[str, ...]) -> dict[str, tuple[tuple[Colum
         path = csv(folder, f"id,{name}\n" + "".join(f"{at},{cells[at]}\n" for at in order.tolist()), f"{party}.csv")
         described = settings(path, COLUMNS[party])
         columns = tuple(column for column in described.declarations() if column.name in chosen)
-        found[party] = columns, read_table(described, KEY, columns, GRID_BITS)
+        found[party] = columns, scan(described, KEY, columns, GRID_BITS).table()
     return found
 
 

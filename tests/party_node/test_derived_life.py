@@ -44,7 +44,7 @@ def test_it_is_reported_checked_approved_and_sent_like_any_other(squared: World)
     squared.south_approves(release)
     north.cycle(3)
     assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert north.desk().journal.find(release).codes == north.desk().bounded(north.record(release).spec).digest()
+    assert north.desk().journal.find(release).codes == north.desk().table(north.record(release).spec).bounded.digest()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_another_formula_does_not_stand_in_for_the_approved_one(squared: World, 
     keys = change if "derived" in change else 'kind = "numeric"\nlower = 0\nupper = 9\nfrom = "age"\nsource_only = true'
     squared.north.edit("^derived = .*", keys)
     with pytest.raises(DataRefused, match=words):
-        squared.north.desk().bounded(spec)
+        squared.north.desk().table(spec)
 
 
 def test_a_source_that_turned_unreadable_holds_a_release_of_what_is_derived_from_it(squared: World) -> None:

@@ -65,7 +65,7 @@ def test_a_published_release_keeps_its_block_and_list_of_seeds_alone(world: Worl
 
 
 @pytest.mark.parametrize("left", [False, True])
-def test_rows_that_changed_after_approval_are_withdrawn(world: World, left: bool) -> None:
+def test_approved_rows_that_are_lost_and_changed_in_the_source_are_withdrawn(world: World, left: bool) -> None:
     release = approved(world)
     if left:
         for name in ("north", "south", "north"):
@@ -75,6 +75,7 @@ def test_rows_that_changed_after_approval_are_withdrawn(world: World, left: bool
     lines[6] = ",".join([lines[6].split(",")[0], "99.5", lines[6].split(",")[2]])
     world.north.source.write_text("\n".join(lines) + "\n")
     sent = [kind for kind in kinds(world, release) if kind != "transcript"]
+    world.north.desk().frozen(release).erase()
     deliver(world)
     assert world.north.status(release) == "declined"
     assert [kind for kind in kinds(world, release) if kind != "transcript"] == sent
@@ -176,17 +177,6 @@ def south_alone(world: World, patch: pytest.MonkeyPatch, path: str, when: str, c
     patch.undo()
     world.south.cycle()
     cut(patch, path, when, call)
-
-
-def test_rows_are_not_held_once_nothing_is_computed(world: World) -> None:
-    release = approved(world)
-    daemon = world.north.daemon()
-    with world.north.dialled() as coordinator:
-        daemon.cycle(coordinator)
-        assert daemon._joint._rows is not None  # between looks, so that the table is not read at every one
-        world.coordinator.move(release, "CANCELLED")
-        daemon.cycle(coordinator)
-    assert daemon._joint._rows is None
 
 
 @pytest.mark.parametrize("names", [("north",), ("north", "south")])

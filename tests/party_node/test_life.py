@@ -33,7 +33,7 @@ def test_two_hospitals_deliver_what_they_approved(world: World) -> None:
         sealed = next(sealed for sealed in world.hub.sealed if sealed.party == name)
         assert sealed.sha256 == sha256(data)
         verify_block(hospital.member.key.public_key(), sealed)
-        codes = hospital.desk().bounded(spec).codes
+        codes = hospital.desk().table(spec).bounded.codes
         drawn = np.vstack([draw.values for draw in reversed(hospital.noise.draws)])  # the anchor is drawn last
         assert np.array_equal(read_block(data, spec, name).values, integer_query(codes, spec, spec.terms) + drawn)
 
@@ -168,5 +168,5 @@ def test_outside_the_limits_the_release_is_declined_with_the_constant_sentence(m
 def test_a_table_of_the_spec_is_what_everybody_reads(world: World) -> None:
     spec = world.spec()
     assert ReleaseSpec.from_bytes(spec.to_bytes()) == spec
-    codes = [hospital.desk().bounded(spec).codes.shape for hospital in (world.north, world.south)]
+    codes = [hospital.desk().table(spec).bounded.codes.shape for hospital in (world.north, world.south)]
     assert codes == [(40, 4), (40, 1)]

@@ -12,7 +12,7 @@ import pytest
 from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
 from party_node.source.reader import record_batches
-from party_node.source.table import read_table
+from party_node.source.scan import scan
 from tests.party_node.tables import GRID_BITS, KEY
 from tests.support.databases import postgres_table, told
 from tests.support.postgres import PASSWORD, Cluster
@@ -90,7 +90,7 @@ def test_the_view_has_one_row_a_patient(tmp_path: Path, node: dict[str, Any]) ->
     (batch,) = record_batches(described.source, names)
     rows = zip(*(batch[name].to_pylist() for name in ("patient_id", *names)), strict=True)
     assert {patient: tuple(cells) for patient, *cells in rows} == FOUND
-    table = read_table(described, KEY, described.declarations(), GRID_BITS)
+    table = scan(described, KEY, described.declarations(), GRID_BITS).table()
     assert (table.alignment.rows, table.implausible) == (len(FOUND), frozenset())
 
 
@@ -98,4 +98,4 @@ def test_its_user_sees_nothing_else(tmp_path: Path, node: dict[str, Any]) -> Non
     query = "SELECT person_id::text AS patient_id, * FROM cdm.measurement"
     described = settings(tmp_path, node, table=None, query=query)
     with pytest.raises(DataRefused, match="permission denied for schema cdm"):
-        read_table(described, KEY, described.declarations(), GRID_BITS)
+        scan(described, KEY, described.declarations(), GRID_BITS).table()

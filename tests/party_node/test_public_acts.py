@@ -40,13 +40,13 @@ def redeclare(hospital: Hospital, change: str) -> str:
 def test_a_stale_declaration_is_not_published(open_north: World, change: str) -> None:
     """A release over bounds or levels that another act has superseded."""
     stale = open_north.spec()
-    assert open_north.north.desk().bounded(stale).digest()
+    assert open_north.north.desk().table(stale).bounded.digest()
     column = redeclare(open_north.north, change)
     desk = open_north.north.desk()  # the catalogue on its disk is of before
     with pytest.raises(SpecRefused, match=f"{column} was never declared public here"):
         desk.assess(stale)
     with pytest.raises(DataRefused, match=f"{column} was not declared public as the release says"):
-        desk.bounded(stale)
+        desk.table(stale)
 
 
 def test_a_stale_declaration_that_was_approved_is_withdrawn_before_any_charge(open_north: World) -> None:
@@ -67,13 +67,12 @@ def test_a_catalogue_on_disk_outlives_a_column(world: World) -> None:
 
 
 def test_a_column_that_becomes_public_between_two_looks_ends_a_joint_release(world: World) -> None:
-    """The daemon holds its rows between looks; what became public is seen all the same, before the charge."""
+    """Approved rows are on disk from then on; what became public is seen all the same, before the charge."""
     release = approved(world)
     daemon = world.north.daemon()
     with world.north.dialled() as coordinator:
         daemon.cycle(coordinator)
         assert kinds(world, release) == ["hello"]
-        assert daemon._joint._rows is not None
         declare(world.north, "sex")
         for _ in range(4):
             world.south.cycle()

@@ -224,7 +224,7 @@ def test_a_release_with_public_columns_goes_the_whole_way(open_world: World) -> 
     assert north.desk().ledger.balance("cohort").charged > 0
     block = read_block(open_world.block(release, "south"), spec, "south")
     assert block.values.shape == (9, 0)
-    assert np.array_equal(block.public, south.desk().bounded(spec).codes)
+    assert np.array_equal(block.public, south.desk().table(spec).bounded.codes)
 
 
 def test_joint_moments_with_public_columns_go_the_whole_way(open_world: World) -> None:
@@ -235,7 +235,7 @@ def test_joint_moments_with_public_columns_go_the_whole_way(open_world: World) -
     assert released_exactly(open_world, release)
     assert open_world.south.desk().ledger.balance("cohort").charged == 0
     block = read_block(open_world.block(release, "south"), spec, "south")
-    assert np.array_equal(block.public, open_world.south.desk().bounded(spec).codes)
+    assert np.array_equal(block.public, open_world.south.desk().table(spec).bounded.codes)
     assert open_world.north.desk().ledger.balance("cohort").charged == Fraction(
         open_world.north.desk().assess(spec).guarantee.joint_mu2
     )

@@ -12,7 +12,7 @@ from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from party_node.settings import PartySettings
 from party_node.source.public_columns import PublicDeclaration, covered
-from party_node.source.table import Table, read_table
+from party_node.source.scan import Table, scan
 from tests.party_node.tables import GRID_BITS, KEY, csv, settings
 from tests.party_node.test_public_columns import acts, declare
 from tests.party_node.test_source_sql import settings as anywhere
@@ -47,7 +47,7 @@ def table_of(folder: Path, rows: np.ndarray, kind: str, side: str) -> Table:
         (folder / "rows.sqlite").unlink(missing_ok=True)
         source = {"url": sqlite_table(folder / "rows.sqlite", "t", ", ".join(HEADER), rows.tolist()), "table": "t"}
     described = anywhere(folder, COLUMNS, rows=side, by="came", **source)
-    return read_table(described, KEY, public_in(described, *PUBLIC), GRID_BITS)
+    return scan(described, KEY, public_in(described, *PUBLIC), GRID_BITS).table()
 
 
 @pytest.mark.parametrize("side", ["first", "last"])

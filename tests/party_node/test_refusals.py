@@ -37,6 +37,7 @@ def one_cell(hospital: Hospital) -> None:
 def test_a_coordinator_that_is_away_hears_the_refusal_later(world: World) -> None:
     release = world.approved()
     one_cell(world.north)
+    world.north.desk().frozen(release).erase()
     world.coordinator.raises["Decline"] = PeerUnavailable("x")
     world.north.cycle()
     assert world.north.ledger_kinds(release) == ["reserve"]
@@ -78,7 +79,7 @@ def test_a_person_who_declines_while_the_daemon_reads_the_table_is_obeyed(
     release, north = careful.propose(), careful.north
     north.cycle()
     north.desk().accept(north.record(release))
-    interleave(monkeypatch, HospitalState, "_table", lambda: north.desk().decline(north.record(release), "no"))
+    interleave(monkeypatch, HospitalState, "table", lambda: north.desk().decline(north.record(release), "no"))
     north.cycle()
     assert careful.coordinator.heard("Approve") == []
     north.cycle()
@@ -133,7 +134,7 @@ def test_a_spec_without_our_columns_is_refused_in_every_way(world: World) -> Non
     spec = world.spec()
     stranger = with_terms(spec, noise=spec.terms.noise[1:]).model_copy(update={"parties": spec.parties[1:]})
     with pytest.raises(DataRefused, match="no columns of ours"):
-        world.north.desk().bounded(stranger)
+        world.north.desk().table(stranger)
     release = world.coordinator.propose(stranger)
     world.north.cycle()
     assert world.north.status(release) == "declined"

@@ -104,11 +104,12 @@ def test_what_ends_between_the_rounds_stays_charged_and_goes_no_further(world: W
     assert len(world.north.noise.draws) == DRAWS_OF_RANGES
 
 
-def test_a_table_that_changes_between_the_rounds_ends_the_release(world: World) -> None:
+def test_approved_rows_that_are_lost_and_changed_between_the_rounds_end_the_release(world: World) -> None:
     release = two_rounds(world)
     world.north.cycle(2)
     source = world.north.source
     source.write_text(source.read_text().replace("41.70000", "42.70000"))
+    world.north.desk().frozen(release).erase()
     deliver(world)
     assert world.north.status(release) == "declined"
     assert world.coordinator.state(release) == "FAILED"

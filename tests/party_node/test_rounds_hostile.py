@@ -36,7 +36,7 @@ def fresh(world: World) -> str:
 def block_of_south(world: World, release: str, seed: int = 99) -> Block:
     """Another first block of the south, as it would be over other noise."""
     spec = world.south.record(release).spec
-    (made,) = privatize(world.south.desk().bounded(spec), spec, "south", SeededNoise(seed))
+    (made,) = privatize(world.south.desk().table(spec).bounded, spec, "south", SeededNoise(seed))
     return made
 
 
@@ -117,7 +117,7 @@ def test_blocks_in_other_places_and_another_of_ours_are_refused(world: World, fr
     deliver(world)
     stopped(world, fresh, "the hub lists another block where block 0 of north belongs")
     spec = world.north.record(fresh).spec
-    (made,) = privatize(world.north.desk().bounded(spec), spec, "north", SeededNoise(5))
+    (made,) = privatize(world.north.desk().table(spec).bounded, spec, "north", SeededNoise(5))
     other = sealed_block(world.members["north"].key, made.header, made.to_bytes())
     world.hub.lists = lambda party, listed: (other, *listed[1:])
     world.north.cycle()

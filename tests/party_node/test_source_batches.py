@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from dprelease.errors import DataRefused
 from party_node.source.batches import all_complete, last_complete, numbers_of
-from party_node.source.checkpoint import Checkpoint, read_checkpoint
-from party_node.source.table import Table
+from party_node.source.scan import Table, scan
+from party_node.state.streams import Checkpoint
 from tests.party_node.tables import GRID_BITS, KEY, csv, parquet, read, settings
 
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},u,{1 + i // 10}" for i in range(40)]
@@ -25,8 +25,8 @@ def text(lines: list[str]) -> str:
 
 def at(path: Path, number: int, released: dict[int, str] | None = None, **more: object) -> Table:
     described = settings(path, **{"batch": "month", **more})  # type: ignore[arg-type]
-    checkpoint = Checkpoint(number, released or {})
-    return read_checkpoint(described, KEY, described.declarations(), GRID_BITS, checkpoint)[0]
+    checkpoint = Checkpoint(number=number, released=tuple((released or {}).items()))
+    return scan(described, KEY, described.declarations(), GRID_BITS).table(at=checkpoint)
 
 
 def test_a_batch_is_the_table_that_has_its_rows_alone(tmp_path: Path) -> None:

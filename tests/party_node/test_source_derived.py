@@ -14,7 +14,7 @@ import pytest
 from dprelease.data.bounding import bound
 from dprelease.errors import DataRefused
 from party_node.source.findings import Findings
-from party_node.source.table import Table, read_table
+from party_node.source.scan import Table, scan
 from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
 AGE: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 100, "fill": 40}
@@ -213,7 +213,7 @@ def test_a_source_that_is_released_too_is_read_once_and_counted_once(tmp_path: P
     assert table.findings == {"x": MISSING, "age": Findings(missing=1, outside=1)}
     described = settings(tmp_path / "rows.csv", columns)
     (square, _) = described.declarations()
-    alone = read_table(described, KEY, (square,), GRID_BITS)
+    alone = scan(described, KEY, (square,), GRID_BITS).table()
     assert np.array_equal(alone.bounded.codes[:, 0], table.bounded.codes[:, 0])
 
 

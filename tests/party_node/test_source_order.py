@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from party_node.source.table import Table, read_table
+from party_node.source.scan import Table, scan
 from tests.party_node.tables import GRID_BITS, KEY, LEVEL, UNIT, codes_by_subject, csv, parquet, read, settings
 
 ROWS = 300
@@ -146,7 +146,7 @@ def test_other_patients_other_digest(tmp_path: Path, reference: Table, change: s
     path = csv(tmp_path, text(lines))
     if change == "another roster":
         described = settings(path).model_copy(update={"roster": "cohort-2"})
-        digest = read_table(described, key, described.declarations(), GRID_BITS).alignment.digest
+        digest = scan(described, key, described.declarations(), GRID_BITS).table().alignment.digest
     else:
         digest = read(path, key=key).alignment.digest
     assert digest != reference.alignment.digest

@@ -21,7 +21,7 @@ from party_node.source.cells import read_cells
 from party_node.source.findings import Findings
 from party_node.source.public_columns import PublicDeclaration
 from party_node.source.records import Records
-from party_node.source.table import Table
+from party_node.source.scan import Table
 from tests.party_node.tables import LEVEL, UNIT, codes_by_subject, csv, parquet, read
 from tests.party_node.tables import settings as settings_of
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 from dprelease.errors import DataRefused, InvalidInput
-from party_node.source.csv_reader import CsvReader
 from party_node.source.first_look import look_at
 from tests.party_node.tables import KEY, csv, parquet, read, settings
 
@@ -78,13 +77,6 @@ def test_an_uneven_row_is_named_by_its_line(tmp_path: Path, text: str | bytes, h
     said = rf"csv file in [-A-Z0-9]+: line {line} has 2 cells, and the header has 3$"
     assert re.search(said, refused(lambda: read(path, **how)).message)
     assert re.search(said, look_at(settings(path, **how)).problems[0])
-
-
-def test_the_line_of_an_uneven_row_is_that_in_the_file_also_where_rows_before_are_not_read(tmp_path: Path) -> None:
-    known = f'{HEAD}"2\n\n",0,u\n'
-    path = csv(tmp_path, f"{known}3,0,u\n{MARK},0\n")
-    reader = CsvReader(settings(path).source, path)
-    assert reader.uneven(len(known)) == reader.uneven() == "line 7 has 2 cells, and the header has 3"
 
 
 def test_a_file_in_utf_16_without_a_mark_of_the_byte_order(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ import pytest
 
 from dprelease.errors import DataRefused
 from party_node.source.alignment import Roster, pseudonym
-from party_node.source.checkpoint import Checkpoint, read_checkpoint
-from party_node.source.overview import overview
+from party_node.source.scan import Table, scan
 from party_node.source.subjects import read_subjects
-from party_node.source.table import Table, read_table
+from party_node.state.streams import Checkpoint
 from tests.party_node.tables import GRID_BITS, KEY, OURS, csv, settings
 
 RUN = "5e" * 32
@@ -32,7 +31,7 @@ def written(folder: Path, lines: Sequence[str], name: str) -> Path:
 
 def read(path: Path, patients: Roster | None = None, **source: Any) -> Table:
     described = settings(path, **source)
-    return read_table(described, KEY, described.declarations(), GRID_BITS, patients)
+    return scan(described, KEY, described.declarations(), GRID_BITS, patients).table()
 
 
 @pytest.mark.parametrize("source", [{}, {"batch": "month"}, {"rows_per_subject": 2, "record": "record"}])
@@ -46,13 +45,12 @@ def test_it_is_the_table_of_these_patients_alone(tmp_path: Path, source: dict[st
     assert (found.alignment.digest, found.alignment.rows) == (alone.alignment.digest, alone.alignment.rows)
     assert found.batches == alone.batches
     described = settings(path, **source)
-    seen = overview(described, KEY, described.declarations(), None, roster())
-    told = seen.catalogue(described, OURS)
-    assert (seen.rows, seen.alignment, seen.batches) == (found.alignment.rows, found.alignment.digest, found.batches)
-    assert (told.rows, told.alignment) == (seen.rows, OURS.shown(seen.alignment, seen.rows))
-    assert (told.aligned, told.patients, seen.prefix is None) == (RUN, 20, "batch" not in source)
-    assert seen.findings == found.findings == alone.findings
-    assert seen.implausible == found.implausible == alone.implausible
+    told = scan(described, KEY, described.declarations(), GRID_BITS, roster()).catalogue(OURS)
+    rows = found.alignment.rows
+    assert (told.rows, told.alignment) == (rows, OURS.shown(found.alignment.digest, rows))
+    assert (told.aligned, told.patients) == (RUN, 20)
+    assert found.findings == alone.findings
+    assert found.implausible == alone.implausible
 
 
 def test_whether_a_column_may_be_released_follows_from_the_patients_who_are_in_the_release(tmp_path: Path) -> None:
@@ -74,18 +72,15 @@ def test_patients_who_left_the_table_are_counted(tmp_path: Path) -> None:
 
 def test_a_batch_has_common_patients_only(tmp_path: Path) -> None:
     described = settings(written(tmp_path, LINES, "all.csv"), batch="month")
-    at = Checkpoint(2, {}, None, None, roster())
-    table, _ = read_checkpoint(described, KEY, described.declarations(), GRID_BITS, at)
+    found = scan(described, KEY, described.declarations(), GRID_BITS, roster())
+    table = found.table(at=Checkpoint(number=2))
     assert table.alignment.rows == 2
-    earlier = read_checkpoint(
-        described, KEY, described.declarations(), GRID_BITS, Checkpoint(1, {}, None, None, roster())
-    )
-    at = Checkpoint(2, {1: earlier[0].bounded.digest()}, None, None, roster())
-    again, _ = read_checkpoint(described, KEY, described.declarations(), GRID_BITS, at)
+    earlier = found.table(at=Checkpoint(number=1))
+    again = found.table(at=Checkpoint(number=2, released=((1, earlier.bounded.digest()),)))
     assert again.bounded.digest() == table.bounded.digest()
-    at = Checkpoint(2, {}, None, None, roster((3, 4)))
+    others = scan(described, KEY, described.declarations(), GRID_BITS, roster((3, 4)))
     with pytest.raises(DataRefused, match="no rows of batch 2"):
-        read_checkpoint(described, KEY, described.declarations(), GRID_BITS, at)
+        others.table(at=Checkpoint(number=2))
 
 
 @pytest.mark.parametrize("source", [{}, {"rows": "last"}, {"rows_per_subject": 2, "record": "record"}])
@@ -94,11 +89,11 @@ def test_subjects_are_patients_whatever_their_rows(tmp_path: Path, source: dict[
     path = written(tmp_path, [*LINES, *more], "all.csv")
     assert roster(range(20)).pseudonyms == b"".join(sorted(read_subjects(settings(path, **source), KEY)))
     described = settings(path, **source)
-    assert overview(described, KEY, described.declarations()).catalogue(described, OURS).patients == 20
+    assert scan(described, KEY, described.declarations(), GRID_BITS).catalogue(OURS).patients == 20
 
 
 def test_without_alignment_catalogues_are_as_before(tmp_path: Path) -> None:
     described = settings(written(tmp_path, LINES, "all.csv"))
-    data = overview(described, KEY, described.declarations()).catalogue(described, OURS).to_bytes()
+    data = scan(described, KEY, described.declarations(), GRID_BITS).catalogue(OURS).to_bytes()
     assert b"aligned" not in data
     assert b"subjects" not in data

@@ -40,7 +40,7 @@ def exact(world: World, release: str, months: int) -> None:
     found = opened(world, release)
     whole = [np.ones((MONTH * months, 1))]
     for part in found.spec.parties:
-        rows = getattr(world, part.party).desk().read(found.spec.grid_bits).bounded
+        rows = getattr(world, part.party).desk().read().bounded
         whole.append(rows.codes / 2.0**found.spec.grid_bits)
     moments = found.moments()
     rows = np.hstack(whole)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
@@ -162,11 +163,14 @@ def test_rows_that_are_not_what_they_were(
     publish(world, following(world, spec, 2, expires="2099-01-01T00:00:00Z"))
 
 
-def test_new_rows_that_change_after_the_approval(begun: tuple[World, ReleaseSpec], logged: Callable[[], str]) -> None:
+def test_new_rows_that_change_after_the_approval_and_are_lost(
+    begun: tuple[World, ReleaseSpec], logged: Callable[[], str]
+) -> None:
     world, spec = begun
     release = world.coordinator.propose(following(world, spec, 2))
     world.north.cycle()
     world.north.source.write_text(world.north.source.read_text().replace(",male,2", ",female,2"))
+    world.north.desk().frozen(release).erase()
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
     assert world.north.status(release) == "declined"
@@ -202,7 +206,7 @@ def test_nothing_is_kept_of_a_stream_that_was_given_up_before_any_block(world: W
     release = world.coordinator.propose(first(world, "north", "south"))
     world.north.cycle()
     assert world.north.status(release) == "approved"
-    assert world.north.desk().streams.folder.kept() == [release]
+    world.north.desk().streams.folder.keep(release, 1, release, np.zeros((1, 1), np.int64))
     world.coordinator.move(release, "CANCELLED")
     world.north.cycle()
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from party_node.settings import PartySettings
-from party_node.source.table import read_table
+from party_node.source.scan import scan
 from tests.party_node.tables import GRID_BITS, KEY, codes_by_subject, parquet, settings
 
 PATIENTS = [f"p{number}" for number in range(8)]
@@ -64,7 +64,7 @@ def test_a_cell_of_any_value_changes_no_other_code(tmp_path: Path) -> None:
     def codes(rows: dict[str, list[Any]]) -> dict[str, list[int]]:
         columns = {name: array(READ[name][0], values) for name, values in rows.items()}
         parquet(tmp_path, {"id": PATIENTS} | columns, row_group_size=choose.choice([4, 8]))
-        return codes_by_subject(read_table(at, KEY, at.declarations(), GRID_BITS), PATIENTS)
+        return codes_by_subject(scan(at, KEY, at.declarations(), GRID_BITS).table(), PATIENTS)
 
     for _ in range(12):
         rows = {name: [choose.choice([*values[:3], None]) for _ in PATIENTS] for name, (_, values) in READ.items()}

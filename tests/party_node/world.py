@@ -221,7 +221,12 @@ class World:
         return hospital
 
     def spec(
-        self, title: str = "age and glucose", outputs: int = 8, columns: tuple[str, ...] = (), **changes: object
+        self,
+        title: str = "age and glucose",
+        outputs: int = 8,
+        columns: tuple[str, ...] = (),
+        grid_bits: int = 10,
+        **changes: object,
     ) -> ReleaseSpec:
         """An honest proposal over both hospitals' tables; `changes` replace fields afterwards.
 
@@ -237,6 +242,7 @@ class World:
             },
             rows=ROWS,
             outputs=outputs,
+            grid_bits=grid_bits,
             keys=keys,
             title=title,
         )
@@ -249,7 +255,7 @@ class World:
         return honest.model_copy(update=facts | changes)
 
     def propose(
-        self, title: str = "age and glucose", outputs: int = 8, columns: tuple[str, ...] = (), **changes: object
+        self, title: str = "age and glucose", outputs: int = 8, columns: tuple[str, ...] = (), **changes: Any
     ) -> str:
         """Offer `spec` to the hospitals; its digest."""
         return self.coordinator.propose(self.spec(title, outputs, columns, **changes))

@@ -1,0 +1,298 @@
+"""One reading of the source: catalogue, findings, batches and the rows of every release come from it, until the source changes.
+
+Codes lie in a file without a name in the node's own folder: they take no memory, no other program can open them, and the system
+frees them when the process ends, in whatever way.
+
+Source: docs/party.md, "Approved rows".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import compress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.catalogue import Batch, Catalogue
+from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.columns import Column, released_names
+from dprelease.errors import DataRefused, InvalidInput
+from party_node.settings import PartySettings, SourceSettings
+from party_node.source.alignment import Alignment, Roster, align, subjects_of
+from party_node.source.batches import NONE, Numbers, all_complete, last_complete, numbers_of
+from party_node.source.comparison import Comparison
+from party_node.source.files import Stamp, stamp
+from party_node.source.findings import Findings
+from party_node.source.table import implausible, names_read, read_rows
+from party_node.state.streams import Checkpoint
+
+log = logging.getLogger(__name__)
+
+Chosen = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a release, bounded and in canonical order.
+
+    Attributes:
+        bounded: codes on the grid.
+        alignment: canonical order and its digest.
+        findings: column name to what its cells were like, sources of derived columns included.
+        implausible: columns that must not be released; see `Findings.implausible`.
+        batches: rows that came together, in the order of their numbers; none where the source does not say.
+        complete: whether no row of the source is of a batch that is still filling.
+    """
+
+    bounded: BoundedRows
+    alignment: Alignment
+    findings: dict[str, Findings] = field(repr=False)
+    implausible: frozenset[str] = field(repr=False)
+    batches: tuple[Batch, ...] = ()
+    complete: bool = True
+
+
+@dataclass(frozen=True, repr=False)
+class Scan:
+    """A source as one reading found it. Rows are those that count, in canonical order.
+
+    Attributes:
+        settings: by which it was read.
+        key: alignment key.
+        roster: the patients whose rows count; None for all.
+        columns: declarations by which cells were read.
+        grid_bits: b of the grid.
+        stamp: the state of the source's files; None where nothing tells that it is the same, or it changed meanwhile.
+        codes: (n, d) on the grid, in the order of the source.
+        order: (n,) place of each row in `codes`.
+        names: (n,) pseudonyms.
+        numbers: (n,) the batch of each row.
+        findings: column name to what its cells were like.
+        subjects: patients of the whole source, those included whose rows do not count.
+        gone: patients of the roster who are not in the source.
+        last: number of the last batch that no more rows come to.
+        complete: whether no row of the source is of a batch that is still filling.
+    """
+
+    settings: PartySettings
+    key: bytes
+    roster: Roster | None
+    columns: tuple[Column, ...]
+    grid_bits: int
+    stamp: Stamp | None
+    codes: Codes
+    order: npt.NDArray[np.intp]
+    names: npt.NDArray[np.void]
+    numbers: Numbers
+    findings: dict[str, Findings]
+    subjects: int
+    gone: int
+    last: int
+    complete: bool
+
+    def serves(
+        self,
+        settings: PartySettings,
+        key: bytes,
+        columns: tuple[Column, ...],
+        grid_bits: int | None,
+        roster: Roster | None,
+    ) -> bool:
+        """Whether a reading by these declarations would find the same rows now; any grid does where none is given."""
+        return (
+            self.stamp is not None
+            and self.stamp == _state(settings.source)
+            and _described(settings, key, roster) == _described(self.settings, self.key, self.roster)
+            and grid_bits in (None, self.grid_bits)
+            and all(column in self.columns for column in columns)
+        )
+
+    @property
+    def implausible(self) -> frozenset[str]:
+        """Columns that must not be released; see `Findings.implausible`."""
+        return implausible(self.settings, self.findings, len(self.order))
+
+    @cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """Rows that came together, each as if it were alone, in the order of their numbers. Raises as `align`."""
+        numbers = np.unique(self.numbers[self.numbers != NONE])
+        return tuple(self._batch(int(number), self._aligned(self.numbers == number)) for number in numbers)
+
+    def catalogue(self, comparison: Comparison) -> Catalogue:
+        """What the office is told: of batches the ones that are complete and large enough to be compared.
+
+        Args:
+            comparison: how digests leave.
+
+        Raises:
+            DataRefused: an identifier repeats, or the catalogue is too long.
+        """
+        settings, whole = self.settings, self._aligned()
+        if self.roster is not None and self.gone:
+            log.warning(
+                "%d of the %d patients of alignment run %s are in the table no more: put them back, or ask the office to align "
+                "anew; until then no release fits the tables of the other hospitals",
+                self.gone,
+                self.roster.patients,
+                self.roster.run[:12],
+            )
+        told = (each for each in self.batches if each.number <= self.last and comparison.is_enough(each.rows))
+        made = Catalogue(
+            party=settings.name,
+            roster=settings.roster,
+            rows=whole.rows,
+            rows_per_subject=settings.rows_per_subject,
+            alignment=comparison.shown(whole.digest, whole.rows, complete=self.complete),
+            comparable=comparison.comparable,
+            columns=self.columns,
+            batches=tuple(
+                each.model_copy(update={"alignment": comparison.shown(each.alignment, each.rows)}) for each in told
+            ),
+            identifiers=settings.source.identifiers.canonical,
+            aligned=None if self.roster is None else self.roster.run,
+            subjects=self.subjects if self.subjects != whole.rows else 0,
+        )
+        try:
+            made.check_length(made.to_bytes())
+        except InvalidInput as error:
+            raise DataRefused(f"not declared: {error.message}; declare fewer columns or levels") from error
+        return made
+
+    def table(self, columns: tuple[Column, ...] | None = None, at: Checkpoint | None = None) -> Table:
+        """The rows of a release.
+
+        Args:
+            columns: of the release, in its order; all unless given.
+            at: the checkpoint, where only the rows of its batch are released.
+
+        Raises:
+            DataRefused: an identifier repeats, or a patient has more than q rows in all batches that count. Of a checkpoint
+                also: its batch is not there, or rows of an earlier one are not the ones that were approved then.
+        """
+        columns = self.columns if columns is None else columns
+        names = names_read(self.settings, columns)
+        findings = {name: found for name, found in self.findings.items() if name in names}
+        if at is None:
+            alignment = self._aligned()
+            return Table(
+                self._bounded(columns), alignment, findings, self.implausible & names, self.batches, self.complete
+            )
+        new = self.numbers == at.number
+        if not new.any():
+            raise DataRefused(f"the source has no rows of batch {at.number}")
+        self._aligned((self.numbers != NONE) & (self.numbers <= at.number))
+        for number, digest in at.released:
+            then = self.numbers == number
+            if not then.any() or self._bounded(columns, then).digest() != digest:
+                raise DataRefused(
+                    f"rows of batch {number} changed, were removed or added after checkpoint {number} was sealed with them; "
+                    "put them back as they were: what has left cannot be taken back, and a patient is in one batch only"
+                )
+        alignment = self._aligned(new)
+        batches = (self._batch(at.number, alignment),)
+        return Table(self._bounded(columns, new), alignment, findings, self.implausible & names, batches)
+
+    def _bounded(self, columns: tuple[Column, ...], rows: Chosen | None = None) -> BoundedRows:
+        """Some columns of some rows, or of all."""
+        own = released_names(self.columns)
+        places = np.array([own.index(name) for name in released_names(columns)], np.intp)
+        order = self.order if rows is None else self.order[rows]
+        return BoundedRows(self.codes[np.ix_(order, places)], columns, self.grid_bits)
+
+    def _aligned(self, rows: Chosen | None = None) -> Alignment:
+        """Some rows, or all, as a table that has no others."""
+        names = self.names if rows is None else self.names[rows]
+        return align(self.key, names.tolist(), self.settings.roster, self.settings.rows_per_subject)
+
+    @staticmethod
+    def _batch(number: int, alone: Alignment) -> Batch:
+        return Batch(number=number, rows=alone.rows, alignment=alone.digest)
+
+
+def scan(
+    settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, roster: Roster | None = None
+) -> Scan:
+    """Read the source once, from its beginning to its end.
+
+    Args:
+        settings: name the source, its columns and the folder in which codes are kept.
+        key: alignment key.
+        columns: declarations to bound by.
+        grid_bits: b of the grid.
+        roster: the patients whose rows count; None for all.
+
+    Raises:
+        DataRefused: the source cannot be read, a column or an identifier is missing, or no row counts.
+        OSError: the folder has no room for the codes.
+    """
+    source, before = settings.source, _state(settings.source)
+    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    findings: dict[str, Findings] = {}
+    names: list[bytes] = []
+    subjects: set[bytes] = set()
+    of_batch: list[Numbers] = []
+    counted: list[Chosen] = []
+
+    def codes() -> Iterator[memoryview]:
+        for rows in read_rows(settings, key, columns, grid_bits, findings, roster):
+            names.extend(compress(rows.pseudonyms, rows.counted))
+            subjects.update(subjects_of(rows.pseudonyms))
+            of_batch.append(rows.numbers)
+            counted.append(rows.counted)
+            yield np.ascontiguousarray(rows.codes).data
+
+    kept = _without_a_name(settings.state, codes(), np.int32)
+    if not subjects:
+        raise DataRefused(f"{source.place} has no rows")
+    if roster is not None and not names:
+        raise DataRefused(f"the table has no patient of alignment run {roster.run[:12]}, by which it is read")
+    numbers = numbers_of(of_batch, source)
+    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
+    ordered = _without_a_name(settings.state, (names[place] for place in order), f"V{len(names[0])}")
+    return Scan(
+        settings=settings,
+        key=key,
+        roster=roster,
+        columns=columns,
+        grid_bits=grid_bits,
+        stamp=before if before == _state(source) else None,
+        codes=kept.reshape(len(names), -1),
+        order=order,
+        names=ordered,
+        numbers=numbers[np.concatenate(counted)][order],
+        findings=findings,
+        subjects=len(subjects),
+        gone=0 if roster is None else roster.gone_from(subjects),
+        last=last_complete(numbers, source),
+        complete=all_complete(numbers, source),
+    )
+
+
+def _without_a_name(folder: Path, pieces: Iterable[bytes | memoryview], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Pieces one after another as a flat array, in a file of the folder that has no name; empty where there are none."""
+    with TemporaryFile(dir=folder) as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        return np.asarray(np.memmap(file, dtype, "r") if file.tell() else np.zeros(0, dtype))
+
+
+def _state(source: SourceSettings) -> Stamp | None:
+    """What changes with the rows; None where nothing does, or no file is there."""
+    try:
+        return stamp(source) or None
+    except OSError:
+        return None
+
+
+def _described(settings: PartySettings, key: bytes, roster: Roster | None) -> tuple[object, ...]:
+    """What rows follow from beside the source's bytes."""
+    run = None if roster is None else roster.run
+    return settings.roster, settings.rows_per_subject, settings.source, settings.columns, key, run

@@ -1,0 +1,95 @@
+"""The rows that an approval commits to, on the hospital's own disk: everything after the approval reads them and not the source.
+
+    frozen/RELEASE/codes    codes in canonical order, row by row, as little-endian int32; then the digest of the checkpoint
+
+The last field is the SHA-256 of what a checkpoint of a stream was compared with, as 64 letters, and zeros for any other release.
+The folder goes when the last block is sealed, or when the release ends before that. A node that has lost it reads the source
+again, and takes rows only with the digest that was approved.
+
+Source: docs/party.md, "Approved rows".
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from dprelease.data.bounding import BoundedRows, codes_digest
+from dprelease.data.columns import Column, released_names
+from dprelease.files.durable import TEMPORARY, make_folder, sync_folder, write_durably
+from party_node.state.streams import Checkpoint
+
+_SECRET = 0o600
+_OUTSIDE_STREAMS = "0" * 64
+
+
+class FrozenRows:
+    """The approved rows of one release.
+
+    Args:
+        folder: of this release alone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / "codes"
+
+    def keep(self, bounded: BoundedRows, at: Checkpoint | None) -> None:
+        """Write rows, whole or not at all; on disk when this returns.
+
+        Args:
+            bounded: (n, d) codes of our columns.
+            at: the checkpoint that they are of; None outside streams.
+        """
+        make_folder(self._folder.parent)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self.tidy()
+        codes = np.ascontiguousarray(bounded.codes, "<i4")
+        write_durably(self._path, codes.data, _ending(at), mode=_SECRET)
+
+    def read(
+        self, columns: tuple[Column, ...], grid_bits: int, at: Checkpoint | None, digest: str | None
+    ) -> BoundedRows | None:
+        """The approved rows, mapped from the file.
+
+        Args:
+            columns: ours of the spec.
+            grid_bits: of the spec.
+            at: the checkpoint as it stands now; None outside streams.
+            digest: of the codes that were approved.
+
+        Returns:
+            None where the file is missing or damaged, or other checkpoints were sealed since.
+        """
+        ending, width = _ending(at), 4 * len(released_names(columns))
+        if not self.exists():
+            return None
+        size = self._path.stat().st_size - len(ending)
+        if size <= 0 or size % width:
+            return None
+        whole = np.asarray(np.memmap(self._path, np.uint8, "r"))
+        codes = whole[:size].view("<i4").reshape(size // width, -1)
+        if whole[size:].tobytes() != ending or codes_digest(codes, grid_bits) != digest:
+            return None
+        return BoundedRows(codes, columns, grid_bits)
+
+    def exists(self) -> bool:
+        """Whether there is a file of them, whatever is in it."""
+        return self._path.exists()
+
+    def tidy(self) -> None:
+        """Remove what a process left that was stopped while it wrote."""
+        for path in self._folder.glob(f".*{TEMPORARY}"):
+            path.unlink()
+
+    def erase(self) -> None:
+        """Forget the rows; again changes nothing."""
+        if self._folder.exists():
+            shutil.rmtree(self._folder)
+            sync_folder(self._folder.parent)
+
+
+def _ending(at: Checkpoint | None) -> bytes:
+    return (_OUTSIDE_STREAMS if at is None else at.digest()).encode()
