@@ -9,6 +9,7 @@ Slopes of a release share its noise, so that a coverage of 40 releases is uncert
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,12 +23,12 @@ from benchmarks._long_tails import TABLES as LONG
 from benchmarks._long_tails import drawn
 from benchmarks.report import Results
 from dprelease.data.bounding import BoundedRows
-from dprelease.estimators.intervals.clipped import ends, lost
+from dprelease.estimators.intervals.clipped import ends, lost, steepest
 from dprelease.estimators.intervals.identifiability import LIMIT
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.reaches import reaches_of
+from dprelease.release.reaches import LEAST_KEPT, reaches_of
 from dprelease.release.release import Floats
 
 SIZES = (1000, 5000, 20_000, 60_000)
@@ -117,13 +118,19 @@ class Held:
 
     Attributes:
         held: share of the intervals with two ends that hold the slope of the rows.
+        estimated: the same of those that are wider by an estimate; the others are bounded by counts and public bounds alone.
+        bounded: share of slopes with one of these others.
         known: share of slopes with such an interval; regressions on all columns that noise hides are left out.
-        length: median length of these intervals, in standard deviations.
+        length: median length of all intervals, in standard deviations.
+        widest: the same of those that counts and public bounds alone bound; NaN without any.
     """
 
     held: float
+    estimated: float
+    bounded: float
     known: float
     length: float
+    widest: float
 
 
 def held(name: str, patients: int, epsilon: float, releases: int, seed: int = 1) -> Held:
@@ -142,27 +149,33 @@ def held(name: str, patients: int, epsilon: float, releases: int, seed: int = 1)
     for _ in range(releases):
         chosen = random.permutation(whole)[:patients] if patients <= whole else random.integers(0, whole, patients)
         slopes += _slopes(world, chosen, mu, random)
-    shown, inside, length = (np.array(each) for each in zip(*slopes, strict=True))
-    return Held(float(inside[shown].mean()), float(shown.mean()), float(np.median(length[shown])))
+    shown, bounded, inside, length = (np.array(each) for each in zip(*slopes, strict=True))
+    return Held(
+        held=float(inside[shown].mean()),
+        estimated=float(inside[shown & ~bounded].mean()),
+        bounded=float((shown & bounded).mean()),
+        known=float(shown.mean()),
+        length=float(np.median(length[shown])),
+        widest=float(np.median(length[shown & bounded])) if (shown & bounded).any() else math.nan,
+    )
 
 
 def _slopes(
     world: World, chosen: np.ndarray[tuple[int], np.dtype[np.int64]], mu: float, random: np.random.Generator
-) -> list[tuple[bool, bool, float]]:
-    """Of each slope: whether it has an interval, whether this holds the truth, and how long it is."""
+) -> list[tuple[bool, bool, bool, float]]:
+    """Of each slope: whether it has an interval, whether counts alone bound it, whether it holds the truth, and how long it is."""
     bounded = {party: BoundedRows(own.codes[chosen], own.columns, GRID_BITS) for party, own in world.bounded.items()}
     moments, ranges = both_rounds(bounded, mu, random)
     assert moments.clipping is not None  # noqa: S101 - there are ranges
     parties = {party: own.columns for party, own in bounded.items()}
-    parts = {each.name: each.kept for each in reaches_of(moments.clipping, parties, ranges)}
-    kept = np.array([parts.get(each.name, 1.0) for each in world.layout.variables])
-    half = np.array(
-        [
-            new.half_width / old.half_width
-            for each in world.layout.variables
-            for new, old in [(moments.layout.columns[each.column], world.layout.columns[each.column])]
-        ]
+    reaches = {each.name: each for each in reaches_of(moments.clipping, parties, ranges)}
+    kept = np.array([reaches[each.name].kept if each.name in reaches else 1.0 for each in world.layout.variables])
+    new, old = (
+        np.array([layout.columns[each.column].half_width for each in world.layout.variables])
+        for layout in (moments.layout, world.layout)
     )
+    half = new / old
+    spreads = np.array([reaches[e.name].spread if e.name in reaches else np.inf for e in world.layout.variables]) / new
     rows, found = variables(bounded), []
     for y, x in world.models:
         features = list(x)
@@ -170,16 +183,20 @@ def _slopes(
             continue
         fit = learned_from_moments(moments, [i + 1 for i in features], [y + 1], np.zeros(len(x)), intercept=True)
         if not fit.noise_ratio < LIMIT:
-            found += [(False, False, 0.0)] * len(x) if len(x) == 2 else []
+            found += [(False, False, False, 0.0)] * len(x) if len(x) == 2 else []
             continue
-        weights = fit.weights.transposed.in_units(half[y] / half[features][None])
-        wider = lost(weights.value, kept[[y]], kept[features])
+        units = half[y] / half[features][None]
+        weights = fit.weights.transposed.in_units(units)
+        places = [i + 1 for i in features]
+        most = steepest(moments, [y + 1], places, kept[[y]], spreads[[y]], intercept=True)
+        wider = lost(weights.value, kept[[y]], kept[features], most * units)
         lower, upper = (end[0] for end in ends(weights, QUANTILE, wider))
         design = np.column_stack([np.ones(len(rows)), rows[:, features]])
         truth = np.linalg.lstsq(design.T @ design, design.T @ rows[:, y], rcond=None)[0][1:]
         scale = rows[:, y].std() / rows[:, features].std(axis=0)
         found += zip(
             np.isfinite(upper - lower).tolist(),
+            (kept[y] * kept[features] < LEAST_KEPT).tolist(),
             ((lower <= truth) & (truth <= upper)).tolist(),
             ((upper - lower) / scale).tolist(),
             strict=True,
@@ -201,6 +218,8 @@ def note(results: Results, setting: tuple[str, int, float], found: Held, *, gate
     results.details[title] = vars(found)
     least = LEAST_HARD if name == "costs" else LEAST
     results.add(f"{title}: coverage of slopes of the rows", found.held, least if gated else None, ">=")
+    results.add(f"{title}: coverage where w is an estimate", found.estimated, least if gated else None, ">=")
+    results.add(f"{title}: slopes that counts and public bounds alone bound", found.bounded)
     results.add(
         f"{title}: slopes with an interval", found.known, LEAST_KNOWN if gated and patients >= FEW else None, ">="
     )

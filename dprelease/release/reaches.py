@@ -3,7 +3,8 @@
 What a slope on a number keeps is read off the hospital's published counts (`dprelease.mechanisms.ranges.reach`) and the clipping of
 the release. A slope of y on x with the kept parts s_y and s_x is off by about its value times 1/(s_x s_y) - 1 at most, which
 intervals are wider by on either side. It is an estimate and no bound: clipping of other features is left out, and tails that counts
-cannot show are. Below `LEAST_KEPT` most of the slope is a guess, and nothing is said of it.
+cannot show are. Below `LEAST_KEPT` most of the slope would be a guess. The spread that counts and public bounds leave open then
+bounds slopes instead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dprelease.mechanisms.ranges.reach import Margin, kept, public_rows
 from dprelease.mechanisms.ranges.released import Ranges
 
 LEAST_KEPT = 0.4
-"""Kept part of a slope, over both its columns, below which its interval has no end."""
+"""Kept part of a slope, over both its columns, below which counts and public bounds alone bound it."""
 GENTLE = 0.95
 """Kept part of every number from which on tests of other statistics than slopes mean something."""
 
@@ -39,6 +40,7 @@ class Reach:
         kept: part of slopes that clipping leaves; 0 where counts do not show the tail.
         counted: whether it comes from counts of the column, or is guessed from its mean and spread.
         centre: mean before clipping, as published.
+        spread: the largest root mean square distance from the centre that counts and public bounds leave open.
     """
 
     name: str
@@ -48,10 +50,11 @@ class Reach:
     kept: float
     counted: bool
     centre: float
+    spread: float
 
     @property
     def hidden(self) -> bool:
-        """True where too little of it is kept, or known to be, for anything to bound its slopes."""
+        """True where too little of it is kept, or known to be, for an estimate of what clipping takes from its slopes."""
         return self.kept < LEAST_KEPT
 
     def __str__(self) -> str:
@@ -77,16 +80,15 @@ def reaches_of(
     for own in map(numbers, parties.values()):
         if not own:
             continue
-        margins = [_margin(ranges[column.name], published) for column in own]
+        within = [ranges[column.name] for column in own]
+        margins = [_margin(each, published) for each in within]
         units = np.array([weights[column.name] / REACH for column in own])
         squared = norms.get(tuple(column.name for column in own), math.inf)
-        steps = np.array([reach_of(ranges[column.name].reach) for column in own])
+        steps = np.array([reach_of(each.reach) for each in within])
         parts = kept(public_rows(margins), steps, units, squared)
         found += [
-            _reach(
-                column, ranges[column.name], min(REACH, math.sqrt(squared) / unit), margin, part, published is not None
-            )
-            for column, unit, margin, part in zip(own, units, margins, parts.tolist(), strict=True)
+            _reach(column, each, min(REACH, math.sqrt(squared) / unit), part if margin.seen else 0.0, published)
+            for column, each, unit, margin, part in zip(own, within, units, margins, parts.tolist(), strict=True)
         ]
     return tuple(found)
 
@@ -97,15 +99,17 @@ def _margin(within: Range, published: Ranges | None) -> Margin:
     return Margin.guessed(within.centre / STEPS, within.half_width * within.deviation / STEPS)
 
 
-def _reach(column: Number, within: Range, units: float, margin: Margin, part: float, counted: bool) -> Reach:
-    seen, (lower, upper) = within.seen(column), column.boxed(within.box).ends
-    far = seen.half_width * units / REACH
+def _reach(column: Number, within: Range, units: float, part: float, published: Ranges | None) -> Reach:
+    seen, centre = within.seen(column), within.centre / STEPS
+    far, (lower, upper) = seen.half_width * units / REACH, column.boxed(within.box).ends
+    widest = 1 + abs(centre) if published is None else published.of(column.name).distribution.widest(centre)
     return Reach(
         name=column.name,
         unit=column.unit,
         lower=max(seen.midpoint - far, lower),
         upper=min(seen.midpoint + far, upper),
-        kept=min(part, 1.0) if margin.seen else 0.0,
-        counted=counted,
+        kept=min(part, 1.0),
+        counted=published is not None,
         centre=seen.midpoint,
+        spread=(upper - lower) / 2 * widest,
     )

@@ -1,9 +1,15 @@
 """Coefficients about all rows out of clipped ones: intervals are wider by what clipping may take.
 
-A slope v of y on x whose columns keep the parts s_y and s_x may be off by w = |v| (1/(s_y s_x) - 1). A tail that no count shows, or
-of which less is kept than `LEAST_KEPT`, leaves an interval no end. An intercept is off by what clipping moves the means of y
-and of the features, the latter times their slopes, and by what it takes from slopes times these means. Source:
-`dprelease.release.reaches`, docs/methods.md, "Reach".
+A slope v of y on x whose columns keep the parts s_y and s_x may be off by w = |v| (1/(s_y s_x) - 1), an estimate. Where the tail of
+either is in no count, or s_y s_x is below `LEAST_KEPT`, Cauchy's inequality bounds it:
+
+    |slope| <= sd(y) / sd(x given the other features),
+
+so that w is |v| and this bound. Clipping makes spreads smaller, so the x of clipped rows errs on the long side. So does
+sd(y) as clipped over s_y; of a y in whose tail nothing is seen it is the spread that counts and public bounds leave open.
+
+An intercept is off by what clipping moves the means of y and of the features, the latter times their slopes, and by what it takes
+from slopes times these means. Source: `dprelease.release.reaches`, docs/methods.md, "Reach".
 """
 
 from __future__ import annotations
@@ -24,41 +30,83 @@ MISSED = (
     "w misses a slope that is another one in the tail, and extreme values of so few patients that noise hides them."
 )
 
+HIDDEN = "counts and public bounds alone bound slopes on or of it, by a wide interval"
 
-def taken(estimates: Floats, names: Design, view: NoisyMoments, reaches: Mapping[str, Reach]) -> tuple[Floats, Floats]:
-    """(l, d) w of slopes, infinite where nothing bounds them, and (l,) of intercepts; NaN where nothing was learned.
+
+def taken(
+    estimates: Floats, names: Design, view: NoisyMoments, reaches: Mapping[str, Reach], *, intercept: bool
+) -> tuple[Floats, Floats]:
+    """(l, d) w of slopes and (l,) of intercepts; NaN where nothing was learned.
 
     Args:
         estimates: (l, d) slopes as clipped, original units.
         names: targets and features.
         view: moments of them.
         reaches: number to how far it reaches.
+        intercept: whether there is one.
     """
     columns = (names.targets, names.features)
     outcome, feature = (np.array([reaches[name].kept if name in reaches else 1.0 for name in each]) for each in columns)
-    slopes, wider = np.abs(estimates), lost(estimates, outcome, feature)
+    spreads = np.array([reaches[name].spread if name in reaches else np.inf for name in names.targets])
+    units = np.abs(names.target_half_width)
+    most = steepest(view, names.target_index, names.feature_index, outcome, spreads / units, intercept=intercept)
+    wider = lost(estimates, outcome, feature, most * units[:, None] / np.abs(names.feature_half_width))
     means = [np.array([_mean(view, name) for name in each]) for each in columns]
     moved = [
-        np.array(
-            [abs(reaches[name].centre - mean) if name in reaches else 0.0 for name, mean in zip(each, own, strict=True)]
-        )
+        np.array([_moved(reaches.get(name), mean) for name, mean in zip(each, own, strict=True)])
         for each, own in zip(columns, means, strict=True)
     ]
-    return wider, moved[0] + slopes @ moved[1] + wider @ np.abs(means[1])
+    return wider, moved[0] + np.abs(estimates) @ moved[1] + wider @ np.abs(means[1])
 
 
-def lost(estimates: Floats, outcomes: Floats, features: Floats) -> Floats:
+def lost(estimates: Floats, outcomes: Floats, features: Floats, most: Floats) -> Floats:
     """(l, d) w of slopes; NaN where they are.
 
     Args:
         estimates: (l, d) slopes as clipped.
         outcomes: (l,) kept parts.
         features: (d,) kept parts.
+        most: (l, d) from `steepest`, in the units of the slopes.
     """
-    parts = np.outer(outcomes, features)
-    taken = np.divide(1.0, parts, out=np.full_like(parts, np.inf), where=parts >= LEAST_KEPT) - 1
-    found: Floats = np.where(np.isinf(taken), np.inf, np.abs(estimates) * np.where(np.isinf(taken), 0.0, taken))
-    return found + 0 * estimates
+    parts, size = np.outer(outcomes, features), np.abs(estimates)
+    found: Floats = np.where(parts < LEAST_KEPT, size + most, size * (1 / np.maximum(parts, LEAST_KEPT) - 1))
+    return found
+
+
+def steepest(
+    view: NoisyMoments,
+    targets: Sequence[int],
+    features: Sequence[int],
+    kept: Floats,
+    spreads: Floats,
+    *,
+    intercept: bool,
+) -> Floats:
+    """(l, d) bounds of the slopes' sizes, in scaled units; NaN where the features cannot be told from noise.
+
+    Args:
+        view: moments of rows as clipped.
+        targets: l places in their matrix.
+        features: d places.
+        kept: (l,) parts of the targets.
+        spreads: (l,) the largest root mean square distances of the targets from 0, in scaled units.
+        intercept: whether there is one.
+    """
+    mean = view.gram / view.rows
+    if intercept:
+        mean = mean - np.outer(mean[0], mean[0])
+    seen = np.sqrt(np.maximum(mean[targets, targets], 0.0))
+    outcomes = np.where(kept < LEAST_KEPT, spreads, seen / np.maximum(kept, LEAST_KEPT))
+    alone = np.linalg.pinv(mean[np.ix_(features, features)], hermitian=True).diagonal()
+    found: Floats = np.outer(outcomes, np.sqrt(np.where(alone > 0, alone, np.nan)))
+    return found
+
+
+def _moved(reach: Reach | None, mean: float) -> float:
+    """How far clipping may have moved a mean."""
+    if reach is None:
+        return 0.0
+    return abs(reach.centre - mean) + (reach.spread if reach.hidden else 0.0)
 
 
 def _mean(view: NoisyMoments, name: str) -> float:
@@ -90,7 +138,7 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
     return (
         f"All of this is about all rows; {WIDER}.",
         MISSED,
-        *([f"Nothing bounds slopes on or of {listed(hidden)}: noise hides the tail."] if hidden else []),
+        *([f"Noise hides the tail of {listed(hidden)}: {HIDDEN}."] if hidden else []),
         *(
             ["Tails are guessed from means and spreads, as this release has no counts of its own."]
             if not all(each.counted for each in reaches)

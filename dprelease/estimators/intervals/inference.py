@@ -253,7 +253,8 @@ def _of_features(release: Release, names: Design, *, intercept: bool) -> Inferen
     found = _learned(view, names, release, intercept=intercept)
     if not isinstance(view, NoisyMoments) or view.clipping is None:
         return found
-    wider, moved = taken(found.estimate, names, view, {each.name: each for each in release.reaches})
+    reaches = {each.name: each for each in release.reaches}
+    wider, moved = taken(found.estimate, names, view, reaches, intercept=intercept)
     return replace(found, reaches=release.reaches, wider=wider, wider_intercept=moved)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +59,18 @@ class Distribution:
     def cell(self, share: float) -> int:
         """Which cell, from 1 to K, the quantile is in."""
         return int(np.clip(np.searchsorted(self.monotone, share), 1, CELLS))
+
+    def widest(self, centre: float) -> float:
+        """The largest root mean square distance of rows from a point that counts and bounds leave open.
+
+        Every row counts as if it lay at the far end of its cell. The mean square is then linear in the noisy shares and has an
+        error of its own, of which `SURE` are added.
+        """
+        squares = np.maximum(np.abs(EDGES[:-1] - centre), np.abs(EDGES[1:] - centre)) ** 2
+        steps = squares[:-1] - squares[1:]
+        error = math.sqrt(float(steps @ self.covariance @ steps))
+        found = max(float(squares[-1] + steps @ self.noisy), 0.0) + SURE * error
+        return math.sqrt(min(found, float(squares.max())))
 
     def quantile_error(self, share: float) -> float:
         """Standard deviation of a quantile: half of what lies between the shares one noise sd away, and a cell's roughness."""

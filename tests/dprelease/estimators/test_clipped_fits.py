@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from dprelease.analyses.correlation import correlations
 from dprelease.data.bounding import BoundedRows
 from dprelease.estimators import FitResult, fit
+from dprelease.estimators.intervals.clipped import HIDDEN
 from dprelease.estimators.regression_table import MOST_TABLES
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise
@@ -98,17 +99,35 @@ def test_a_tail_that_noise_hides_is_told() -> None:
     assert [each.kept for each in others if each.hidden] == []
 
 
-def test_what_hides_in_its_tail_has_no_end_and_is_no_evidence(far: Release) -> None:
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("hidden", [0, 1, 2])
+def test_what_hides_in_its_tail_is_bounded_by_spreads_and_is_no_evidence(
+    far: Release, hidden: int, *, intercept: bool
+) -> None:
+    """Columns 0 and 2 explain column 1; by Cauchy's inequality, in residuals of rows that have the released moments."""
     release = replace(far)
-    first, *others = far.reaches
-    release.__dict__["reaches"] = (replace(first, kept=0.0), *others)
-    found = fit(release, NUMBERS[1:2], [NUMBERS[0], NUMBERS[2]], "ols").inference
-    assert found.wider is not None
-    assert found.wider[0, 0] == np.inf
-    assert (found.z[0, 0], found.p_value[0, 0]) == (0.0, 1.0)
-    assert not found.bounded[0, 0]
-    assert found.bounded[0, 1]
-    assert f"Nothing bounds slopes on or of {NUMBERS[0]}: noise hides the tail." in found.clipping_notes
+    reaches = {each.name: each for each in far.reaches}
+    reaches[NUMBERS[hidden]] = replace(reaches[NUMBERS[hidden]], kept=0.0)
+    release.__dict__["reaches"] = tuple(reaches.values())
+    found = fit(release, NUMBERS[1:2], [NUMBERS[0], NUMBERS[2]], "ols", fit_intercept=intercept).inference
+    moments = far.moments()
+    places, units = zip(*((place, unit) for place, _, unit in map(moments.lookup, NUMBERS[:3])), strict=True)
+    square = (moments.gram / ROWS)[np.ix_(places, places)]
+    if intercept:
+        square -= np.outer(moments.gram[0, places], moments.gram[0, places]) / ROWS**2
+    square *= np.outer(units, units)
+    y = reaches[NUMBERS[1]].spread if hidden == 1 else np.sqrt(square[1, 1]) / reaches[NUMBERS[1]].kept
+    for place, (x, other) in enumerate([(0, 2), (2, 0)]):
+        assert found.wider is not None
+        if hidden in (1, x):
+            alone = square[x, x] - square[x, other] ** 2 / square[other, other]
+            assert found.wider[0, place] == pytest.approx(abs(found.estimate[0, place]) + y / np.sqrt(alone), rel=1e-6)
+            assert (found.z[0, place], found.p_value[0, place]) == (0.0, 1.0)
+        else:
+            kept = reaches[NUMBERS[1]].kept * reaches[NUMBERS[x]].kept
+            assert found.wider[0, place] == pytest.approx(abs(found.estimate[0, place]) * (1 / kept - 1))
+    assert found.bounded.all()
+    assert f"Noise hides the tail of {NUMBERS[hidden]}: {HIDDEN}." in found.clipping_notes
 
 
 @pytest.mark.parametrize("clip", [0.0, 2.0, "none"])
