@@ -8,13 +8,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from dprelease.agreement import Consent, SignedConsent
-from dprelease.canonical import Digest, Instant, instant
+from dprelease.canonical import Digest, Instant, Name, Value, instant
 from dprelease.identity.signing import ACCEPTANCE, PrivateKey, sign
 from dprelease.intersection.task import Task
 
 
-class Acceptance(Consent):
+class Acceptance(Value):
     """What is signed.
 
     Attributes:
@@ -23,6 +22,7 @@ class Acceptance(Consent):
         accepted: when.
     """
 
+    party: Name
     run: Digest
     accepted: Instant
 
@@ -37,17 +37,24 @@ class Acceptance(Consent):
         return self.accepted
 
 
-class SignedAcceptance(SignedConsent):
+class SignedAcceptance(Value):
     """An acceptance, its signature and the certificate of the key that made it."""
 
     purpose: ClassVar[str] = ACCEPTANCE
 
     acceptance: Acceptance
+    signature: str
+    certificate: str
 
     @property
     def consent(self) -> Acceptance:
         """What is signed."""
         return self.acceptance
+
+    @property
+    def commitment(self) -> str:
+        """None: the patients are counted in the task."""
+        return ""
 
 
 def accept(task: Task, party: str, key: PrivateKey, certificate: str, now: datetime) -> SignedAcceptance:

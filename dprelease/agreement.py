@@ -7,11 +7,10 @@ the consent of all: otherwise a coordinator could show each party another propos
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol
 
-from dprelease.canonical import Name, Value, moment
+from dprelease.canonical import moment
 from dprelease.errors import IntegrityError
 from dprelease.identity.certificates import check_certificate
 from dprelease.identity.signing import verify
@@ -34,27 +33,26 @@ class Proposal(Protocol):
         """SHA-256 of its canonical bytes: its identity."""
 
 
-class Consent(Value):
-    """What is signed.
-
-    Attributes:
-        party: who consents.
-    """
-
-    party: Name
+class Consent(Protocol):
+    """What is signed: an `Approval`, or an `Acceptance`."""
 
     @property
-    @abstractmethod
+    def party(self) -> str:
+        """Who consents."""
+
+    @property
     def proposal(self) -> str:
         """Digest of the proposal."""
 
     @property
-    @abstractmethod
     def given(self) -> str:
         """When, as an `Instant`."""
 
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
 
-class SignedConsent(Value):
+
+class SignedConsent(Protocol):
     """A consent, its signature and the certificate of the key that made it.
 
     Attributes:
@@ -63,13 +61,24 @@ class SignedConsent(Value):
 
     purpose: ClassVar[str]
 
-    signature: str
-    certificate: str
-
     @property
-    @abstractmethod
     def consent(self) -> Consent:
         """What is signed."""
+
+    @property
+    def commitment(self) -> str:
+        """To data, which may not be another one when a party consents again; empty where there is none."""
+
+    @property
+    def signature(self) -> str:
+        """Hexadecimal."""
+
+    @property
+    def certificate(self) -> str:
+        """PEM."""
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes."""
 
 
 def check_consent(signed: SignedConsent, proposal: Proposal, root_pem: str) -> None:

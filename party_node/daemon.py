@@ -38,7 +38,8 @@ from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.hospital import HospitalState
 from party_node.memory import give_back, share_arena
-from party_node.outgoing.calls import Coordinator, PendingRelease
+from party_node.outgoing.agreements import Pending
+from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.delivery import Delivery
 from party_node.outgoing.joining import hear_witness, show_approval
 from party_node.outgoing.line import HubLine, attempt
@@ -147,10 +148,10 @@ class Daemon:
         self._unreached = not self._aligning.cycle(coordinator)
         self._computing = self._aligning.computing
         standing = self._desk.journal.standing()
-        listed = coordinator.pending_releases(standing if len(standing) <= _MOST_UNSETTLED else None)
-        self._undecided.begin({pending.release for pending in listed}, standing)
+        listed = coordinator.releases.pending(standing if len(standing) <= _MOST_UNSETTLED else None)
+        self._undecided.begin({pending.digest for pending in listed}, standing)
         for pending in listed:
-            release = pending.release
+            release = pending.digest
             if not pending.state:
                 self._undecided.leave("a state that only a later version has")
             elif release in standing or pending.state not in _OVER:
@@ -161,9 +162,9 @@ class Daemon:
         if not self._computing:
             give_back()
 
-    def _step(self, coordinator: Coordinator, pending: PendingRelease) -> None:
+    def _step(self, coordinator: Coordinator, pending: Pending) -> None:
         desk = self._desk
-        record = desk.journal.get(pending.release)
+        record = desk.journal.get(pending.digest)
         if record is None and pending.state == "PROPOSED":
             record = self._undecided.take(pending)
         if record is None:
@@ -180,19 +181,19 @@ class Daemon:
             self._approve(coordinator, record)
             return  # what we were told is from before our approval
         if record.status == Status.APPROVED:
-            if pending.state == "PROPOSED" and record.approval not in pending.approvals and record.approval is not None:
-                coordinator.approve(record.approval)
+            if pending.state == "PROPOSED" and record.approval not in pending.consents and record.approval is not None:
+                coordinator.releases.approve(record.approval)
             elif pending.state in _GO:
                 record = self._seal(coordinator, record, pending)
         if record.status in {Status.SEALED, Status.DELIVERED} and pending.state in _GO:
             self._delivery.deliver(record)
             self._joint.keep_up(record)
 
-    def _stay_out(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> None:
+    def _stay_out(self, coordinator: Coordinator, record: Record, pending: Pending) -> None:
         """Say no until the coordinator has heard it, and keep nothing: a person may decline while we compute."""
         self._desk.release_hold(record.release)
         if pending.state not in _OVER:
-            coordinator.decline(record.release, record.note)
+            coordinator.releases.decline(record.release, record.note)
 
     def _consider(self, coordinator: Coordinator, record: Record) -> Record:
         """Decide by policy, or say what a person has to do."""
@@ -211,7 +212,7 @@ class Daemon:
     def _refuse(self, coordinator: Coordinator, record: Record, error: DpReleaseError) -> Record:
         # Across the boundary goes the constant sentence; what exactly was wrong stays here.
         sentence = row_for(error).sentence
-        coordinator.decline(record.release, sentence)
+        coordinator.releases.decline(record.release, sentence)
         self._desk.give_up(record, Status.DECLINED, sentence)
         return self._desk.journal.find(record.release)
 
@@ -222,16 +223,16 @@ class Daemon:
             log.error("release %s is declined: %s", record.release[:12], error.message)
             self._refuse(coordinator, record, error)
             return
-        coordinator.approve(approval)
+        coordinator.releases.approve(approval)
         log.info("release %s: approved", record.release[:12])
 
-    def _seal(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> Record:
+    def _seal(self, coordinator: Coordinator, record: Record, pending: Pending) -> Record:
         """All parties approved: check that, then compute, seal, charge and send round after round. No noise exists before this.
 
         The last round is sent by `Delivery.deliver`.
         """
         desk = self._desk
-        approvals = pending.signed_approvals()
+        approvals = pending.approvals()
         check_all(approvals, record.spec, desk.enrolment.root, desk.pins())
         while True:
             sealed = desk.vault.find(record.release)
@@ -288,10 +289,10 @@ class Daemon:
         kept = desk.streams.keep(record, desk.settings.name, bounded, None)
         return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values, kept)
 
-    def _end(self, coordinator: Coordinator, record: Record, pending: PendingRelease) -> None:
+    def _end(self, coordinator: Coordinator, record: Record, pending: Pending) -> None:
         if record.status == Status.ENDED:
             return
-        show_approval(coordinator, record, pending.approvals)  # what is over here is not shown again on this connection
+        show_approval(coordinator, record, pending.consents)  # what is over here is not shown again on this connection
         note = PUBLISHED if pending.state == "PUBLISHED" else f"{pending.state.lower()}: {pending.explanation}"
         self._desk.give_up(record, Status.ENDED, note)
         log.info("release %s is over: %s", record.release[:12], note)

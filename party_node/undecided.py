@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.spec_base import moment
 from party_node.hospital import HospitalState
-from party_node.outgoing.alignments import left_alone
-from party_node.outgoing.calls import PendingRelease
+from party_node.outgoing.agreements import Pending, left_alone
 from party_node.state.journal import MOST_UNDECIDED, UNDER_WAY, Record, Status
 
 log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ class Undecided:
             self._expiries.clear()
             self._strangers.clear()
 
-    def take(self, pending: PendingRelease) -> Record | None:
+    def take(self, pending: Pending) -> Record | None:
         """Note a new proposal; None where there is no room for it, or it cannot be read.
 
         One that the office no longer lists makes room for one that it does. A checkpoint of a stream that was approved here
@@ -73,9 +72,9 @@ class Undecided:
             self.leave(error.message)
             return None
 
-    def _continues(self, pending: PendingRelease) -> bool:
+    def _continues(self, pending: Pending) -> bool:
         """True for the next checkpoint of a stream that was approved here; raises `InvalidInput` if it cannot be read."""
-        if pending.release in self._strangers:
+        if pending.digest in self._strangers:
             return False
         streams = self._desk.streams
         try:
@@ -85,8 +84,8 @@ class Undecided:
             ):
                 return True
         except (SpecRefused, IntegrityError) as error:
-            log.debug("release %s continues no stream: %s", pending.release[:12], error.message)
-        self._strangers.add(pending.release)
+            log.debug("release %s continues no stream: %s", pending.digest[:12], error.message)
+        self._strangers.add(pending.digest)
         return False
 
     def leave(self, reason: str) -> None:

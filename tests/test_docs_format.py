@@ -59,7 +59,7 @@ from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
 from dprelease.wire import boundary, chunks, sizes, status
 from dprelease.wire.retry import Backoff
-from dprelease.wire.v1 import alignment_pb2, coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
+from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
 from learner.hub.settings import Limits as HubLimits
 from learner.listing import Index
@@ -550,7 +550,7 @@ def test_roles() -> None:
 def test_services() -> None:
     written = [[cell.strip("`") for cell in row[:4]] for row in table(FORMAT, "service", "method")]
     kinds = {True: "stream", False: "one"}
-    protos = (enrolment_pb2, coordination_pb2, alignment_pb2, intake_pb2, relay_pb2, public_pb2)
+    protos = (enrolment_pb2, coordination_pb2, intake_pb2, relay_pb2, public_pb2)
     assert written == [
         [service.name, method.name, kinds[method.client_streaming], kinds[method.server_streaming]]
         for proto in protos

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,42 +14,45 @@ from coordinator.lifecycle.lifecycle import (
     Approved,
     Declined,
     Event,
+    Finished,
     IntakeReported,
     PublicationAuthorized,
     Published,
 )
+from coordinator.lifecycle.status import Kind, State
 from coordinator.service import dealer as dealing
 from coordinator.service import renewal
 from coordinator.service.announcer import HUB, Announcer, named
 from coordinator.service.recovery import hear_forgotten
 from coordinator.service.witness import statement
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.agreements import Agreement
+from coordinator.store.agreements import Agreement, Agreements
 from coordinator.store.store import Store
-from dprelease.agreement import check_consent
+from dprelease.acceptance import SignedAcceptance
+from dprelease.agreement import SignedConsent, check_consent
 from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
 from dprelease.one_line import one_line
 from dprelease.release.approval import SignedApproval
 from dprelease.wire.boundary import caller
 from dprelease.wire.v1 import coordination_pb2 as pb
-from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceServicer
-from dprelease.wire.v1.release_pb2 import AwaitNewsRequest, AwaitNewsResponse, ReleaseRecord
+from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceServicer, CoordinationServiceServicer
+from dprelease.wire.v1.release_pb2 import AgreementRecord, AwaitNewsRequest, AwaitNewsResponse, ReleaseState, RunState
 
 REMEMBERED = timedelta(days=30)
-"""How long a party is still told about a release that has ended."""
+"""How long a party is still told about what has ended."""
 
 DIGEST_BYTES = 32
 
 PAGE_BYTES = 3 << 20
-"""Of releases on a page; gRPC takes messages of 4 MiB."""
+"""Of agreements on a page; gRPC takes messages of 4 MiB."""
 
 MOST_UNSETTLED = 500
-"""Releases that a party names at most when it asks what became of them."""
+"""Proposals that a party names at most when it asks what became of them."""
 
 
-class CoordinationService(CoordinationServiceServicer):
-    """Catalogue, proposals, decisions and progress, over mutual TLS.
+class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer):
+    """Catalogue, proposals, decisions and progress of releases and alignment runs, over mutual TLS.
 
     Args:
         store: the consortium's.
@@ -85,48 +88,53 @@ class CoordinationService(CoordinationServiceServicer):
             tx.members.report_catalogue(catalogue, self._clock())
         return pb.ReportCatalogueResponse()
 
-    def ListReleases(self, request: pb.ListReleasesRequest, context: Any) -> pb.ListReleasesResponse:
+    def ListReleases(self, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
         """A page of a party's releases that are open or ended lately; of the latter only some, where it names them."""
-        party = self._party(context)
-        if len(request.unsettled) > MOST_UNSETTLED:
-            raise InvalidInput(f"a party names at most {MOST_UNSETTLED} releases; ask for all that ended lately")
-        among = frozenset(digest.hex() for digest in request.unsettled) if request.open_only else None
-        answer, size, last = pb.ListReleasesResponse(), 0, ""
-        with self._store.reading() as tx:
-            for place, release in tx.releases.of_party(party, self._clock() - REMEMBERED, among, request.page_token):
-                record = release_to_proto(release)
-                size += record.ByteSize()
-                if last and size > PAGE_BYTES:
-                    answer.next_page_token = last
-                    break
-                answer.releases.append(record)
-                last = place
-        return answer
+        return self._list(Kind.RELEASE, request, context)
+
+    def ListRuns(self, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
+        """As `ListReleases`, of alignment runs."""
+        return self._list(Kind.RUN, request, context)
 
     def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """Keep a party's signed approval; see `approve`."""
-        party = self._party(context)
-        with self._changing():
-            return approve(request, self._store, party, self._authority.root_pem, self._clock())
+        return self._approve(SignedApproval.from_bytes, request, context)
+
+    def AcceptRun(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
+        """As `Approve`, of an alignment run."""
+        return self._approve(SignedAcceptance.from_bytes, request, context)
 
     def Decline(self, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
-        """Note that a party will not take part."""
-        party, digest = self._party(context), read_digest(request.spec_digest)
-        with self._changing(), self._store.writing() as tx:
-            if party not in tx.releases.get(digest).record.parties:
-                raise AccessDenied(f"{party} is not a party of release {digest[:12]}")
-            event = Declined(party, one_line(request.reason, self._settings.limits.longest_reason))
-            tx.releases.advance(digest, event, self._clock())
-        return pb.DeclineResponse()
+        """Note that a party will not take part in a release."""
+        return self._decline(Kind.RELEASE, request, context)
 
-    def GetRelease(self, request: pb.GetReleaseRequest, context: Any) -> pb.GetReleaseResponse:
+    def DeclineRun(self, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
+        """As `Decline`, of an alignment run."""
+        return self._decline(Kind.RUN, request, context)
+
+    def FinishRun(self, request: pb.FinishRunRequest, context: Any) -> pb.FinishRunResponse:
+        """Note that a party has the result of an alignment run on its disk."""
+        party, digest = self._party(context), read_digest(request.run)
+        with self._changing(), self._store.writing() as tx:
+            _check_party(tx.alignments, digest, party)
+            tx.alignments.advance(digest, Finished(party), self._clock())
+        return pb.FinishRunResponse()
+
+    def GetRelease(self, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
         """One release with all its approvals, for the hub."""
-        self._hub(context)
-        with self._store.reading() as tx:
-            return pb.GetReleaseResponse(release=release_to_proto(tx.releases.get(read_digest(request.spec_digest))))
+        return self._get(Kind.RELEASE, request, context)
+
+    def GetRun(self, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
+        """One alignment run with all its acceptances, for the hub, which asks before it carries a message of the run."""
+        answer = self._get(Kind.RUN, request, context)
+        if answer.agreement.state == RunState.RUN_STATE_RUNNING and not request.reports:
+            with self._store.writing() as tx:
+                run = tx.alignments.get(request.digest.hex())
+                tx.alignments.advance(run.digest, IntakeReported(frozenset(run.record.parties)), self._clock())
+        return answer
 
     def ReportIntake(self, request: pb.ReportIntakeRequest, context: Any) -> pb.ReportIntakeResponse:
-        """Note whose blocks the hub holds."""
+        """Note who has sent the hub all that is theirs to send."""
         self._hub(context)
         self._advance(request.spec_digest, IntakeReported(frozenset(request.received)))
         return pb.ReportIntakeResponse()
@@ -179,10 +187,48 @@ class CoordinationService(CoordinationServiceServicer):
         return HUB
 
     def _advance(self, digest: bytes, event: Event) -> None:
-        """Let happen to a release what the hub reports."""
-        release = read_digest(digest)
+        """Let happen to a release, or an alignment run, what the hub reports."""
         with self._changing(), self._store.writing() as tx:
-            tx.releases.advance(release, event, self._clock())
+            tx.agreements.advance(read_digest(digest), event, self._clock())
+
+    def _list(self, kind: Kind, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
+        party = self._party(context)
+        if len(request.unsettled) > MOST_UNSETTLED:
+            raise InvalidInput(f"a party names at most {MOST_UNSETTLED} proposals; ask for all that ended lately")
+        among = frozenset(digest.hex() for digest in request.unsettled) if request.open_only else None
+        answer, size, last = pb.ListAgreementsResponse(), 0, ""
+        with self._store.reading() as tx:
+            for place, found in tx.of(kind).of_party(party, self._clock() - REMEMBERED, among, request.page_token):
+                record = to_proto(found)
+                size += record.ByteSize()
+                if last and size > PAGE_BYTES:
+                    answer.next_page_token = last
+                    break
+                answer.agreements.append(record)
+                last = place
+        return answer
+
+    def _approve(
+        self, read: Callable[[bytes], SignedConsent], request: pb.ApproveRequest, context: Any
+    ) -> pb.ApproveResponse:
+        party = self._party(context)
+        signed = read(request.signed_consent)
+        with self._changing():
+            approve(signed, request.proposal, self._store, party, self._authority.root_pem, self._clock())
+        return pb.ApproveResponse()
+
+    def _decline(self, kind: Kind, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
+        party, digest = self._party(context), read_digest(request.digest)
+        event = Declined(party, one_line(request.reason, self._settings.limits.longest_reason))
+        with self._changing(), self._store.writing() as tx:
+            _check_party(tx.of(kind), digest, party)
+            tx.of(kind).advance(digest, event, self._clock())
+        return pb.DeclineResponse()
+
+    def _get(self, kind: Kind, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
+        self._hub(context)
+        with self._store.reading() as tx:
+            return pb.GetAgreementResponse(agreement=to_proto(tx.of(kind).get(read_digest(request.digest))))
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -200,40 +246,46 @@ class CoordinationService(CoordinationServiceServicer):
             return tx.members.admit(identity, self._clock(), context.protocol).name
 
 
-def approve(request: pb.ApproveRequest, store: Store, party: str, root_pem: bytes, now: datetime) -> pb.ApproveResponse:
-    """Keep a party's signed approval, after checking it as every other party will; see also `hear_forgotten`.
+def approve(signed: SignedConsent, forgotten: bytes, store: Store, party: str, root_pem: bytes, now: datetime) -> None:
+    """Keep a party's signed consent, after checking it as every other party will.
+
+    Args:
+        signed: the consent.
+        forgotten: canonical bytes of the spec, where the party believes that the office has forgotten it; see `hear_forgotten`.
+        store: the consortium's.
+        party: the caller.
+        root_pem: the consortium's root.
+        now: the present.
 
     Raises:
-        InvalidInput: the bytes are not a signed approval.
         AccessDenied: it is another party's.
-        NotFound: no such release.
-        IntegrityError: wrong spec, signature, certificate or key.
-        Conflict: the release is past its decision, or the party approved with another commitment before.
+        NotFound: no such release or alignment run.
+        IntegrityError: wrong proposal, signature, certificate or key.
+        Conflict: it is past its decision, or the party approved with another commitment before.
     """
-    signed = SignedApproval.from_bytes(request.signed_approval)
-    approval = signed.approval
-    _check_own(party, approval.party)
-    if request.spec and hear_forgotten(signed, request.spec, store, root_pem.decode(), now):
-        return pb.ApproveResponse()
+    consent, kind = signed.consent, Kind.RELEASE if isinstance(signed, SignedApproval) else Kind.RUN
+    _check_own(party, consent.party)
+    shown = bool(forgotten) and isinstance(signed, SignedApproval)
+    if shown and hear_forgotten(signed, forgotten, store, root_pem.decode(), now):
+        return
     with store.reading() as tx:
-        spec = tx.releases.get(approval.spec).read_spec()
-    check_consent(signed, spec, root_pem.decode())
+        proposal = tx.of(kind).get(consent.proposal).read()
+    check_consent(signed, proposal, root_pem.decode())
     with store.writing() as tx:
-        for known in map(SignedApproval.from_bytes, tx.releases.get(approval.spec).consents):
-            if known.approval.party == party and known.approval.commitment != approval.commitment:
+        for known in tx.of(kind).get(consent.proposal).read_consents():
+            if known.consent.party == party and known.commitment != signed.commitment:
                 raise Conflict(f"{party} approved this release before, with another commitment")
-        tx.releases.advance(approval.spec, Approved(party), now, request.signed_approval)
-    return pb.ApproveResponse()
+        tx.of(kind).advance(consent.proposal, Approved(party), now, signed.to_bytes())
 
 
-def release_to_proto(release: Agreement) -> ReleaseRecord:
-    """A release as it travels. What a party may not see, such as another's reason to decline, is not in it."""
-    return ReleaseRecord(
-        spec=release.proposal,
-        state=f"RELEASE_STATE_{release.record.state}",
-        approvals=release.consents,
-        explanation=release.record.explain(),
-    )
+def to_proto(found: Agreement) -> AgreementRecord:
+    """An agreement as it travels. What a party may not see, such as another's reason to decline, is not in it."""
+    record = found.record
+    if record.kind is Kind.RELEASE:
+        state: int = ReleaseState.Value(f"RELEASE_STATE_{record.state}")
+    else:
+        state = RunState.Value("RUN_STATE_" + ("DECLINED" if record.state is State.REJECTED else record.state))
+    return AgreementRecord(proposal=found.proposal, state=state, consents=found.consents, explanation=record.explain())
 
 
 def read_digest(data: bytes) -> str:
@@ -246,3 +298,9 @@ def read_digest(data: bytes) -> str:
 def _check_own(party: str, named_party: str) -> None:
     if named_party != party:
         raise AccessDenied(f"{party} spoke for {named_party}")
+
+
+def _check_party(agreements: Agreements, digest: str, party: str) -> None:
+    record = agreements.get(digest).record
+    if party not in record.parties:
+        raise AccessDenied(f"{party} is not a party of {record.kind} {digest[:12]}")

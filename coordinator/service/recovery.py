@@ -15,12 +15,11 @@ from pathlib import Path
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.lifecycle.status import Kind, Record, State
 from coordinator.store.store import Store, Transaction
-from dprelease.agreement import check_consent
+from dprelease.agreement import SignedConsent, check_consent
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec
-from dprelease.release.approval import SignedApproval
 from dprelease.release.folder import MANIFEST, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.spec import ReleaseSpec
@@ -103,7 +102,7 @@ def _recall(store: Store, root_pem: str, folder: ReleaseFolder, now: datetime) -
     return True
 
 
-def hear_forgotten(signed: SignedApproval, data: bytes, store: Store, root_pem: str, now: datetime) -> bool:
+def hear_forgotten(signed: SignedConsent, data: bytes, store: Store, root_pem: str, now: datetime) -> bool:
     """Note a party's approval of a release that this office does not know, or of which it has forgotten the approval.
 
     What it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party has shown
@@ -124,7 +123,7 @@ def hear_forgotten(signed: SignedApproval, data: bytes, store: Store, root_pem: 
         NotFound: no such release, and this database was not restored, or not over that time.
         Conflict: a party of it is not enrolled here.
     """
-    spec, approval = ReleaseSpec.from_bytes(data), signed.approval
+    spec, approval = ReleaseSpec.from_bytes(data), signed.consent
     _check_consortium(spec, store)
     check_spec(spec)
     check_consent(signed, spec, root_pem)
@@ -141,7 +140,7 @@ def hear_forgotten(signed: SignedApproval, data: bytes, store: Store, root_pem: 
             raise NotFound(f"no release {digest[:12]} is known here")
         if known is None:
             tx.releases.take_back(spec, _failed(spec, party, now), {party: signed.to_bytes()}, now)
-        elif not known.final or not tx.copies.forgot(moment(approval.approved)):
+        elif not known.final or not tx.copies.forgot(moment(approval.given)):
             return False
         elif party not in known.approved:
             tx.releases.keep_approval(digest, party, signed.to_bytes(), now)

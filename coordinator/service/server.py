@@ -10,7 +10,6 @@ from typing import Any
 
 from coordinator.authority.authority import Authority
 from coordinator.clock import Clock, utc_now
-from coordinator.service.aligning import AlignmentService
 from coordinator.service.announcer import Announcer
 from coordinator.service.coordination import CoordinationService
 from coordinator.service.dealer import Dealer
@@ -21,8 +20,10 @@ from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
 from dprelease.wire.limits import Limiter, Rate, Streams
 from dprelease.wire.listener import Listener, listen
-from dprelease.wire.v1.alignment_pb2_grpc import add_AlignmentServiceServicer_to_server
-from dprelease.wire.v1.coordination_pb2_grpc import add_CoordinationServiceServicer_to_server
+from dprelease.wire.v1.coordination_pb2_grpc import (
+    add_AlignmentServiceServicer_to_server,
+    add_CoordinationServiceServicer_to_server,
+)
 from dprelease.wire.v1.enrolment_pb2_grpc import add_EnrolmentServiceServicer_to_server
 
 GRACE_SECONDS = 10.0
@@ -88,9 +89,6 @@ class Server:
             self._store, self._authority, settings, self._clock, self._dealer, self._announcer
         )
         enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
-        aligning = AlignmentService(
-            self._store, self._authority.root_pem, settings.limits, self._clock, self._announcer
-        )
 
         def start(
             address: str, register: Sequence[Callable[[Any], None]], names: Sequence[str], rate: Rate, *, mutual: bool
@@ -113,7 +111,7 @@ class Server:
             settings.listen,
             [
                 partial(add_CoordinationServiceServicer_to_server, coordination),
-                partial(add_AlignmentServiceServicer_to_server, aligning),
+                partial(add_AlignmentServiceServicer_to_server, coordination),
             ],
             ["dprelease.wire.v1.CoordinationService", "dprelease.wire.v1.AlignmentService"],
             Rate.of(settings.limits.calls_per_second),

@@ -16,8 +16,11 @@ from coordinator.store.database import digest_prefix
 from coordinator.store.dealt import Deals
 from coordinator.store.history import History
 from coordinator.store.tables import agreements, consents, parties
+from dprelease.acceptance import SignedAcceptance
+from dprelease.agreement import SignedConsent
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.intersection.task import Task
+from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant, moment
 
@@ -41,6 +44,15 @@ class Agreement:
     created: datetime
     record: Record
     consents: tuple[bytes, ...]
+
+    def read(self) -> ReleaseSpec | Task:
+        """The proposal."""
+        return self.read_spec() if self.record.kind is Kind.RELEASE else self.read_task()
+
+    def read_consents(self) -> tuple[SignedConsent, ...]:
+        """The signed consents."""
+        signed = SignedApproval if self.record.kind is Kind.RELEASE else SignedAcceptance
+        return tuple(signed.from_bytes(data) for data in self.consents)
 
     def read_spec(self) -> ReleaseSpec:
         """The spec of a release."""

@@ -58,6 +58,10 @@ class Transaction:
     hub: HubCertificate
     copies: Copies
 
+    def of(self, kind: Kind) -> Agreements:
+        """The agreements of one kind."""
+        return self.releases if kind is Kind.RELEASE else self.alignments
+
 
 class Store:
     """Open with `Store.open`; make a new one with `Store.create`."""

@@ -7,15 +7,14 @@ import secrets
 from datetime import datetime
 from typing import ClassVar
 
-from dprelease.agreement import Consent, SignedConsent
-from dprelease.canonical import Digest, Instant, instant
+from dprelease.canonical import Digest, Instant, Name, Value, instant
 from dprelease.identity.signing import APPROVAL, PrivateKey, sign
 from dprelease.release.spec import ReleaseSpec
 
 SALT_BYTES = 32
 
 
-class Approval(Consent):
+class Approval(Value):
     """What is signed.
 
     Attributes:
@@ -25,6 +24,7 @@ class Approval(Consent):
         approved: when.
     """
 
+    party: Name
     spec: Digest
     commitment: Digest
     approved: Instant
@@ -40,17 +40,24 @@ class Approval(Consent):
         return self.approved
 
 
-class SignedApproval(SignedConsent):
+class SignedApproval(Value):
     """An approval, its signature and the certificate of the key that made it."""
 
     purpose: ClassVar[str] = APPROVAL
 
     approval: Approval
+    signature: str
+    certificate: str
 
     @property
     def consent(self) -> Approval:
         """What is signed."""
         return self.approval
+
+    @property
+    def commitment(self) -> str:
+        """To the party's columns."""
+        return self.approval.commitment
 
 
 def new_salt() -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import ClassVar, Self
 
 from dprelease.acceptance import SignedAcceptance
-from dprelease.agreement import check_all
+from dprelease.agreement import Proposal, check_all
 from dprelease.canonical import Value
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.intersection.task import Task
@@ -84,41 +85,35 @@ def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consort
         IntegrityError: another spec, another consortium, or not signed by every party.
         SpecRefused: a number in the spec does not check out.
     """
-    try:
+    with _readable():
         known = ReleaseSpec.from_bytes(spec)
         signed = {item.approval.party: item for item in map(SignedApproval.from_bytes, approvals)}
-    except InvalidInput as error:
-        raise IntegrityError(f"the coordinator's record cannot be read: {error.message}") from error
-    if known.digest() != digest:
-        raise IntegrityError("the coordinator answered with another release")
-    if known.consortium != consortium:
-        raise IntegrityError(f"the release is of consortium {known.consortium}; this hub serves {consortium}")
+    _check(digest, known, known.consortium, consortium)
     check_spec(known)
     check_all(signed.values(), known, root_pem)
     return Record(spec=known, approvals=tuple(signed[part.party] for part in known.parties))
 
 
 def checked_run(digest: str, task: bytes, acceptances: Iterable[bytes], consortium: str, root_pem: str) -> AcceptedRun:
-    """Believe what the coordinator says about an alignment run only where it can be checked here.
-
-    Args:
-        digest: the run that was asked for.
-        task: canonical bytes of its task.
-        acceptances: canonical bytes of signed acceptances.
-        consortium: whose hub this is.
-        root_pem: the consortium root.
-
-    Raises:
-        IntegrityError: another task, another consortium, or not signed by every party.
-    """
-    try:
+    """Believe what the coordinator says about an alignment run only where it can be checked here; see `checked_record`."""
+    with _readable():
         known = Task.from_bytes(task)
         signed = tuple(map(SignedAcceptance.from_bytes, acceptances))
-    except InvalidInput as error:
-        raise IntegrityError(f"the coordinator's record cannot be read: {error.message}") from error
-    if known.digest() != digest:
-        raise IntegrityError("the coordinator answered with another alignment run")
-    if known.consortium != consortium:
-        raise IntegrityError(f"the alignment run is of consortium {known.consortium}; this hub serves {consortium}")
+    _check(digest, known, known.consortium, consortium)
     check_all(signed, known, root_pem)
     return AcceptedRun(task=known, acceptances=signed)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except InvalidInput as error:
+        raise IntegrityError(f"the coordinator's record cannot be read: {error.message}") from error
+
+
+def _check(digest: str, known: Proposal, of: str, consortium: str) -> None:
+    if known.digest() != digest:
+        raise IntegrityError(f"the coordinator answered with another {known.noun}")
+    if of != consortium:
+        raise IntegrityError(f"the {known.noun} is of consortium {of}; this hub serves {consortium}")

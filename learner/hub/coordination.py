@@ -8,8 +8,7 @@ import grpc
 
 from dprelease.errors import AccessDenied, OutOfTurn, PeerUnavailable
 from dprelease.wire.boundary import ask
-from dprelease.wire.v1 import alignment_pb2, coordination_pb2, coordination_pb2_grpc, release_pb2
-from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
+from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
 from learner.hub.approved import AcceptedRun, Record, checked_record, checked_run
 
 PEER = "the coordinator"
@@ -42,7 +41,7 @@ class Coordination:
     def use(self, channel: grpc.Channel) -> None:
         """Call over another channel from now on, e.g. one that shows a renewed certificate."""
         self._stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
-        self._alignments = AlignmentServiceStub(channel)
+        self._alignments = coordination_pb2_grpc.AlignmentServiceStub(channel)
 
     @property
     def stub(self) -> coordination_pb2_grpc.CoordinationServiceStub:
@@ -57,10 +56,10 @@ class Coordination:
             IntegrityError, SpecRefused: the record does not check out.
             NotFound, PeerUnavailable: as the coordinator answers.
         """
-        release = self._release(digest)
-        if release.state not in _OPEN:
-            raise OutOfTurn(f"release {digest[:12]} takes no blocks now: {release.explanation or 'it is not approved'}")
-        return checked_record(digest, release.spec, release.approvals, self._consortium, self._root_pem)
+        found = self._release(digest)
+        if found.state not in _OPEN:
+            raise OutOfTurn(f"release {digest[:12]} takes no blocks now: {found.explanation or 'it is not approved'}")
+        return checked_record(digest, found.proposal, found.consents, self._consortium, self._root_pem)
 
     def accepted_run(self, digest: str) -> AcceptedRun:
         """The record of an alignment run whose parcels may come in.
@@ -70,16 +69,16 @@ class Coordination:
             IntegrityError: the record does not check out.
             NotFound, PeerUnavailable: as the coordinator answers.
         """
-        run = self._run(digest)
-        if run.state != alignment_pb2.RUN_STATE_RUNNING:
+        found = self._run(digest)
+        if found.state != release_pb2.RUN_STATE_RUNNING:
             raise OutOfTurn(
-                f"alignment run {digest[:12]} takes no parcels now: {run.explanation or 'it is not accepted'}"
+                f"alignment run {digest[:12]} takes no parcels now: {found.explanation or 'it is not accepted'}"
             )
-        return checked_run(digest, run.task, run.acceptances, self._consortium, self._root_pem)
+        return checked_run(digest, found.proposal, found.consents, self._consortium, self._root_pem)
 
     def run_has_ended(self, digest: str) -> bool:
         """Whether an alignment run is over, with a result or without."""
-        return self._run(digest).state not in (alignment_pb2.RUN_STATE_PROPOSED, alignment_pb2.RUN_STATE_RUNNING)
+        return self._run(digest).state not in (release_pb2.RUN_STATE_PROPOSED, release_pb2.RUN_STATE_RUNNING)
 
     def has_ended(self, digest: str) -> bool:
         """Whether the release ended without a publication."""
@@ -90,7 +89,7 @@ class Coordination:
         return self._release(digest).state == release_pb2.RELEASE_STATE_PUBLISHED
 
     def report_intake(self, digest: str, parties: Sequence[str]) -> None:
-        """Say of which parties all blocks are here and verified."""
+        """Say of which parties all blocks of a release, or messages of an alignment run, are here and verified."""
         request = coordination_pb2.ReportIntakeRequest(spec_digest=bytes.fromhex(digest), received=parties)
         ask(PEER, self._stub.ReportIntake, request)
 
@@ -129,10 +128,10 @@ class Coordination:
         request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
         return ask(PEER, self._stub.RenewCertificate, request).certificate
 
-    def _release(self, digest: str) -> release_pb2.ReleaseRecord:
-        request = coordination_pb2.GetReleaseRequest(spec_digest=bytes.fromhex(digest))
-        return ask(PEER, self._stub.GetRelease, request).release
+    def _release(self, digest: str) -> release_pb2.AgreementRecord:
+        request = coordination_pb2.GetAgreementRequest(digest=bytes.fromhex(digest))
+        return ask(PEER, self._stub.GetRelease, request).agreement
 
-    def _run(self, digest: str) -> alignment_pb2.RunRecord:
-        request = alignment_pb2.GetRunRequest(run=bytes.fromhex(digest))
-        return ask(PEER, self._alignments.GetRun, request).run
+    def _run(self, digest: str) -> release_pb2.AgreementRecord:
+        request = coordination_pb2.GetAgreementRequest(digest=bytes.fromhex(digest), reports=True)
+        return ask(PEER, self._alignments.GetRun, request).agreement

@@ -58,6 +58,7 @@ class Relay:
         find_record: digest to checked record, of a release or an alignment run; asks the coordinator when the storage has none.
         look: asks whose key was revoked, and ends calls of theirs; done whenever a party enters a session.
         tell: given the names of the parties that a parcel has become complete for.
+        report: given an alignment run and parties of it that have sent all that is theirs to send.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class Relay:
         find_record: Callable[[str], Record | AcceptedRun],
         look: Callable[[], object],
         tell: Callable[..., object] = lambda *names: None,
+        report: Callable[[str, tuple[str]], object] = lambda run, parties: None,
     ) -> None:
         self._storage = storage
         self._find_record = find_record
         self._look = look
         self._tell = tell
+        self._report = report
         self._stores: dict[str, ParcelStore] = {}
         self._stores_lock = threading.Lock()
 
@@ -109,11 +112,14 @@ class Relay:
                 kept = store.keep(parcel)
             elif kept.header != header:
                 raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
-            if not header.size:
+        if header.kind == "result":  # the last one of a party; once it is listed the party says that it is done
+            self._report(header.task, (header.sender,))
+        if not header.size:
+            with store.lock:
                 store.finish(kept)
                 store.drop_before(_newest_session(plan, store))
-                self._tell(*plan.awaiting(header))
-                return 0
+            self._tell(*plan.awaiting(header))
+            return 0
         store.check_room(kept)
         with kept.turn.lock:
             if store.held(kept) == header.size and not store.is_complete(kept):

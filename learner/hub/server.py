@@ -137,7 +137,7 @@ class Hub:
         party_streams = Streams(limits.streams_per_peer, limits.streams_total)
         public_streams = Streams(limits.streams_per_peer, limits.streams_total)
         intake_servicer = IntakeServicer(intake, revocations, party_streams)
-        relay = Relay(storage, find_session, revocations.look, news.tell)
+        relay = Relay(storage, find_session, revocations.look, news.tell, coordination.report_intake)
         relay_servicer = RelayServicer(relay, revocations, party_streams, news)
         public_servicer = PublicServicer(Shelf(storage), public_streams)
 

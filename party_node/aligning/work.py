@@ -23,6 +23,7 @@ from dprelease.errors import (
     Conflict,
     DataRefused,
     DpReleaseError,
+    InvalidInput,
     Irreparable,
     PolicyRefused,
     SpecRefused,
@@ -37,7 +38,7 @@ from party_node.aligning.consent import consider, sign
 from party_node.computation.sessions import FORGOTTEN
 from party_node.computation.turns import take_turns
 from party_node.hospital import HospitalState
-from party_node.outgoing.alignments import PendingRun
+from party_node.outgoing.agreements import Pending, left_alone
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.line import HubLine, attempt
 from party_node.outgoing.relay import Relay
@@ -103,10 +104,18 @@ class AlignmentWork:
             Whether everybody who had to be asked was there.
         """
         self.computing, reached = False, True
+        unread: list[str] = []
         for pending in self._pending(coordinator):
-            run = pending.task.digest()
-            step, note = partial(self._step, coordinator, pending), partial(self._desk.runs.annotate, run)
-            reached &= attempt(step, f"alignment run {run[:12]}", note, self._hub)
+            run = pending.digest
+            try:
+                entry = self._entry(pending)
+            except InvalidInput as error:
+                unread.append(error.message)
+                continue
+            if entry is not None:
+                step, note = partial(self._step, coordinator, entry, pending), partial(self._desk.runs.annotate, run)
+                reached &= attempt(step, f"alignment run {run[:12]}", note, self._hub)
+        left_alone(log, "alignment run", unread)
         return reached
 
     def sweep(self, now: datetime) -> None:
@@ -117,26 +126,32 @@ class AlignmentWork:
                 log.warning("alignment run %s: its session is removed", run[:12])
                 self._desk.runs.tidy(run)
 
-    def _pending(self, coordinator: Coordinator) -> list[PendingRun]:
+    def _pending(self, coordinator: Coordinator) -> list[Pending]:
         try:
-            return coordinator.alignments.pending()
+            return coordinator.runs.pending()
         except VersionMismatch:
             if not self._older:
                 log.info("the coordinator knows no alignment runs")
             self._older = True
             return []
 
-    def _step(self, coordinator: Coordinator, pending: PendingRun) -> None:
-        runs, run = self._desk.runs, pending.task.digest()
-        entry = runs.get(run)
-        if entry is None:
-            if pending.state != "PROPOSED":
-                return
-            entry = runs.offer(pending.task)
+    def _entry(self, pending: Pending) -> RunEntry | None:
+        """What we know of a run; None for one that was over, or under way, before it was offered to us.
+
+        Raises:
+            InvalidInput: it cannot be read.
+        """
+        if not pending.state:
+            raise InvalidInput("a state that only a later version has")
+        known = self._desk.runs.get(pending.digest)
+        return self._desk.runs.offer(pending.task()) if known is None and pending.state == "PROPOSED" else known
+
+    def _step(self, coordinator: Coordinator, entry: RunEntry, pending: Pending) -> None:
+        runs, run = self._desk.runs, entry.run
         if entry.status is RunStatus.DECLINED:
             runs.tidy(run)  # a person may have declined while a step wrote to its session
             if pending.state not in _ENDED:
-                coordinator.alignments.decline(run, entry.note)
+                coordinator.runs.decline(run, entry.note)
             return
         if pending.state in _ENDED:
             self._end(entry, pending)
@@ -145,8 +160,8 @@ class AlignmentWork:
         elif entry.status is RunStatus.ACCEPTED:
             self._accept(coordinator, entry)
         elif pending.state == "PROPOSED":
-            if entry.acceptance is not None and entry.acceptance not in pending.acceptances:
-                coordinator.alignments.accept(entry.acceptance)
+            if entry.acceptance is not None and entry.acceptance not in pending.consents:
+                coordinator.runs.approve(entry.acceptance)
         elif pending.state == "RUNNING":
             self._compute(coordinator, entry, pending)
 
@@ -171,7 +186,7 @@ class AlignmentWork:
         except (SpecRefused, PolicyRefused, DataRefused) as error:
             self._refuse(coordinator, entry, error)
             return
-        coordinator.alignments.accept(signed)
+        coordinator.runs.approve(signed)
         log.info("alignment run %s: accepted", entry.run[:12])
 
     def _refuse(self, coordinator: Coordinator, entry: RunEntry, error: DpReleaseError) -> None:
@@ -183,9 +198,9 @@ class AlignmentWork:
         before = {RunStatus.WAITING, RunStatus.ACCEPTED, RunStatus.SIGNED}
         self._desk.runs.move(entry.run, before, RunStatus.DECLINED, sentence)
         self._desk.runs.tidy(entry.run)
-        coordinator.alignments.decline(entry.run, sentence)
+        coordinator.runs.decline(entry.run, sentence)
 
-    def _compute(self, coordinator: Coordinator, entry: RunEntry, pending: PendingRun) -> None:
+    def _compute(self, coordinator: Coordinator, entry: RunEntry, pending: Pending) -> None:
         """All parties accepted: check that, then compute. No byte of the run leaves before this."""
         desk, relay = self._desk, self._relay(entry)
         folder = desk.runs.session(entry.run)
@@ -205,14 +220,14 @@ class AlignmentWork:
             log.info("alignment run %s: done here", entry.run[:12])
         else:
             relay.put(folder.outgoing(), relay.messages())  # for peers that are not as far, what the relay has lost
-        coordinator.alignments.finish(entry.run)
+        coordinator.finish(entry.run)
 
-    def _take_turns(self, entry: RunEntry, pending: PendingRun, relay: Relay) -> str | tuple[bytes, bytes]:
+    def _take_turns(self, entry: RunEntry, pending: Pending, relay: Relay) -> str | tuple[bytes, bytes]:
         """Pseudonyms of the patients that all hospitals have, and the secret of the run; or for whom we wait."""
         from dprelease.intersection.session import Outside, Session  # loads what only hospitals have
 
         desk, folder = self._desk, self._desk.runs.session(entry.run)
-        acceptances = pending.signed_acceptances()
+        acceptances = pending.acceptances()
         check_all(acceptances, entry.task, desk.enrolment.root, desk.pins())
         patients = folder.patients()
         if patients is None:
@@ -236,7 +251,7 @@ class AlignmentWork:
         detail: dict[str, str | float] = {"title": f"alignment run {entry.run[:12]} with {', '.join(peers)}"}
         self._desk.ledger.align(entry.task.roster, entry.run, self._desk.settings.policy.alignments, detail)
 
-    def _end(self, entry: RunEntry, pending: PendingRun) -> None:
+    def _end(self, entry: RunEntry, pending: Pending) -> None:
         runs = self._desk.runs
         if entry.status in OVER:
             pass  # and what follows was perhaps cut short

@@ -93,7 +93,7 @@ def left_before(
     else:
         sentence = row_for(IntegrityError("")).sentence
         desk.give_up(record, Status.DECLINED, sentence)
-        coordinator.decline(record.release, sentence)
+        coordinator.releases.decline(record.release, sentence)
     return True
 
 

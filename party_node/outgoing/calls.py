@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
 from dprelease.errors import IntegrityError, PeerUnavailable
-from dprelease.one_line import one_line
-from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock
 from dprelease.release.charges import SignedStatement
-from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
 from dprelease.wire.progress import ProgressDeadline
@@ -30,43 +25,9 @@ from dprelease.wire.v1 import (
     intake_pb2_grpc,
     release_pb2,
 )
-from party_node.outgoing.alignments import PEER, Alignments
+from party_node.outgoing.agreements import PEER, Agreements
 
 HEALTH_SECONDS = 10.0
-
-MOST_PAGES = 20
-"""Of a list of releases, some 3 MiB each; what is further down is looked at when something before it is over."""
-
-
-@dataclass(frozen=True)
-class PendingRelease:
-    """A release as the coordinator tells it.
-
-    Attributes:
-        release: digest of the spec.
-        data: canonical bytes of the spec, unread: most of what is listed is known already.
-        state: the coordinator's state, e.g. ``PROPOSED``; empty for one that only a later version has.
-        approvals: signed approvals passed on, unchecked.
-        explanation: whom it waits for, or why it ended.
-    """
-
-    release: str
-    data: bytes
-    state: str
-    approvals: tuple[bytes, ...]
-    explanation: str
-
-    def spec(self) -> ReleaseSpec:
-        """The spec; raises `InvalidInput` if it cannot be read."""
-        return ReleaseSpec.from_bytes(self.data)
-
-    def signed_approvals(self) -> tuple[SignedApproval, ...]:
-        """The approvals, parsed.
-
-        Raises:
-            InvalidInput: one is malformed.
-        """
-        return tuple(SignedApproval.from_bytes(data) for data in self.approvals)
 
 
 class Coordinator:
@@ -77,12 +38,15 @@ class Coordinator:
 
     Attributes:
         stub: the same calls as the protocol has them.
-        alignments: calls about alignment runs.
+        releases: calls about releases.
+        runs: calls about alignment runs.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
-        self.stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
-        self.alignments = Alignments(channel)
+        self.stub = stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self._runs = runs = coordination_pb2_grpc.AlignmentServiceStub(channel)
+        self.releases = Agreements(stub.ListReleases, stub.Approve, stub.Decline, release_pb2.ReleaseState)
+        self.runs = Agreements(runs.ListRuns, runs.AcceptRun, runs.DeclineRun, release_pb2.RunState)
 
     @classmethod
     @contextmanager
@@ -94,24 +58,6 @@ class Coordinator:
     def report(self, catalogue: Catalogue) -> None:
         """Declare our columns, row count and alignment digest."""
         ask(PEER, self.stub.ReportCatalogue, coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()))
-
-    def pending_releases(self, unsettled: Collection[str] | None = None) -> list[PendingRelease]:
-        """The releases we take part in, that are not over or ended lately.
-
-        Args:
-            unsettled: of those that ended, the ones wanted, by their digests; all if None. An older coordinator lists all.
-        """
-        request = coordination_pb2.ListReleasesRequest(
-            open_only=unsettled is not None, unsettled=[bytes.fromhex(release) for release in unsettled or ()]
-        )
-        pending: list[PendingRelease] = []
-        for _ in range(MOST_PAGES):
-            answer = ask(PEER, self.stub.ListReleases, request)
-            pending += map(_pending, answer.releases)
-            request.page_token = answer.next_page_token
-            if not request.page_token:
-                break
-        return pending
 
     def renew(self, signing_request: bytes) -> str:
         """Ask for a later certificate over our key; PEM, unchecked."""
@@ -136,22 +82,9 @@ class Coordinator:
         request = coordination_pb2.RequestDealRequest(offers=offers)
         return ask(PEER, self.stub.RequestDeal, request).sealed
 
-    def approve(self, approval: bytes, spec: bytes = b"") -> None:
-        """Hand in our signed approval; with the spec's canonical bytes where the office has forgotten the release."""
-        request = coordination_pb2.ApproveRequest(signed_approval=approval, spec=spec)
-        ask(PEER, self.stub.Approve, request)
-
-    def decline(self, release: str, reason: str) -> None:
-        """Decline, or withdraw before our block was sent."""
-        request = coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=reason)
-        ask(PEER, self.stub.Decline, request)
-
-
-def _pending(record: release_pb2.ReleaseRecord) -> PendingRelease:
-    known = record.state in release_pb2.ReleaseState.values()
-    state = release_pb2.ReleaseState.Name(record.state).removeprefix("RELEASE_STATE_") if known else ""
-    release, words = sha256(record.spec), one_line(record.explanation)
-    return PendingRelease(release, record.spec, state, tuple(record.approvals), words)
+    def finish(self, run: str) -> None:
+        """Say that the result of an alignment run is on our disk; not what or how large it is."""
+        ask(PEER, self._runs.FinishRun, coordination_pb2.FinishRunRequest(run=bytes.fromhex(run)))
 
 
 def reach(address: str, credentials: Credentials, peer: str) -> None:

@@ -19,7 +19,7 @@ from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.hospital import HospitalState
 from party_node.identity import Enrolment, Identity
-from party_node.outgoing.alignments import PEER
+from party_node.outgoing.agreements import PEER
 from party_node.outgoing.calls import Coordinator
 from party_node.state.books import check, reconcile
 from party_node.state.entries import CHARGED
@@ -160,7 +160,7 @@ def _remind(desk: HospitalState, coordinator: Coordinator, told: set[str]) -> No
     ours |= {release for release, status in desk.journal.standing().items() if status in _HELD}
     if ours <= told:
         return
-    held = {approval for pending in coordinator.pending_releases() for approval in pending.approvals}
+    held = {approval for pending in coordinator.releases.pending() for approval in pending.consents}
     for release in sorted(ours - told):
         record = desk.journal.get(release)
         if record is not None:
@@ -181,7 +181,7 @@ def show_approval(coordinator: Coordinator, record: Record, held: Container[byte
     if record.approval is None or record.approval in held:
         return
     try:
-        coordinator.approve(record.approval, record.spec.to_bytes())
+        coordinator.releases.approve(record.approval, record.spec.to_bytes())
     except PeerUnavailable:
         raise
     except DpReleaseError as error:

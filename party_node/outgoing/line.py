@@ -12,7 +12,7 @@ from dprelease.errors import DpReleaseError, PeerUnavailable, unforeseen
 from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
-from party_node.outgoing.alignments import PEER
+from party_node.outgoing.agreements import PEER
 
 log = logging.getLogger(__name__)
 

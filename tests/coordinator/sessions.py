@@ -198,7 +198,7 @@ def world_offers(world: World, stubs: dict[str, Stub], **changed: object) -> Off
     """A release that all of them approved over the wire, and the offers of its first round."""
     digest = world.propose(mechanism="moments", parties=dict.fromkeys(stubs, "*"), **changed)
     for party, stub in stubs.items():
-        ask(stub.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, party)))
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, party)))
     return Offers.of(world.spec(digest), world.keys)
 
 

@@ -16,6 +16,7 @@ from coordinator.lifecycle.lifecycle import Approved, Cancelled
 from coordinator.lifecycle.status import State
 from coordinator.proposals.alignment import start
 from coordinator.proposals.proposals import create
+from coordinator.service import coordination
 from coordinator.service.recovery import take_into_use
 from coordinator.store.agreements import Agreement
 from coordinator.store.copies import back_up
@@ -24,8 +25,10 @@ from dprelease.acceptance import accept
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
 from dprelease.identity.signing import key_fingerprint
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.v1 import alignment_pb2 as pb
-from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceStub
+from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1 import release_pb2
+from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceStub
+from party_node.outgoing.calls import Coordinator
 from tests.coordinator.office import NOW, RUN_TIME, STUDY, Office, catalogue, request
 from tests.coordinator.world import SECONDS, World, report
 from tests.hostile.faults import Fault, Kind
@@ -140,7 +143,7 @@ def misused(what: str, error: type[DpReleaseError], act: Callable[..., object]) 
 
 
 EARLY = misused(
-    "a hospital says that it has the result of an alignment run before the hub has carried a message of it",
+    "a hospital says that it has the result of an alignment run before the hub has carried all that it sends",
     Conflict,
     lambda north, south, west, hub, signed, run: ask(north.FinishRun, pb.FinishRunRequest(run=run)),
 )
@@ -163,19 +166,19 @@ MISUSED = [
     misused(
         "a hospital accepts an alignment run with garbage",
         InvalidInput,
-        lambda north, south, west, hub, signed, run: ask(north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=b"{}")),
+        lambda north, south, west, hub, signed, run: ask(north.AcceptRun, pb.ApproveRequest(signed_consent=b"{}")),
     ),
     misused(
         "a hospital accepts an alignment run with 128 KiB",
         InvalidInput,
         lambda north, south, west, hub, signed, run: ask(
-            north.AcceptRun, pb.AcceptRunRequest(signed_acceptance=bytes(1 << 17))
+            north.AcceptRun, pb.ApproveRequest(signed_consent=bytes(1 << 17))
         ),
     ),
     misused(
         "a hospital declines others' alignment run",
         AccessDenied,
-        lambda north, south, west, hub, signed, run: ask(west.DeclineRun, pb.DeclineRunRequest(run=run)),
+        lambda north, south, west, hub, signed, run: ask(west.DeclineRun, pb.DeclineRequest(digest=run)),
     ),
     misused(
         "a hospital says that it has the result of others' alignment run",
@@ -195,17 +198,17 @@ MISUSED = [
     misused(
         "a hospital asks for an alignment run as only the hub may",
         AccessDenied,
-        lambda north, south, west, hub, signed, run: ask(north.GetRun, pb.GetRunRequest(run=run)),
+        lambda north, south, west, hub, signed, run: ask(north.GetRun, pb.GetAgreementRequest(digest=run)),
     ),
     misused(
         "the hub asks for alignment runs as only hospitals may",
         AccessDenied,
-        lambda north, south, west, hub, signed, run: ask(hub.ListRuns, pb.ListRunsRequest()),
+        lambda north, south, west, hub, signed, run: ask(hub.ListRuns, pb.ListAgreementsRequest()),
     ),
     misused(
         "the hub asks for an alignment run that there is not",
         NotFound,
-        lambda north, south, west, hub, signed, run: ask(hub.GetRun, pb.GetRunRequest(run=bytes(32))),
+        lambda north, south, west, hub, signed, run: ask(hub.GetRun, pb.GetAgreementRequest(digest=bytes(32))),
     ),
 ]
 
@@ -220,30 +223,51 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
     run = start(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())
     digest, task = bytes.fromhex(run.digest), run.read_task()
 
-    def signed(party: str, key: str = "") -> pb.AcceptRunRequest:
+    def signed(party: str, key: str = "") -> pb.ApproveRequest:
         made = accept(task, party, world.keys[key or party], world.certificates[key or party], world.clock())
-        return pb.AcceptRunRequest(signed_acceptance=made.to_bytes())
+        return pb.ApproveRequest(signed_consent=made.to_bytes())
 
     north, south, west, hub = (stub(world, name) for name in ("north", "south", "west", "hub"))
     for fault in MISUSED:
         with fault.refused() as caught:
             fault.act(north, south, west, hub, signed, digest)
         fault.check_answer(caught)
-    assert ask(west.ListRuns, pb.ListRunsRequest()) == pb.ListRunsResponse()
+    assert ask(west.ListRuns, pb.ListAgreementsRequest()) == pb.ListAgreementsResponse()
     for _ in range(2):
         ask(north.AcceptRun, signed("north"))
-    (shown,) = ask(south.ListRuns, pb.ListRunsRequest()).runs  # type: ignore[attr-defined]
-    assert (shown.task, shown.state, len(shown.acceptances)) == (run.proposal, pb.RUN_STATE_PROPOSED, 1)
+    (shown,) = ask(south.ListRuns, pb.ListAgreementsRequest()).agreements  # type: ignore[attr-defined]
+    assert (shown.proposal, shown.state, len(shown.consents)) == (run.proposal, release_pb2.RUN_STATE_PROPOSED, 1)
     ask(south.AcceptRun, signed("south"))
-    with EARLY.refused() as caught:
-        EARLY.act(north, south, west, hub, signed, digest)
-    EARLY.check_answer(caught)
-    found = ask(hub.GetRun, pb.GetRunRequest(run=digest)).run  # type: ignore[attr-defined]
-    assert (found.state, len(found.acceptances)) == (pb.RUN_STATE_RUNNING, 2)
+    for _ in range(2):
+        with EARLY.refused() as caught:
+            EARLY.act(north, south, west, hub, signed, digest)
+        EARLY.check_answer(caught)
+        ask(hub.GetRun, pb.GetAgreementRequest(digest=digest, reports=True))
+    ask(world.as_hub().ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=["north"]))
     ask(north.FinishRun, pb.FinishRunRequest(run=digest))
+    with pytest.raises(Conflict):
+        ask(south.FinishRun, pb.FinishRunRequest(run=digest))
+    # A hub of before reports nothing: whoever asks it has carried all.
+    found = ask(hub.GetRun, pb.GetAgreementRequest(digest=digest)).agreement  # type: ignore[attr-defined]
+    assert (found.state, len(found.consents)) == (release_pb2.RUN_STATE_RUNNING, 2)
     ask(south.FinishRun, pb.FinishRunRequest(run=digest))
-    (shown,) = ask(south.ListRuns, pb.ListRunsRequest()).runs  # type: ignore[attr-defined]
-    assert shown.state == pb.RUN_STATE_DONE
+    (shown,) = ask(south.ListRuns, pb.ListAgreementsRequest()).agreements  # type: ignore[attr-defined]
+    assert shown.state == release_pb2.RUN_STATE_DONE
+
+
+def test_a_list_of_runs_comes_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for party in ("north", "south"):
+        report(world.join(party), party)
+    store = world.store()
+    runs = [start(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())]
+    with store.writing() as tx:
+        tx.alignments.advance(runs[0].digest, Cancelled("again"), world.clock())
+    runs.append(start(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock()))
+    monkeypatch.setattr(coordination, "PAGE_BYTES", 1)
+    assert world.server is not None
+    with Coordinator.dial(f"localhost:{world.server.port}", world.credentials("north")) as north:
+        assert [pending.digest for pending in north.runs.pending()] == [run.digest for run in reversed(runs)]
+        assert [pending.digest for pending in north.runs.pending(())] == [runs[1].digest]
 
 
 def invoke(*arguments: str) -> str:

@@ -100,7 +100,7 @@ def test_calls_are_told_at_once(alone: World) -> None:
     hub = alone.as_hub()
     for stub, name in ((north, "north"), (south, "south")):
         waiting = [Waiting(alone, each) for each in (north, south, hub)]
-        ask(stub.Approve, pb.ApproveRequest(signed_approval=alone.signed(digest, name)))
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=alone.signed(digest, name)))
         assert all(each.hears() for each in waiting)
     for method, message in (
         (hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=["north"])),
@@ -112,7 +112,7 @@ def test_calls_are_told_at_once(alone: World) -> None:
         assert all(each.hears() for each in waiting)
     late = alone.propose(epsilon=0.5)
     waiting = [Waiting(alone, each) for each in (south, hub)]
-    ask(north.Decline, pb.DeclineRequest(spec_digest=late))
+    ask(north.Decline, pb.DeclineRequest(digest=late))
     assert all(each.hears() for each in waiting)
 
 

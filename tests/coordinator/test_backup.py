@@ -84,13 +84,13 @@ def restore(world: World, copy: Path) -> Restored:
 
 def approve(world: World, digest: bytes, *stubs: Stub) -> None:
     for stub, party in zip(stubs, ("north", "south"), strict=False):
-        ask(stub.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, party)))
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, party)))
 
 
 def remind(world: World, spec: ReleaseSpec, party: str, commitment: str = "ab" * 32) -> None:
     """What a hospital's daemon does with an approval that the office does not show."""
     signed = world.approval(spec, party, commitment).to_bytes()
-    ask(world.as_party(party).Approve, pb.ApproveRequest(signed_approval=signed, spec=spec.to_bytes()))
+    ask(world.as_party(party).Approve, pb.ApproveRequest(signed_consent=signed, proposal=spec.to_bytes()))
 
 
 def charged(world: World, party: str) -> dict[str, bool]:
@@ -282,7 +282,7 @@ def test_approvals_of_a_release_that_ended_in_the_restore_are_kept(world: World,
     spec = world.spec(digest)
     for party in ("north", "south"):
         with pytest.raises(Conflict):
-            ask(world.as_party(party).Approve, pb.ApproveRequest(signed_approval=world.signed(digest, party)))
+            ask(world.as_party(party).Approve, pb.ApproveRequest(signed_consent=world.signed(digest, party)))
         world.clock.now -= LATER  # it was signed before the restore
         remind(world, spec, party)
         world.clock.now += LATER
@@ -315,7 +315,7 @@ def test_a_hospital_speaks_for_no_other_and_for_nobody_who_is_not_enrolled(
     restore(world, copy)
     signed = world.approval(spec, "east").to_bytes()
     with pytest.raises(AccessDenied):
-        ask(world.as_party("north").Approve, pb.ApproveRequest(signed_approval=signed, spec=spec.to_bytes()))
+        ask(world.as_party("north").Approve, pb.ApproveRequest(signed_consent=signed, proposal=spec.to_bytes()))
     with pytest.raises(Conflict):
         remind(world, spec, "north")  # east has to enrol first
     assert listed(world.as_party("north")) == []

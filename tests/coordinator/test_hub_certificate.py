@@ -52,7 +52,7 @@ def test_a_revoked_hub_is_shut_out_at_once(world: World, command: Callable[..., 
     assert command("revoke").exit_code == 0
     for message, method in (
         (pb.ListRevokedRequest(), stub.ListRevoked),
-        (pb.GetReleaseRequest(spec_digest=bytes(32)), stub.GetRelease),
+        (pb.GetAgreementRequest(digest=bytes(32)), stub.GetRelease),
         (pb.AuthorizePublicationRequest(spec_digest=bytes(32)), stub.AuthorizePublication),
     ):
         with pytest.raises(AccessDenied):

@@ -122,7 +122,7 @@ def test_of_a_reason_only_so_much_is_kept(world: World, two: tuple[Stub, Stub]) 
     digest = world.propose()
     ask(
         world.as_party("north").Decline,
-        pb.DeclineRequest(spec_digest=digest, reason="not now, " + "and " * 999 + "not ever"),
+        pb.DeclineRequest(digest=digest, reason="not now, " + "and " * 999 + "not ever"),
     )
     with world.store().reading() as tx:
         assert (

@@ -15,7 +15,7 @@ from dprelease.canonical import sha256
 from dprelease.data.columns import NumericColumn
 from dprelease.wire.boundary import PROTOCOL_VERSION, VERSION_KEY, translated
 from dprelease.wire.v1 import coordination_pb2 as pb
-from dprelease.wire.v1.release_pb2 import ReleaseRecord, ReleaseState
+from dprelease.wire.v1.release_pb2 import AgreementRecord, ReleaseState
 from dprelease.wire.versions import ACCEPTED_VERSIONS
 from party_node.outgoing.calls import Coordinator
 from tests.coordinator.world import SECONDS, Stub, World, report
@@ -66,17 +66,17 @@ def told(world: World, unsettled: tuple[str, ...] = ()) -> list[str]:
     """What a node of today is told, in order."""
     assert world.server is not None
     with Coordinator.dial(f"localhost:{world.server.port}", world.credentials("north")) as coordinator:
-        return [pending.release for pending in coordinator.pending_releases(unsettled)]
+        return [pending.digest for pending in coordinator.releases.pending(unsettled)]
 
 
-def told_before(world: World, version: int) -> list[ReleaseRecord]:
+def told_before(world: World, version: int) -> list[AgreementRecord]:
     """What a node that knows no pages is told; no message may be larger than gRPC takes."""
     with translated("the coordinator"):
         answer = world.as_party("north").ListReleases(
-            pb.ListReleasesRequest(open_only=True), timeout=SECONDS, metadata=((VERSION_KEY, str(version)),)
+            pb.ListAgreementsRequest(open_only=True), timeout=SECONDS, metadata=((VERSION_KEY, str(version)),)
         )
     assert answer.ByteSize() < MOST_BYTES
-    return list(answer.releases)
+    return list(answer.agreements)
 
 
 def end(world: World, digests: list[str]) -> None:
@@ -94,12 +94,12 @@ def test_two_thousand_open_releases_hold_nobody_up(world: World, offered: list[s
     end(world, offered[-2:-1])
     for version in ACCEPTED_VERSIONS:
         first, *others = told_before(world, version)
-        assert (first.state, list(first.approvals)) == (ReleaseState.RELEASE_STATE_APPROVED, [b"an approval"] * 2)
+        assert (first.state, list(first.consents)) == (ReleaseState.RELEASE_STATE_APPROVED, [b"an approval"] * 2)
         assert OPEN / 4 < len(others) < OPEN / 2
         assert {each.state for each in others} == {ReleaseState.RELEASE_STATE_PROPOSED}
     assert told(world, (offered[-2], offered[0])) == [offered[-2], offered[-1], *offered[:-2]]
     seen = {offered[-2]}
-    while page := {sha256(record.spec) for record in told_before(world, PROTOCOL_VERSION)}:
+    while page := {sha256(record.proposal) for record in told_before(world, PROTOCOL_VERSION)}:
         assert not page & seen  # what an older node has dealt with makes room for the others
         seen |= page
         end(world, sorted(page))

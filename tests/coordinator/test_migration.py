@@ -26,7 +26,6 @@ from dprelease.canonical import instant, sha256
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
 from dprelease.identity.certificates import read_identity
 from dprelease.intersection.task import Task
-from dprelease.wire.v1 import coordination_pb2 as pb
 from tests.coordinator.layouts import first
 from tests.coordinator.office import NOW, Clock, founded
 from tests.coordinator.sessions import Desk
@@ -81,9 +80,8 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
                         tx.members.admit(read_identity(office.certificates[party]), LATER)
                 else:
                     tx.members.admit(read_identity(office.certificates[party]), LATER, protocol=2)
-        signed = office.approval(half.read_spec(), "south", LATER).to_bytes()
-        request = pb.ApproveRequest(signed_approval=signed)
-        approve(request, store, "south", office.authority.root_pem, LATER)
+        signed = office.approval(half.read_spec(), "south", LATER)
+        approve(signed, b"", store, "south", office.authority.root_pem, LATER)
         assert office.release(half.digest).record.state is State.APPROVED
         with store.writing() as tx:
             assert tx.members.redeem(first.WEST, LATER).party == "west"

@@ -48,7 +48,7 @@ def test_an_office_is_served_dumped_and_restored(tmp_path: Path, postgres: Clust
         digest = world.propose()
         command(postgres, "pg_dump", url, "-Fc", "-f", str(copy))
         for party, stub in stubs.items():
-            ask(stub.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, party)))
+            ask(stub.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, party)))
         assert "pg_dump" in run(world, "backup", "make", str(tmp_path / "copy.sqlite")).output
         world.stop()
         world.opened.close()

@@ -119,11 +119,11 @@ def test_what_was_signed_before_a_renewal_stays_signed(world: World) -> None:
     before = world.approval(world.spec(digest), "north").to_bytes()
     world.certificates["north"] = renew(north, "north", world.keys["north"])
     renewed = world.as_party("north")
-    ask(renewed.Approve, pb.ApproveRequest(signed_approval=before))
-    ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
+    ask(renewed.Approve, pb.ApproveRequest(signed_consent=before))
+    ask(south.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "south")))
     assert listed(renewed) == [(digest, ReleaseState.RELEASE_STATE_APPROVED)]
-    record = ask(world.as_hub().GetRelease, pb.GetReleaseRequest(spec_digest=digest)).release
-    check_all(map(SignedApproval.from_bytes, record.approvals), world.spec(digest), world.root.decode())
+    record = ask(world.as_hub().GetRelease, pb.GetAgreementRequest(digest=digest)).agreement
+    check_all(map(SignedApproval.from_bytes, record.consents), world.spec(digest), world.root.decode())
 
 
 def test_the_hub_keeps_its_host_names(world: World) -> None:

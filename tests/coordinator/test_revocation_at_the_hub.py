@@ -42,7 +42,7 @@ def announce(world: World, hub: Hub, digest: bytes, party: str) -> tuple[IntakeS
 def test_the_command_cuts_the_upload_and_ends_the_release(world: World, two: tuple[Stub, Stub], hub: Hub) -> None:
     digest = world.propose()
     for stub, party in zip(two, ("north", "south"), strict=True):
-        ask(stub.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, party)))
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, party)))
     intake, data = announce(world, hub, digest, "north")
     announce(world, hub, digest, "south")
     half, never = threading.Event(), threading.Event()

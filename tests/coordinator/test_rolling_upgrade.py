@@ -73,8 +73,8 @@ def test_who_is_not_updated_yet_takes_part(world: World, hub: Hub) -> None:
         report(south, "south")
         digest = world.propose()
         with older(HOSPITAL):
-            ask(north.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "north")))
-        ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
+            ask(north.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "north")))
+        ask(south.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "south")))
         blocks = private_blocks(world.spec(digest), SeededNoise(3))
         send(world, hub, digest, "north", blocks["north"], OLDER)
         send(world, hub, digest, "south", blocks["south"], VERSION)

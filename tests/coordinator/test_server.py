@@ -54,7 +54,7 @@ def test_reflection_is_off_unless_asked_for(world: World) -> None:
 def test_a_restart_continues_where_it_was(world: World, two: tuple[Stub, Stub]) -> None:
     digest = world.propose()
     late = world.propose(expires_hours=1)
-    ask(two[0].Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "north")))
+    ask(two[0].Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "north")))
     world.stop()
     world.clock.now += timedelta(hours=1)
     world.start()
@@ -63,7 +63,7 @@ def test_a_restart_continues_where_it_was(world: World, two: tuple[Stub, Stub]) 
         digest: ReleaseState.RELEASE_STATE_PROPOSED,
         late: ReleaseState.RELEASE_STATE_EXPIRED,
     }
-    ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
+    ask(south.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "south")))
     assert dict(listed(south))[digest] == ReleaseState.RELEASE_STATE_APPROVED
 
 

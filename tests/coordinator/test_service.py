@@ -73,18 +73,18 @@ def test_a_release_from_proposal_to_publication(world: World, two: tuple[Stub, S
     hub = world.as_hub()
     digest = world.propose()
     assert listed(north) == listed(south) == [(digest, ReleaseState.RELEASE_STATE_PROPOSED)]
-    offered = ask(north.ListReleases, pb.ListReleasesRequest()).releases[0]
+    offered = ask(north.ListReleases, pb.ListAgreementsRequest()).agreements[0]
     assert "waits for north, south to decide since" in offered.explanation
-    spec = ReleaseSpec.from_bytes(offered.spec)
+    spec = ReleaseSpec.from_bytes(offered.proposal)
     with pytest.raises(Conflict):
         ask(hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=["north"]))
     signed = {party: world.approval(spec, party).to_bytes() for party in ("north", "south")}
     for stub, party in ((south, "south"), (north, "north"), (north, "north")):
-        ask(stub.Approve, pb.ApproveRequest(signed_approval=signed[party]))
-    record = ask(hub.GetRelease, pb.GetReleaseRequest(spec_digest=digest)).release
-    assert (record.spec, record.state) == (offered.spec, ReleaseState.RELEASE_STATE_APPROVED)
-    assert list(record.approvals) == [signed["north"], signed["south"]]
-    check_all(map(SignedApproval.from_bytes, record.approvals), spec, world.root.decode())
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=signed[party]))
+    record = ask(hub.GetRelease, pb.GetAgreementRequest(digest=digest)).agreement
+    assert (record.proposal, record.state) == (offered.proposal, ReleaseState.RELEASE_STATE_APPROVED)
+    assert list(record.consents) == [signed["north"], signed["south"]]
+    check_all(map(SignedApproval.from_bytes, record.consents), spec, world.root.decode())
     for received in (["south"], ["south"], ["south", "north"]):
         ask(hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=received))
     for _ in range(2):
@@ -102,24 +102,24 @@ def test_a_decline_is_told_to_the_others_without_its_reason(world: World, two: t
     north, south = two
     digest = world.propose()
     for _ in range(2):
-        ask(north.Decline, pb.DeclineRequest(spec_digest=digest, reason="our board\nsaid\x1b[31m no"))
-    seen = ask(south.ListReleases, pb.ListReleasesRequest()).releases[0]
+        ask(north.Decline, pb.DeclineRequest(digest=digest, reason="our board\nsaid\x1b[31m no"))
+    seen = ask(south.ListReleases, pb.ListAgreementsRequest()).agreements[0]
     assert seen.state == ReleaseState.RELEASE_STATE_REJECTED
     assert "north declined" in seen.explanation
     assert "board" not in seen.explanation
     with world.store().reading() as tx:
         assert tx.history.of_agreement(digest.hex())[-1].what == "north declined: our board\\nsaid\\x1b[31m no"
     with pytest.raises(Conflict):
-        ask(south.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "south")))
+        ask(south.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "south")))
 
 
 def test_a_party_that_is_not_in_a_release_has_no_say_in_it(world: World, two: tuple[Stub, Stub]) -> None:
     west = world.join("west")
     digest = world.propose()
     with pytest.raises(AccessDenied):
-        ask(west.Decline, pb.DeclineRequest(spec_digest=digest))
+        ask(west.Decline, pb.DeclineRequest(digest=digest))
     with pytest.raises(IntegrityError):
-        ask(west.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "west")))
+        ask(west.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "west")))
     assert listed(west) == []
     assert listed(two[1]) == [(digest, ReleaseState.RELEASE_STATE_PROPOSED)]
     with world.store().reading() as tx:
@@ -142,34 +142,34 @@ def test_an_approval_is_checked_before_it_is_kept(world: World, two: tuple[Stub,
         approve(spec, "north", "ab" * 32, world.keys["north"], forged, world.clock()),
     ):
         with pytest.raises(IntegrityError):
-            ask(north.Approve, pb.ApproveRequest(signed_approval=bad.to_bytes()))
+            ask(north.Approve, pb.ApproveRequest(signed_consent=bad.to_bytes()))
     with pytest.raises(InvalidInput):
-        ask(north.Approve, pb.ApproveRequest(signed_approval=good.to_bytes() + b" "))
+        ask(north.Approve, pb.ApproveRequest(signed_consent=good.to_bytes() + b" "))
     unknown = good.model_copy(update={"approval": good.approval.model_copy(update={"spec": "0" * 64})})
     with pytest.raises(NotFound):
-        ask(north.Approve, pb.ApproveRequest(signed_approval=unknown.to_bytes()))
+        ask(north.Approve, pb.ApproveRequest(signed_consent=unknown.to_bytes()))
     with world.store().reading() as tx:
         assert tx.releases.get(digest.hex()).consents == ()
-    ask(north.Approve, pb.ApproveRequest(signed_approval=good.to_bytes()))
+    ask(north.Approve, pb.ApproveRequest(signed_consent=good.to_bytes()))
 
 
 def test_an_approval_may_be_repeated_but_not_over_other_data(world: World, two: tuple[Stub, Stub]) -> None:
     north, _ = two
     spec = world.spec(world.propose())
     first = world.approval(spec, "north").to_bytes()
-    ask(north.Approve, pb.ApproveRequest(signed_approval=first))
+    ask(north.Approve, pb.ApproveRequest(signed_consent=first))
     again = world.approval(spec, "north").to_bytes()
     assert again != first  # ECDSA draws a nonce
-    ask(north.Approve, pb.ApproveRequest(signed_approval=again))
+    ask(north.Approve, pb.ApproveRequest(signed_consent=again))
     changed = world.approval(spec, "north", commitment="cd" * 32)
     with pytest.raises(Conflict):
-        ask(north.Approve, pb.ApproveRequest(signed_approval=changed.to_bytes()))
+        ask(north.Approve, pb.ApproveRequest(signed_consent=changed.to_bytes()))
     with world.store().reading() as tx:
         assert tx.releases.get(spec.digest()).consents == (first,)
 
 
 HUB_CALLS = {
-    "GetRelease": pb.GetReleaseRequest(spec_digest=b"0" * 32),
+    "GetRelease": pb.GetAgreementRequest(digest=b"0" * 32),
     "ReportIntake": pb.ReportIntakeRequest(spec_digest=b"0" * 32),
     "AuthorizePublication": pb.AuthorizePublicationRequest(spec_digest=b"0" * 32),
     "ReportPublication": pb.ReportPublicationRequest(spec_digest=b"0" * 32, manifest_digest=b"0" * 32),
@@ -178,10 +178,10 @@ HUB_ALONE = HUB_CALLS | {"ListRevoked": pb.ListRevokedRequest()}
 """The same and what cannot fail for the hub."""
 PARTY_CALLS = {
     "ReportCatalogue": pb.ReportCatalogueRequest(catalogue=b"{}"),
-    "ListReleases": pb.ListReleasesRequest(),
+    "ListReleases": pb.ListAgreementsRequest(),
     "ListCharges": pb.ListChargesRequest(),
-    "Approve": pb.ApproveRequest(signed_approval=b"{}"),
-    "Decline": pb.DeclineRequest(spec_digest=b"0" * 32),
+    "Approve": pb.ApproveRequest(signed_consent=b"{}"),
+    "Decline": pb.DeclineRequest(digest=b"0" * 32),
     "RequestDeal": pb.RequestDealRequest(),
 }
 
@@ -254,7 +254,7 @@ def test_a_catalogue_that_is_not_canonical_is_refused(world: World) -> None:
 def test_what_is_refused_is_told_in_a_constant_sentence(world: World) -> None:
     north = world.join("north")
     with pytest.raises(grpc.RpcError) as refused:
-        north.Decline(pb.DeclineRequest(spec_digest=b"0" * 32), timeout=SECONDS, metadata=VERSION)
+        north.Decline(pb.DeclineRequest(digest=b"0" * 32), timeout=SECONDS, metadata=VERSION)
     assert refused.value.details() == "There is no such thing here."
 
 
@@ -273,9 +273,9 @@ def test_states_have_the_same_names_on_the_wire() -> None:
 def test_a_party_is_told_what_the_office_has_seen_charged_to_it(world: World, two: tuple[Stub, Stub]) -> None:
     north, south = two
     pending, complete = world.propose(title="pending"), world.propose(title="complete")
-    ask(north.Approve, pb.ApproveRequest(signed_approval=world.signed(pending, "north")))
+    ask(north.Approve, pb.ApproveRequest(signed_consent=world.signed(pending, "north")))
     for party, stub in (("north", north), ("south", south)):
-        ask(stub.Approve, pb.ApproveRequest(signed_approval=world.signed(complete, party)))
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=world.signed(complete, party)))
     answer = ask(north.ListCharges, pb.ListChargesRequest()).charges
     told = check_statement(SignedStatement.from_bytes(answer), world.root.decode(), "Trio", "north")
     (seen,) = told.charges

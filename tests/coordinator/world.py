@@ -131,8 +131,8 @@ def report(stub: CoordinationServiceStub, party: str, **changed: object) -> None
 
 def listed(stub: CoordinationServiceStub) -> list[tuple[bytes, int]]:
     """Digest and state of every release that the caller is told about."""
-    answer = ask(stub.ListReleases, pb.ListReleasesRequest())
-    return [(bytes.fromhex(ReleaseSpec.from_bytes(one.spec).digest()), one.state) for one in answer.releases]
+    answer = ask(stub.ListReleases, pb.ListAgreementsRequest())
+    return [(bytes.fromhex(ReleaseSpec.from_bytes(one.proposal).digest()), one.state) for one in answer.agreements]
 
 
 def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:

@@ -39,9 +39,9 @@ def test_approvals_may_come_in_any_order(
 ) -> None:
     coordinator.offer(sealed)
     record = coordinator.records[sealed.digest]
-    swapped = [record.approvals[1], record.approvals[0]]
-    del record.approvals[:]
-    record.approvals.extend(swapped)
+    swapped = [record.consents[1], record.consents[0]]
+    del record.consents[:]
+    record.consents.extend(swapped)
     assert coordination.approved_release(sealed.digest) == world.record(sealed)
 
 
@@ -57,7 +57,7 @@ def test_no_other_state_takes_blocks(
     assert coordination.has_ended(sealed.digest) is (state in {"REJECTED", "FAILED", "CANCELLED", "EXPIRED"})
 
 
-def lying(world: World, sealed: Sealed, lie: str) -> release_pb2.ReleaseRecord:
+def lying(world: World, sealed: Sealed, lie: str) -> release_pb2.AgreementRecord:
     other = world.sealed("another release")
     spec, approvals = sealed.spec.to_bytes(), [signed.to_bytes() for signed in sealed.approvals]
     if lie == "another spec":
@@ -73,7 +73,7 @@ def lying(world: World, sealed: Sealed, lie: str) -> release_pb2.ReleaseRecord:
         approvals = [forged.to_bytes(), approvals[1]]
     elif lie == "one party twice":
         approvals = [approvals[0], approvals[0]]
-    return release_pb2.ReleaseRecord(spec=spec, state=release_pb2.RELEASE_STATE_APPROVED, approvals=approvals)
+    return release_pb2.AgreementRecord(proposal=spec, state=release_pb2.RELEASE_STATE_APPROVED, consents=approvals)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_a_spec_with_too_little_noise_is_refused_although_everybody_signed(
         for noise in spec.terms.noise
     )
     weak = with_terms(spec, noise=quieter)
-    coordinator.records[weak.digest()] = release_pb2.ReleaseRecord(
-        spec=weak.to_bytes(),
+    coordinator.records[weak.digest()] = release_pb2.AgreementRecord(
+        proposal=weak.to_bytes(),
         state=release_pb2.RELEASE_STATE_APPROVED,
-        approvals=[world.approval(part.party, weak).to_bytes() for part in weak.parties],
+        consents=[world.approval(part.party, weak).to_bytes() for part in weak.parties],
     )
     with pytest.raises(SpecRefused):
         coordination.approved_release(weak.digest())

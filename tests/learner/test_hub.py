@@ -361,4 +361,4 @@ def test_the_fake_coordinator_serves_hubs_only(coordinator: FakeCoordinator, wor
     with connect(coordinator.address, world.credentials(world.parties["north"])) as channel:
         stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
         with pytest.raises(AccessDenied), translated("the coordinator"):
-            stub.GetRelease(coordination_pb2.GetReleaseRequest(), timeout=PATIENCE_SECONDS, metadata=VERSION)
+            stub.GetRelease(coordination_pb2.GetAgreementRequest(), timeout=PATIENCE_SECONDS, metadata=VERSION)

@@ -10,11 +10,12 @@ import pytest
 
 from dprelease.acceptance import accept
 from dprelease.canonical import sha256
-from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, NotFound
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, NotFound, PeerUnavailable
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.task import Task
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
-from dprelease.wire.v1 import alignment_pb2 as pb
+from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1 import release_pb2
 from learner.hub.approved import AcceptedRun, checked_run
 from learner.hub.coordination import Coordination
 from learner.hub.publish import advance
@@ -57,7 +58,8 @@ class Post:
             self.run, self.task.to_bytes(), consents(world, self.task), CONSORTIUM, world.root.certificate
         )
         self.looks = 0
-        self.relay = Relay(storage, self.find, self._look, self._tell)
+        self.reported: list[tuple[str, tuple[str, ...]]] = []
+        self.relay = Relay(storage, self.find, self._look, self._tell, lambda *said: self.reported.append(said))
 
     def find(self, digest: str) -> AcceptedRun:
         if digest != self.run:
@@ -132,6 +134,19 @@ def test_points_go_to_the_next_of_the_ring_alone(post: Post) -> None:
     assert [Message.from_bytes(data) for data in listed] == [*hellos, parcel]
     reserved = post.storage.parcels(post.run) / "north.reserved"
     assert int(reserved.read_bytes()) == post.ring.most_bytes("north")
+
+
+def test_who_has_sent_all_of_its_own_is_reported_before_others_see_the_last_of_it(post: Post) -> None:
+    post.bring(*(post.hello(name) for name in NAMES))
+    result = post.made("result", "south", payload=sha256(b"the patients"))
+    away, post.relay._report = post.relay._report, lambda *said: (_ for _ in ()).throw(PeerUnavailable("the office"))
+    with pytest.raises(PeerUnavailable):
+        post.open(result)
+    listed, _ = post.relay.listed(post.world.parties["west"].identity, post.run, 0)
+    assert (len(listed), post.reported) == (len(NAMES), [])
+    post.relay._report = away
+    post.bring(result)
+    assert post.reported == [(post.run, ("south",))]
 
 
 def misplaced(what: str, error: type[DpReleaseError] = IntegrityError, **changes: Any) -> Fault:
@@ -249,11 +264,11 @@ def test_a_run_whose_record_is_only_being_written_is_taken_for_no_release(post: 
 class Told:
     """The coordinator's answer about a run."""
 
-    def __init__(self, record: pb.RunRecord) -> None:
+    def __init__(self, record: release_pb2.AgreementRecord) -> None:
         self.record = record
 
-    def GetRun(self, request: pb.GetRunRequest, timeout: float, metadata: object) -> pb.GetRunResponse:
-        return pb.GetRunResponse(run=self.record)
+    def GetRun(self, request: pb.GetAgreementRequest, timeout: float, metadata: object) -> pb.GetAgreementResponse:
+        return pb.GetAgreementResponse(agreement=self.record)
 
 
 @pytest.mark.parametrize("state", ["PROPOSED", "RUNNING", "DONE", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"])
@@ -261,7 +276,9 @@ def test_only_a_run_that_all_accepted_and_that_is_not_over_has_parcels(trio: Wor
     task = task_of(trio)
     with grpc.insecure_channel("localhost:1") as nowhere:
         coordination = Coordination(nowhere, CONSORTIUM, trio.root.certificate)
-    record = pb.RunRecord(task=task.to_bytes(), state=f"RUN_STATE_{state}", acceptances=consents(trio, task))
+    record = release_pb2.AgreementRecord(
+        proposal=task.to_bytes(), state=release_pb2.RunState.Value(f"RUN_STATE_{state}"), consents=consents(trio, task)
+    )
     coordination._alignments = Told(record)  # type: ignore[assignment]
     if state == "RUNNING":
         assert coordination.accepted_run(task.digest()).task == task

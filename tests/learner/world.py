@@ -146,7 +146,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
     address = ""
 
     def __init__(self) -> None:
-        self.records: dict[str, release_pb2.ReleaseRecord] = {}
+        self.records: dict[str, release_pb2.AgreementRecord] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.away: set[str] = set()
         self.refused: set[str] = set()
@@ -158,8 +158,8 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self._changed = threading.Condition()
 
     def offer(self, sealed: Sealed, state: int = release_pb2.RELEASE_STATE_APPROVED) -> None:
-        self.records[sealed.digest] = release_pb2.ReleaseRecord(
-            spec=sealed.spec.to_bytes(), state=state, approvals=[signed.to_bytes() for signed in sealed.approvals]
+        self.records[sealed.digest] = release_pb2.AgreementRecord(
+            proposal=sealed.spec.to_bytes(), state=state, consents=[signed.to_bytes() for signed in sealed.approvals]
         )
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
@@ -182,10 +182,10 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
             self.calls.append((name, digest.hex(), *carried))
 
     def GetRelease(self, request: Any, context: Any) -> Any:
-        self._note(context, "GetRelease", request.spec_digest)
-        if request.spec_digest.hex() not in self.records:
+        self._note(context, "GetRelease", request.digest)
+        if request.digest.hex() not in self.records:
             raise NotFound("no such release")
-        return pb.GetReleaseResponse(release=self.records[request.spec_digest.hex()])
+        return pb.GetAgreementResponse(agreement=self.records[request.digest.hex()])
 
     def ReportIntake(self, request: Any, context: Any) -> Any:
         self._note(context, "ReportIntake", request.spec_digest, tuple(request.received))

@@ -9,8 +9,9 @@ from dprelease.acceptance import SignedAcceptance
 from dprelease.errors import VersionMismatch
 from dprelease.intersection.task import Task
 from dprelease.wire.boundary import caller
-from dprelease.wire.v1 import alignment_pb2 as pb
-from dprelease.wire.v1.alignment_pb2_grpc import AlignmentServiceServicer
+from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1 import release_pb2
+from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceServicer
 
 
 @dataclass
@@ -25,7 +26,7 @@ class FakeAlignments(AlignmentServiceServicer):
         older: it knows no runs.
     """
 
-    records: dict[str, pb.RunRecord] = field(default_factory=dict)
+    records: dict[str, release_pb2.AgreementRecord] = field(default_factory=dict)
     heard: list[tuple[str, str, Any]] = field(default_factory=list)
     finished: dict[str, set[str]] = field(default_factory=dict)
     ends: bool = True
@@ -33,47 +34,49 @@ class FakeAlignments(AlignmentServiceServicer):
 
     def propose(self, task: Task) -> str:
         """Offer a run; its digest."""
-        self.records[task.digest()] = pb.RunRecord(task=task.to_bytes(), state=pb.RUN_STATE_PROPOSED)
+        self.records[task.digest()] = release_pb2.AgreementRecord(
+            proposal=task.to_bytes(), state=release_pb2.RUN_STATE_PROPOSED
+        )
         return task.digest()
 
     def move(self, run: str, state: str, explanation: str = "because a test says so") -> None:
         """Tell another state, true or not."""
-        self.records[run].state = pb.RunState.Value(f"RUN_STATE_{state}")
+        self.records[run].state = release_pb2.RunState.Value(f"RUN_STATE_{state}")
         self.records[run].explanation = explanation
 
     def said(self, method: str) -> list[tuple[str, Any]]:
         """Who called a method, and with what."""
         return [(party, request) for party, name, request in self.heard if name == method]
 
-    def ListRuns(self, request: Any, context: Any) -> pb.ListRunsResponse:
+    def ListRuns(self, request: Any, context: Any) -> pb.ListAgreementsResponse:
         caller(context, "party")
         if self.older:
             raise VersionMismatch("this one is older")
-        return pb.ListRunsResponse(runs=list(self.records.values()))
+        return pb.ListAgreementsResponse(agreements=list(self.records.values()))
 
-    def AcceptRun(self, request: Any, context: Any) -> pb.AcceptRunResponse:
+    def AcceptRun(self, request: Any, context: Any) -> pb.ApproveResponse:
         self._note("AcceptRun", request, context)
-        self.take(request.signed_acceptance)
-        return pb.AcceptRunResponse()
+        self.take(request.signed_consent)
+        return pb.ApproveResponse()
 
     def take(self, data: bytes) -> None:
         """Keep an acceptance; all of them together start the run."""
         run = SignedAcceptance.from_bytes(data).acceptance.run
         record = self.records[run]
-        if data not in record.acceptances:
-            record.acceptances.append(data)
-        if len(record.acceptances) == len(Task.from_bytes(record.task).members):
+        if data not in record.consents:
+            record.consents.append(data)
+        if len(record.consents) == len(Task.from_bytes(record.proposal).members):
             self.move(run, "RUNNING")
 
-    def DeclineRun(self, request: Any, context: Any) -> pb.DeclineRunResponse:
+    def DeclineRun(self, request: Any, context: Any) -> pb.DeclineResponse:
         self._note("DeclineRun", request, context)
-        self.move(request.run.hex(), "DECLINED")
-        return pb.DeclineRunResponse()
+        self.move(request.digest.hex(), "DECLINED")
+        return pb.DeclineResponse()
 
     def FinishRun(self, request: Any, context: Any) -> pb.FinishRunResponse:
         party, run = self._note("FinishRun", request, context), request.run.hex()
         self.finished.setdefault(run, set()).add(party)
-        if self.ends and len(self.finished[run]) == len(Task.from_bytes(self.records[run].task).members):
+        if self.ends and len(self.finished[run]) == len(Task.from_bytes(self.records[run].proposal).members):
             self.move(run, "DONE")
         return pb.FinishRunResponse()
 

@@ -82,7 +82,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         if release not in self.coordinator.records:
             raise NotFound("no such release")
         if release not in self.posts:
-            spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
+            spec = ReleaseSpec.from_bytes(self.coordinator.records[release].proposal)
             schedule = mechanism_of(spec).schedule(spec)
             assert schedule is not None
             self.posts[release] = Post(schedule)

@@ -71,7 +71,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         charges: party to the statement that it is told; None for a coordinator that does not know how.
     """
 
-    records: dict[str, release_pb2.ReleaseRecord] = field(default_factory=dict)
+    records: dict[str, release_pb2.AgreementRecord] = field(default_factory=dict)
     received: list[tuple[str, bytes]] = field(default_factory=list)
     raises: dict[str, DpReleaseError] = field(default_factory=dict)
     asked: threading.Event = field(default_factory=threading.Event)
@@ -84,8 +84,8 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
 
     def propose(self, spec: ReleaseSpec) -> str:
         """Offer a spec; its digest."""
-        self.records[spec.digest()] = release_pb2.ReleaseRecord(
-            spec=spec.to_bytes(), state=release_pb2.RELEASE_STATE_PROPOSED, explanation="waits for decisions"
+        self.records[spec.digest()] = release_pb2.AgreementRecord(
+            proposal=spec.to_bytes(), state=release_pb2.RELEASE_STATE_PROPOSED, explanation="waits for decisions"
         )
         self._tell(spec)
         return spec.digest()
@@ -95,7 +95,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         record = self.records[release]
         record.state = release_pb2.ReleaseState.Value(f"RELEASE_STATE_{state}")
         record.explanation = explanation
-        self._tell(ReleaseSpec.from_bytes(record.spec))
+        self._tell(ReleaseSpec.from_bytes(record.proposal))
 
     def _tell(self, spec: ReleaseSpec) -> None:
         if self.news is not None:
@@ -109,9 +109,9 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         """Keep a signed approval; all of them together approve the release."""
         release = SignedApproval.from_bytes(approval).approval.spec
         record = self.records[release]
-        if approval not in record.approvals:
-            record.approvals.append(approval)
-        if len(record.approvals) == len(ReleaseSpec.from_bytes(record.spec).parties):
+        if approval not in record.consents:
+            record.consents.append(approval)
+        if len(record.consents) == len(ReleaseSpec.from_bytes(record.proposal).parties):
             self.move(release, "APPROVED")
 
     def heard(self, method: str) -> list[bytes]:
@@ -128,19 +128,21 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         self._note("ReportCatalogue", request, context)
         return coordination_pb2.ReportCatalogueResponse()
 
-    def ListReleases(self, request: Any, context: Any) -> coordination_pb2.ListReleasesResponse:
+    def ListReleases(self, request: Any, context: Any) -> coordination_pb2.ListAgreementsResponse:
         self.shown = context.certificate.decode()
         self.asked.set()
         self._note("ListReleases", request, context)
-        return coordination_pb2.ListReleasesResponse(releases=list(self.records.values()), next_page_token=self.further)
+        return coordination_pb2.ListAgreementsResponse(
+            agreements=list(self.records.values()), next_page_token=self.further
+        )
 
     def Approve(self, request: Any, context: Any) -> coordination_pb2.ApproveResponse:
         self._note("Approve", request, context)
-        if request.spec and ReleaseSpec.from_bytes(request.spec).digest() not in self.records:
-            self.records[ReleaseSpec.from_bytes(request.spec).digest()] = release_pb2.ReleaseRecord(
-                spec=request.spec, state=release_pb2.RELEASE_STATE_FAILED, explanation="forgotten in a restore"
+        if request.proposal and ReleaseSpec.from_bytes(request.proposal).digest() not in self.records:
+            self.records[ReleaseSpec.from_bytes(request.proposal).digest()] = release_pb2.AgreementRecord(
+                proposal=request.proposal, state=release_pb2.RELEASE_STATE_FAILED, explanation="forgotten in a restore"
             )
-        self.take(request.signed_approval)
+        self.take(request.signed_consent)
         return coordination_pb2.ApproveResponse()
 
     def ListCharges(self, request: Any, context: Any) -> coordination_pb2.ListChargesResponse:
@@ -167,7 +169,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
 
     def Decline(self, request: Any, context: Any) -> coordination_pb2.DeclineResponse:
         self._note("Decline", request, context)
-        release = request.spec_digest.hex()
+        release = request.digest.hex()
         self.move(release, "REJECTED" if self.state(release) == "PROPOSED" else "FAILED", "declined")
         return coordination_pb2.DeclineResponse()
 
@@ -230,7 +232,7 @@ class FakeHub(intake_pb2_grpc.IntakeServiceServicer):
 
     def ListEarlierBlocks(self, request: Any, context: Any) -> intake_pb2.ListEarlierBlocksResponse:
         release, party = request.spec_digest.hex(), caller(context, "party").name
-        spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
+        spec = ReleaseSpec.from_bytes(self.coordinator.records[release].proposal)
         first = {sealed.key: sealed for sealed in self.sealed if sealed.spec == release and sealed.sequence == 0}
         keys = [BlockKey(release, part.party, 0) for part in spec.parties]
         whole = all(key in first and len(self.blocks[key]) == first[key].size for key in keys)

@@ -78,7 +78,7 @@ def kinds(world: World, release: str, sender: str = "north") -> list[str]:
 
 def released_exactly(world: World, release: str, *names: str) -> bool:
     """Whether the blocks at the hub, less the noise that was drawn, add up to the Gram matrix."""
-    spec = ReleaseSpec.from_bytes(world.coordinator.records[release].spec)
+    spec = ReleaseSpec.from_bytes(world.coordinator.records[release].proposal)
     last = spec.rounds()[-1].start
     total, drawn = np.zeros(layout_of(spec).entries, np.uint64), np.zeros(layout_of(spec).entries, np.int64)
     for name in names or JOINT:

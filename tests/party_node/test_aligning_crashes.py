@@ -19,7 +19,7 @@ import pytest
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.task import Task
 from party_node.aligning.work import AlignmentWork
-from party_node.outgoing.alignments import PendingRun
+from party_node.outgoing.agreements import Pending
 from party_node.state import runs as runs_module
 from party_node.state import session as folder_module
 from party_node.state.ledger import Ledger
@@ -70,12 +70,20 @@ class Site:
             work.cycle(self)  # type: ignore[arg-type]
 
     @property
-    def alignments(self) -> Site:
+    def runs(self) -> Site:
         return self
 
-    def pending(self) -> list[PendingRun]:
+    def pending(self) -> list[Pending]:
         self.tick("ask")
-        return [PendingRun(self.office.task, self.office.state, self.office.acceptances, "")]
+        return [
+            Pending(
+                self.office.task.digest(),
+                self.office.task.to_bytes(),
+                self.office.state,
+                self.office.acceptances,
+                "",
+            )
+        ]
 
     def finish(self, run: str) -> None:
         self.tick("say finished")
@@ -130,7 +138,7 @@ class Stage:
 
     def begin(self) -> dict[str, Site]:
         record = self.world.alignments.records[self.run]
-        office = Office(Task.from_bytes(record.task), tuple(record.acceptances))
+        office = Office(Task.from_bytes(record.proposal), tuple(record.consents))
         post = Post(Ring.of(office.task))
         for name in ("north", "south"):
             state = getattr(self.world, name).folder / "state"

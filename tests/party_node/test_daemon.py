@@ -138,7 +138,7 @@ def test_no_answer_of_the_coordinator_ends_the_daemon(
     with running(world.north):
         until(lambda: "next attempt in" in caplog.text)
         del world.coordinator.raises["ListReleases"]
-        until(lambda: len(world.coordinator.records[release].approvals) == 1)
+        until(lambda: len(world.coordinator.records[release].consents) == 1)
 
 
 def test_a_second_daemon_on_the_same_state_is_refused(world: World) -> None:
@@ -241,15 +241,15 @@ def test_a_report_that_finds_nobody_is_for_the_loop_to_repeat(world: World) -> N
 
 
 def unreadable(world: World) -> None:
-    world.coordinator.records["0"] = release_pb2.ReleaseRecord(spec=b'{"title":', state=1)
+    world.coordinator.records["0"] = release_pb2.AgreementRecord(proposal=b'{"title":', state=1)
 
 
 def not_canonical(world: World) -> None:
-    world.coordinator.records["0"] = release_pb2.ReleaseRecord(spec=world.spec("x").to_bytes() + b" ", state=1)
+    world.coordinator.records["0"] = release_pb2.AgreementRecord(proposal=world.spec("x").to_bytes() + b" ", state=1)
 
 
 def of_a_later_version(world: World) -> None:
-    world.coordinator.records["0"] = release_pb2.ReleaseRecord(spec=world.spec("x").to_bytes(), state=99)  # type: ignore[arg-type]
+    world.coordinator.records["0"] = release_pb2.AgreementRecord(proposal=world.spec("x").to_bytes(), state=99)  # type: ignore[arg-type]
 
 
 def with_an_impossible_date(world: World) -> None:

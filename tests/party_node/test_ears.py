@@ -61,7 +61,7 @@ def test_a_person_is_heard_too(careful: World) -> None:
         release = careful.propose()
         until(lambda: careful.north.status(release) == "waiting")
         assert careful.north.run("review", "approve", release[:8], "--yes").exit_code == 0
-        until(lambda: len(careful.coordinator.records[release].approvals) == 1)
+        until(lambda: len(careful.coordinator.records[release].consents) == 1)
 
 
 @pytest.mark.parametrize("older", ["coordinator", "hub", "both"])

@@ -61,7 +61,7 @@ def test_two_approvals_of_the_same_table_commit_to_it_unlike(world: World) -> No
     world.north.desk().accept(world.north.record(second))  # the same columns again: a person has to say so
     world.north.cycle()
     commitments = {
-        SignedApproval.from_bytes(world.coordinator.records[release].approvals[0]).approval.commitment
+        SignedApproval.from_bytes(world.coordinator.records[release].consents[0]).approval.commitment
         for release in (first, second)
     }
     assert len(commitments) == 2
@@ -72,8 +72,8 @@ def test_our_own_approval_must_come_back_too(world: World) -> None:
     spec = world.spec()
     release = world.coordinator.propose(spec)
     world.north.cycle()
-    del world.coordinator.records[release].approvals[:]
-    world.coordinator.records[release].approvals.append(world.approval_of("south", spec).to_bytes())
+    del world.coordinator.records[release].consents[:]
+    world.coordinator.records[release].consents.append(world.approval_of("south", spec).to_bytes())
     world.coordinator.move(release, "APPROVED")
     world.north.cycle()
     assert world.north.noise.draws == []

@@ -68,22 +68,22 @@ def test_the_approvals_are_good_for_every_party(world: World) -> None:
     release = world.coordinator.propose(spec)
     world.north.cycle()
     world.south.cycle()
-    held = world.coordinator.records[release].approvals
+    held = world.coordinator.records[release].consents
     with world.north.dialled() as coordinator:
-        (offer,) = coordinator.pending_releases()
-    assert offer.approvals == tuple(held)
+        (offer,) = coordinator.releases.pending()
+    assert offer.consents == tuple(held)
     pins = {name: world.members[name].fingerprint for name in ("north", "south")}
-    check_all(offer.signed_approvals(), spec, world.authority.root, pins)
+    check_all(offer.approvals(), spec, world.authority.root, pins)
 
 
 def test_an_approval_that_the_coordinator_lost_is_sent_again_as_it_was(world: World) -> None:
     release = world.propose()
     world.north.cycle(2)
     (first,) = world.coordinator.heard("Approve")  # one that it holds is not sent again
-    del world.coordinator.records[release].approvals[:]
+    del world.coordinator.records[release].consents[:]
     world.north.cycle(2)
     assert world.coordinator.heard("Approve") == [first, first]
-    assert list(world.coordinator.records[release].approvals) == [world.north.record(release).approval]
+    assert list(world.coordinator.records[release].consents) == [world.north.record(release).approval]
 
 
 def test_an_approval_is_signed_once(world: World) -> None:

@@ -44,7 +44,7 @@ def waits(world: World, release: str) -> list[str]:
 
 
 def deliver(world: World, release: str) -> None:
-    if "glucose" in world.coordinator.records[release].spec.decode():
+    if "glucose" in world.coordinator.records[release].proposal.decode():
         world.south_approves(release)
     world.north.cycle(2)
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]

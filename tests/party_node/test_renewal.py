@@ -181,7 +181,7 @@ def test_both_servers_refuse_an_expired_certificate(world: World) -> None:
         Coordinator.dial(world.office.address, late) as coordinator,
         pytest.raises(PeerUnavailable, match="it may have expired"),
     ):
-        coordinator.pending_releases()
+        coordinator.releases.pending()
     with connect(world.shelf.address, late) as hub, pytest.raises(PeerUnavailable, match="it may have expired"):
         check_reachable(hub, "the hub")
     assert world.coordinator.received == []

@@ -41,8 +41,8 @@ DECIDING: list[Cut] = [
     ("party_node.hospital.approve", "after", 1),
     ("party_node.state.journal.Journal.sign", "before", 1),
     ("party_node.state.journal.Journal.sign", "after", 1),
-    ("party_node.outgoing.calls.Coordinator.approve", "before", 1),
-    ("party_node.outgoing.calls.Coordinator.approve", "after", 1),
+    ("party_node.outgoing.agreements.Agreements.approve", "before", 1),
+    ("party_node.outgoing.agreements.Agreements.approve", "after", 1),
 ]
 MAKING: list[Cut] = [
     ("party_node.daemon.check_all", "before", 1),
@@ -101,7 +101,7 @@ def test_a_cut_while_deciding(world: World, path: str, when: str, call: int) -> 
     world.north.cycle()
     assert world.north.status(release) == "approved"
     assert world.north.ledger_kinds(release) == ["reserve"]
-    held = world.coordinator.records[release].approvals
+    held = world.coordinator.records[release].consents
     assert len(held) == 1
     assert SignedApproval.from_bytes(held[0]).approval.party == "north"
     world.south_approves(release)

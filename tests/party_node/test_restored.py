@@ -179,7 +179,7 @@ KINDS = (mixed, moments, two_rounds, stream)
 def check_restores(world: World, release: str, cases: int, seed: int) -> tuple[int, int]:
     """Restore at random; how many cases the books alone would have stopped, and in how many the hub knew of a forgotten block."""
     random, known = np.random.default_rng(seed), moments_of(world)
-    spec = ReleaseSpec.from_bytes(world.coordinator.records[release].spec)
+    spec = ReleaseSpec.from_bytes(world.coordinator.records[release].proposal)
     price, stopped, forgotten = guarantee(spec).party("north").mu2, 0, 0
     assert known[-1].known
     for _ in range(cases):

@@ -38,7 +38,7 @@ def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:
     world.north.cycle()
     assert world.north.ledger_kinds(release) == ["reserve"]
     (shown,) = reminded(world)
-    assert shown == pb.ApproveRequest(signed_approval=record.approval, spec=record.spec.to_bytes())
+    assert shown == pb.ApproveRequest(signed_consent=record.approval, proposal=record.spec.to_bytes())
     world.north.cycle()
     assert world.north.status(release) == "ended"
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]
@@ -52,18 +52,18 @@ def test_what_others_have_put_down_as_over_is_shown_before_it_ends_here(world: W
     world.north.cycle()
     own = world.north.record(release).approval
     record = world.coordinator.records[release]
-    record.approvals.remove(own)
+    record.consents.remove(own)
     world.coordinator.move(release, "FAILED")
     before = len(world.coordinator.heard("Approve"))
     world.north.cycle(2)
     shown = [pb.ApproveRequest.FromString(data) for data in world.coordinator.heard("Approve")[before:]]
-    assert shown == [pb.ApproveRequest(signed_approval=own, spec=record.spec)]
+    assert shown == [pb.ApproveRequest(signed_consent=own, proposal=record.proposal)]
     assert world.north.status(release) == "ended"
 
 
 def test_a_release_ends_here_though_the_office_refuses_its_approval(world: World) -> None:
     release = world.approved()
-    del world.coordinator.records[release].approvals[:]
+    del world.coordinator.records[release].consents[:]
     world.coordinator.move(release, "FAILED")
     world.coordinator.raises["Approve"] = Conflict("the release is FAILED")
     world.north.cycle()
@@ -94,13 +94,13 @@ def test_what_was_charged_stays_charged_and_is_shown_though_it_is_over(world: Wo
     assert world.north.status(release) == "delivered"
     world.coordinator.records.clear()
     (shown,) = reminded(world)
-    assert shown.spec == world.north.record(release).spec.to_bytes()
+    assert shown.proposal == world.north.record(release).spec.to_bytes()
     world.north.cycle()
     assert world.north.status(release) == "ended"
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
     assert world.north.desk().ledger.balance("cohort").charged == guarantee(world.spec()).party("north").mu2
     world.coordinator.records.clear()  # as after another restore, or 30 days
-    assert [each.spec for each in reminded(world)] == [shown.spec]
+    assert [each.proposal for each in reminded(world)] == [shown.proposal]
 
 
 def test_an_office_that_knows_is_shown_nothing(world: World) -> None:

@@ -29,7 +29,7 @@ def world(make_world: MakeWorld) -> World:
 
 def opened(world: World, release: str) -> Release:
     """What a learner has of it."""
-    spec = ReleaseSpec.from_bytes(world.coordinator.records[release].spec)
+    spec = ReleaseSpec.from_bytes(world.coordinator.records[release].proposal)
     names = [part.party for part in spec.parties]
     return Release(spec, {name: (read_block(world.block(release, name), spec, name),) for name in names}, ())
 

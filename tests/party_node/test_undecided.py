@@ -20,7 +20,7 @@ from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import release_pb2
 from party_node import hospital, undecided
 from party_node.decision import decision
-from party_node.outgoing.calls import MOST_PAGES
+from party_node.outgoing.agreements import MOST_PAGES
 from party_node.state import transactions
 from party_node.state.journal import MOST_UNDECIDED
 from tests.hostile.faults import Fault, Kind, each
@@ -159,10 +159,10 @@ def offer(world: World) -> list[str]:
 
 def garble(world: World) -> None:
     for at in range(1000):
-        world.coordinator.records[f"bad {at}"] = release_pb2.ReleaseRecord(
-            spec=b"" if at % 2 else b"[%d]" % at, state=release_pb2.RELEASE_STATE_PROPOSED
+        world.coordinator.records[f"bad {at}"] = release_pb2.AgreementRecord(
+            proposal=b"" if at % 2 else b"[%d]" % at, state=release_pb2.RELEASE_STATE_PROPOSED
         )
-    world.coordinator.records["later"] = release_pb2.ReleaseRecord(spec=b"x", state=99)
+    world.coordinator.records["later"] = release_pb2.AgreementRecord(proposal=b"x", state=99)
 
 
 def go_on(world: World) -> None:
@@ -249,7 +249,7 @@ def test_a_list_without_end_is_read_no_further_than_honest_ones_go(careful: Worl
     fault.act(careful)
     Running(careful.north).cycle()
     assert careful.north.status(release) == "waiting"
-    asked = [pb.ListReleasesRequest.FromString(data) for data in careful.coordinator.heard("ListReleases")]
+    asked = [pb.ListAgreementsRequest.FromString(data) for data in careful.coordinator.heard("ListReleases")]
     assert [each.page_token for each in asked] == ["", *["further"] * (MOST_PAGES - 1)] * 2
 
 

@@ -23,7 +23,7 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
-from dprelease.wire.v1 import alignment_pb2_grpc, coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
+from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2_grpc, relay_pb2_grpc
 from party_node.cli.main import main
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
@@ -182,7 +182,7 @@ class World:
 
     def _add_coordinator(self, server: object) -> None:
         coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(self.coordinator, server)  # type: ignore[arg-type]
-        alignment_pb2_grpc.add_AlignmentServiceServicer_to_server(self.alignments, server)  # type: ignore[arg-type]
+        coordination_pb2_grpc.add_AlignmentServiceServicer_to_server(self.alignments, server)  # type: ignore[arg-type]
 
     def _add_hub(self, server: object) -> None:
         intake_pb2_grpc.add_IntakeServiceServicer_to_server(self.hub, server)  # type: ignore[arg-type]
@@ -267,7 +267,7 @@ class World:
 
     def south_approves(self, release: str) -> None:
         """The other hospital says yes."""
-        spec = ReleaseSpec.from_bytes(self.coordinator.records[release].spec)
+        spec = ReleaseSpec.from_bytes(self.coordinator.records[release].proposal)
         self.coordinator.take(self.approval_of("south", spec).to_bytes())
 
     def approved(self, *given: Any, **changes: object) -> str:

@@ -14,11 +14,11 @@ from dprelease.wire.dispatch import Methods
 from dprelease.wire.listener import listen
 from dprelease.wire.sizes import ANSWERS, LONG_BYTES, REQUESTS, SHORT_BYTES
 from dprelease.wire.transport import connect
-from dprelease.wire.v1 import alignment_pb2, coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
+from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from tests.support.certificates import HOST, Authority, Member
 
 SECONDS = 20.0
-MODULES = (alignment_pb2, coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2)
+MODULES = (coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2)
 METHODS = {
     f"/{service.full_name}/{method.name}": method
     for module in MODULES

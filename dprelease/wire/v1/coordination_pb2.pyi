@@ -17,7 +17,7 @@ class ReportCatalogueResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ListReleasesRequest(_message.Message):
+class ListAgreementsRequest(_message.Message):
     __slots__ = ("open_only", "unsettled", "page_token")
     OPEN_ONLY_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
@@ -27,49 +27,61 @@ class ListReleasesRequest(_message.Message):
     page_token: str
     def __init__(self, open_only: _Optional[bool] = ..., unsettled: _Optional[_Iterable[bytes]] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class ListReleasesResponse(_message.Message):
-    __slots__ = ("releases", "next_page_token")
-    RELEASES_FIELD_NUMBER: _ClassVar[int]
+class ListAgreementsResponse(_message.Message):
+    __slots__ = ("agreements", "next_page_token")
+    AGREEMENTS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    releases: _containers.RepeatedCompositeFieldContainer[_release_pb2.ReleaseRecord]
+    agreements: _containers.RepeatedCompositeFieldContainer[_release_pb2.AgreementRecord]
     next_page_token: str
-    def __init__(self, releases: _Optional[_Iterable[_Union[_release_pb2.ReleaseRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, agreements: _Optional[_Iterable[_Union[_release_pb2.AgreementRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ApproveRequest(_message.Message):
-    __slots__ = ("signed_approval", "spec")
-    SIGNED_APPROVAL_FIELD_NUMBER: _ClassVar[int]
-    SPEC_FIELD_NUMBER: _ClassVar[int]
-    signed_approval: bytes
-    spec: bytes
-    def __init__(self, signed_approval: _Optional[bytes] = ..., spec: _Optional[bytes] = ...) -> None: ...
+    __slots__ = ("signed_consent", "proposal")
+    SIGNED_CONSENT_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
+    signed_consent: bytes
+    proposal: bytes
+    def __init__(self, signed_consent: _Optional[bytes] = ..., proposal: _Optional[bytes] = ...) -> None: ...
 
 class ApproveResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DeclineRequest(_message.Message):
-    __slots__ = ("spec_digest", "reason")
-    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("digest", "reason")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
-    spec_digest: bytes
+    digest: bytes
     reason: str
-    def __init__(self, spec_digest: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, digest: _Optional[bytes] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class DeclineResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class GetReleaseRequest(_message.Message):
-    __slots__ = ("spec_digest",)
-    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
-    spec_digest: bytes
-    def __init__(self, spec_digest: _Optional[bytes] = ...) -> None: ...
+class GetAgreementRequest(_message.Message):
+    __slots__ = ("digest", "reports")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    reports: bool
+    def __init__(self, digest: _Optional[bytes] = ..., reports: _Optional[bool] = ...) -> None: ...
 
-class GetReleaseResponse(_message.Message):
-    __slots__ = ("release",)
-    RELEASE_FIELD_NUMBER: _ClassVar[int]
-    release: _release_pb2.ReleaseRecord
-    def __init__(self, release: _Optional[_Union[_release_pb2.ReleaseRecord, _Mapping]] = ...) -> None: ...
+class GetAgreementResponse(_message.Message):
+    __slots__ = ("agreement",)
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    agreement: _release_pb2.AgreementRecord
+    def __init__(self, agreement: _Optional[_Union[_release_pb2.AgreementRecord, _Mapping]] = ...) -> None: ...
+
+class FinishRunRequest(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: bytes
+    def __init__(self, run: _Optional[bytes] = ...) -> None: ...
+
+class FinishRunResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class ReportIntakeRequest(_message.Message):
     __slots__ = ("spec_digest", "received")

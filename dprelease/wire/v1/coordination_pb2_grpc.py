@@ -27,7 +27,8 @@ if _version_not_supported:
 
 
 class CoordinationServiceStub:
-    """Catalogue, proposals, decisions and progress.
+    """Catalogue, proposals, decisions and progress. Releases and alignment runs are agreements of two kinds: each has calls of its own,
+    with the same messages.
     """
 
     def __init__(self, channel):
@@ -43,8 +44,8 @@ class CoordinationServiceStub:
                 _registered_method=True)
         self.ListReleases = channel.unary_unary(
                 '/dprelease.wire.v1.CoordinationService/ListReleases',
-                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListReleasesRequest.SerializeToString,
-                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListReleasesResponse.FromString,
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsResponse.FromString,
                 _registered_method=True)
         self.Approve = channel.unary_unary(
                 '/dprelease.wire.v1.CoordinationService/Approve',
@@ -58,8 +59,8 @@ class CoordinationServiceStub:
                 _registered_method=True)
         self.GetRelease = channel.unary_unary(
                 '/dprelease.wire.v1.CoordinationService/GetRelease',
-                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetReleaseRequest.SerializeToString,
-                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetReleaseResponse.FromString,
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementResponse.FromString,
                 _registered_method=True)
         self.ReportIntake = channel.unary_unary(
                 '/dprelease.wire.v1.CoordinationService/ReportIntake',
@@ -104,7 +105,8 @@ class CoordinationServiceStub:
 
 
 class CoordinationServiceServicer:
-    """Catalogue, proposals, decisions and progress.
+    """Catalogue, proposals, decisions and progress. Releases and alignment runs are agreements of two kinds: each has calls of its own,
+    with the same messages.
     """
 
     def ReportCatalogue(self, request, context):
@@ -143,7 +145,7 @@ class CoordinationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReportIntake(self, request, context):
-        """Hub: whose blocks have arrived.
+        """Hub: who has sent all that is theirs to send, of a release or of an alignment run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -208,8 +210,8 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
             ),
             'ListReleases': grpc.unary_unary_rpc_method_handler(
                     servicer.ListReleases,
-                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListReleasesRequest.FromString,
-                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListReleasesResponse.SerializeToString,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsResponse.SerializeToString,
             ),
             'Approve': grpc.unary_unary_rpc_method_handler(
                     servicer.Approve,
@@ -223,8 +225,8 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
             ),
             'GetRelease': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRelease,
-                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetReleaseRequest.FromString,
-                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetReleaseResponse.SerializeToString,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementResponse.SerializeToString,
             ),
             'ReportIntake': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportIntake,
@@ -275,7 +277,8 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class CoordinationService:
-    """Catalogue, proposals, decisions and progress.
+    """Catalogue, proposals, decisions and progress. Releases and alignment runs are agreements of two kinds: each has calls of its own,
+    with the same messages.
     """
 
     @staticmethod
@@ -320,8 +323,8 @@ class CoordinationService:
             request,
             target,
             '/dprelease.wire.v1.CoordinationService/ListReleases',
-            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListReleasesRequest.SerializeToString,
-            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListReleasesResponse.FromString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -401,8 +404,8 @@ class CoordinationService:
             request,
             target,
             '/dprelease.wire.v1.CoordinationService/GetRelease',
-            dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetReleaseRequest.SerializeToString,
-            dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetReleaseResponse.FromString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -619,6 +622,261 @@ class CoordinationService:
             '/dprelease.wire.v1.CoordinationService/AwaitNews',
             dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class AlignmentServiceStub:
+    """Alignment runs: hospitals agree on the patients that all of them have. What is said here are sizes, keys and consent; what they
+    compute goes from hospital to hospital, encrypted, through the hub's relay.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListRuns = channel.unary_unary(
+                '/dprelease.wire.v1.AlignmentService/ListRuns',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsResponse.FromString,
+                _registered_method=True)
+        self.AcceptRun = channel.unary_unary(
+                '/dprelease.wire.v1.AlignmentService/AcceptRun',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ApproveRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ApproveResponse.FromString,
+                _registered_method=True)
+        self.DeclineRun = channel.unary_unary(
+                '/dprelease.wire.v1.AlignmentService/DeclineRun',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.DeclineRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.DeclineResponse.FromString,
+                _registered_method=True)
+        self.FinishRun = channel.unary_unary(
+                '/dprelease.wire.v1.AlignmentService/FinishRun',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.FinishRunRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.FinishRunResponse.FromString,
+                _registered_method=True)
+        self.GetRun = channel.unary_unary(
+                '/dprelease.wire.v1.AlignmentService/GetRun',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementResponse.FromString,
+                _registered_method=True)
+
+
+class AlignmentServiceServicer:
+    """Alignment runs: hospitals agree on the patients that all of them have. What is said here are sizes, keys and consent; what they
+    compute goes from hospital to hospital, encrypted, through the hub's relay.
+    """
+
+    def ListRuns(self, request, context):
+        """Party: the runs in which it takes part that are not over, and those that ended lately.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AcceptRun(self, request, context):
+        """Party: hands in its signed acceptance.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeclineRun(self, request, context):
+        """Party: takes no part, or cannot go on, with a reason that the office may read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FinishRun(self, request, context):
+        """Party: has the result on its disk. Refused before the hub has carried all that is the party's to send.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRun(self, request, context):
+        """Hub: one run with all its acceptances.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_AlignmentServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRuns,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsResponse.SerializeToString,
+            ),
+            'AcceptRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptRun,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ApproveRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ApproveResponse.SerializeToString,
+            ),
+            'DeclineRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeclineRun,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.DeclineRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.DeclineResponse.SerializeToString,
+            ),
+            'FinishRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.FinishRun,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.FinishRunRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.FinishRunResponse.SerializeToString,
+            ),
+            'GetRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRun,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'dprelease.wire.v1.AlignmentService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('dprelease.wire.v1.AlignmentService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class AlignmentService:
+    """Alignment runs: hospitals agree on the patients that all of them have. What is said here are sizes, keys and consent; what they
+    compute goes from hospital to hospital, encrypted, through the hub's relay.
+    """
+
+    @staticmethod
+    def ListRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.AlignmentService/ListRuns',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListAgreementsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcceptRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.AlignmentService/AcceptRun',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ApproveRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.ApproveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeclineRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.AlignmentService/DeclineRun',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.DeclineRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.DeclineResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FinishRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.AlignmentService/FinishRun',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.FinishRunRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.FinishRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.AlignmentService/GetRun',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.GetAgreementResponse.FromString,
             options,
             channel_credentials,
             insecure,

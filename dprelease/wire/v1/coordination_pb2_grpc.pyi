@@ -30,7 +30,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class CoordinationServiceStub:
-    """Catalogue, proposals, decisions and progress."""
+    """Catalogue, proposals, decisions and progress. Releases and alignment runs are agreements of two kinds: each has calls of its own,
+    with the same messages.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -38,16 +40,16 @@ class CoordinationServiceStub:
     def __new__(cls, channel: _aio.Channel) -> CoordinationServiceAsyncStub: ...
     ReportCatalogue: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ReportCatalogueRequest, _coordination_pb2.ReportCatalogueResponse]
     """Party: declares its columns, row count and alignment digest."""
-    ListReleases: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ListReleasesRequest, _coordination_pb2.ListReleasesResponse]
+    ListReleases: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ListAgreementsRequest, _coordination_pb2.ListAgreementsResponse]
     """Party: the releases that are not over, and those that ended lately, in which it takes part."""
     Approve: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ApproveRequest, _coordination_pb2.ApproveResponse]
     """Party: hands in its signed approval."""
     Decline: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.DeclineRequest, _coordination_pb2.DeclineResponse]
     """Party: declines, with a reason that the office may read."""
-    GetRelease: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.GetReleaseRequest, _coordination_pb2.GetReleaseResponse]
+    GetRelease: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.GetAgreementRequest, _coordination_pb2.GetAgreementResponse]
     """Hub: one release with all its approvals."""
     ReportIntake: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ReportIntakeRequest, _coordination_pb2.ReportIntakeResponse]
-    """Hub: whose blocks have arrived."""
+    """Hub: who has sent all that is theirs to send, of a release or of an alignment run."""
     AuthorizePublication: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.AuthorizePublicationRequest, _coordination_pb2.AuthorizePublicationResponse]
     """Hub: asks to publish; from here on the release can no longer be cancelled."""
     ReportPublication: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ReportPublicationRequest, _coordination_pb2.ReportPublicationResponse]
@@ -65,21 +67,23 @@ class CoordinationServiceStub:
 
 @_typing.type_check_only
 class CoordinationServiceAsyncStub(CoordinationServiceStub):
-    """Catalogue, proposals, decisions and progress."""
+    """Catalogue, proposals, decisions and progress. Releases and alignment runs are agreements of two kinds: each has calls of its own,
+    with the same messages.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ReportCatalogue: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ReportCatalogueRequest, _coordination_pb2.ReportCatalogueResponse]  # type: ignore[assignment]
     """Party: declares its columns, row count and alignment digest."""
-    ListReleases: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ListReleasesRequest, _coordination_pb2.ListReleasesResponse]  # type: ignore[assignment]
+    ListReleases: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ListAgreementsRequest, _coordination_pb2.ListAgreementsResponse]  # type: ignore[assignment]
     """Party: the releases that are not over, and those that ended lately, in which it takes part."""
     Approve: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ApproveRequest, _coordination_pb2.ApproveResponse]  # type: ignore[assignment]
     """Party: hands in its signed approval."""
     Decline: _aio.UnaryUnaryMultiCallable[_coordination_pb2.DeclineRequest, _coordination_pb2.DeclineResponse]  # type: ignore[assignment]
     """Party: declines, with a reason that the office may read."""
-    GetRelease: _aio.UnaryUnaryMultiCallable[_coordination_pb2.GetReleaseRequest, _coordination_pb2.GetReleaseResponse]  # type: ignore[assignment]
+    GetRelease: _aio.UnaryUnaryMultiCallable[_coordination_pb2.GetAgreementRequest, _coordination_pb2.GetAgreementResponse]  # type: ignore[assignment]
     """Hub: one release with all its approvals."""
     ReportIntake: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ReportIntakeRequest, _coordination_pb2.ReportIntakeResponse]  # type: ignore[assignment]
-    """Hub: whose blocks have arrived."""
+    """Hub: who has sent all that is theirs to send, of a release or of an alignment run."""
     AuthorizePublication: _aio.UnaryUnaryMultiCallable[_coordination_pb2.AuthorizePublicationRequest, _coordination_pb2.AuthorizePublicationResponse]  # type: ignore[assignment]
     """Hub: asks to publish; from here on the release can no longer be cancelled."""
     ReportPublication: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ReportPublicationRequest, _coordination_pb2.ReportPublicationResponse]  # type: ignore[assignment]
@@ -96,7 +100,9 @@ class CoordinationServiceAsyncStub(CoordinationServiceStub):
     """Party or hub: waits until a release of the caller's has changed, or about 25 seconds. What changed, the other calls tell."""
 
 class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Catalogue, proposals, decisions and progress."""
+    """Catalogue, proposals, decisions and progress. Releases and alignment runs are agreements of two kinds: each has calls of its own,
+    with the same messages.
+    """
 
     @_abc_1.abstractmethod
     def ReportCatalogue(
@@ -109,9 +115,9 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ListReleases(
         self,
-        request: _coordination_pb2.ListReleasesRequest,
+        request: _coordination_pb2.ListAgreementsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_coordination_pb2.ListReleasesResponse, _abc.Awaitable[_coordination_pb2.ListReleasesResponse]]:
+    ) -> _typing.Union[_coordination_pb2.ListAgreementsResponse, _abc.Awaitable[_coordination_pb2.ListAgreementsResponse]]:
         """Party: the releases that are not over, and those that ended lately, in which it takes part."""
 
     @_abc_1.abstractmethod
@@ -133,9 +139,9 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def GetRelease(
         self,
-        request: _coordination_pb2.GetReleaseRequest,
+        request: _coordination_pb2.GetAgreementRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_coordination_pb2.GetReleaseResponse, _abc.Awaitable[_coordination_pb2.GetReleaseResponse]]:
+    ) -> _typing.Union[_coordination_pb2.GetAgreementResponse, _abc.Awaitable[_coordination_pb2.GetAgreementResponse]]:
         """Hub: one release with all its approvals."""
 
     @_abc_1.abstractmethod
@@ -144,7 +150,7 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _coordination_pb2.ReportIntakeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_coordination_pb2.ReportIntakeResponse, _abc.Awaitable[_coordination_pb2.ReportIntakeResponse]]:
-        """Hub: whose blocks have arrived."""
+        """Hub: who has sent all that is theirs to send, of a release or of an alignment run."""
 
     @_abc_1.abstractmethod
     def AuthorizePublication(
@@ -203,3 +209,88 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
         """Party or hub: waits until a release of the caller's has changed, or about 25 seconds. What changed, the other calls tell."""
 
 def add_CoordinationServiceServicer_to_server(servicer: CoordinationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class AlignmentServiceStub:
+    """Alignment runs: hospitals agree on the patients that all of them have. What is said here are sizes, keys and consent; what they
+    compute goes from hospital to hospital, encrypted, through the hub's relay.
+    """
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> AlignmentServiceAsyncStub: ...
+    ListRuns: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ListAgreementsRequest, _coordination_pb2.ListAgreementsResponse]
+    """Party: the runs in which it takes part that are not over, and those that ended lately."""
+    AcceptRun: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ApproveRequest, _coordination_pb2.ApproveResponse]
+    """Party: hands in its signed acceptance."""
+    DeclineRun: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.DeclineRequest, _coordination_pb2.DeclineResponse]
+    """Party: takes no part, or cannot go on, with a reason that the office may read."""
+    FinishRun: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.FinishRunRequest, _coordination_pb2.FinishRunResponse]
+    """Party: has the result on its disk. Refused before the hub has carried all that is the party's to send."""
+    GetRun: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.GetAgreementRequest, _coordination_pb2.GetAgreementResponse]
+    """Hub: one run with all its acceptances."""
+
+@_typing.type_check_only
+class AlignmentServiceAsyncStub(AlignmentServiceStub):
+    """Alignment runs: hospitals agree on the patients that all of them have. What is said here are sizes, keys and consent; what they
+    compute goes from hospital to hospital, encrypted, through the hub's relay.
+    """
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    ListRuns: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ListAgreementsRequest, _coordination_pb2.ListAgreementsResponse]  # type: ignore[assignment]
+    """Party: the runs in which it takes part that are not over, and those that ended lately."""
+    AcceptRun: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ApproveRequest, _coordination_pb2.ApproveResponse]  # type: ignore[assignment]
+    """Party: hands in its signed acceptance."""
+    DeclineRun: _aio.UnaryUnaryMultiCallable[_coordination_pb2.DeclineRequest, _coordination_pb2.DeclineResponse]  # type: ignore[assignment]
+    """Party: takes no part, or cannot go on, with a reason that the office may read."""
+    FinishRun: _aio.UnaryUnaryMultiCallable[_coordination_pb2.FinishRunRequest, _coordination_pb2.FinishRunResponse]  # type: ignore[assignment]
+    """Party: has the result on its disk. Refused before the hub has carried all that is the party's to send."""
+    GetRun: _aio.UnaryUnaryMultiCallable[_coordination_pb2.GetAgreementRequest, _coordination_pb2.GetAgreementResponse]  # type: ignore[assignment]
+    """Hub: one run with all its acceptances."""
+
+class AlignmentServiceServicer(metaclass=_abc_1.ABCMeta):
+    """Alignment runs: hospitals agree on the patients that all of them have. What is said here are sizes, keys and consent; what they
+    compute goes from hospital to hospital, encrypted, through the hub's relay.
+    """
+
+    @_abc_1.abstractmethod
+    def ListRuns(
+        self,
+        request: _coordination_pb2.ListAgreementsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.ListAgreementsResponse, _abc.Awaitable[_coordination_pb2.ListAgreementsResponse]]:
+        """Party: the runs in which it takes part that are not over, and those that ended lately."""
+
+    @_abc_1.abstractmethod
+    def AcceptRun(
+        self,
+        request: _coordination_pb2.ApproveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.ApproveResponse, _abc.Awaitable[_coordination_pb2.ApproveResponse]]:
+        """Party: hands in its signed acceptance."""
+
+    @_abc_1.abstractmethod
+    def DeclineRun(
+        self,
+        request: _coordination_pb2.DeclineRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.DeclineResponse, _abc.Awaitable[_coordination_pb2.DeclineResponse]]:
+        """Party: takes no part, or cannot go on, with a reason that the office may read."""
+
+    @_abc_1.abstractmethod
+    def FinishRun(
+        self,
+        request: _coordination_pb2.FinishRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.FinishRunResponse, _abc.Awaitable[_coordination_pb2.FinishRunResponse]]:
+        """Party: has the result on its disk. Refused before the hub has carried all that is the party's to send."""
+
+    @_abc_1.abstractmethod
+    def GetRun(
+        self,
+        request: _coordination_pb2.GetAgreementRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordination_pb2.GetAgreementResponse, _abc.Awaitable[_coordination_pb2.GetAgreementResponse]]:
+        """Hub: one run with all its acceptances."""
+
+def add_AlignmentServiceServicer_to_server(servicer: AlignmentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

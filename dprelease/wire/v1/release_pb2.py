@@ -24,21 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x64prelease/wire/v1/release.proto\x12\x11\x64prelease.wire.v1\"4\n\x05\x43hunk\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\"u\n\rReleaseRecord\x12\x0c\n\x04spec\x18\x01 \x01(\x0c\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.dprelease.wire.v1.ReleaseState\x12\x11\n\tapprovals\x18\x03 \x03(\x0c\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\" \n\x10\x41waitNewsRequest\x12\x0c\n\x04seen\x18\x01 \x01(\x04\"#\n\x11\x41waitNewsResponse\x12\x0e\n\x06latest\x18\x01 \x01(\x04*\x8b\x02\n\x0cReleaseState\x12\x1d\n\x19RELEASE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16RELEASE_STATE_PROPOSED\x10\x01\x12\x1a\n\x16RELEASE_STATE_APPROVED\x10\x02\x12\x19\n\x15RELEASE_STATE_RUNNING\x10\x03\x12\x1b\n\x17RELEASE_STATE_PUBLISHED\x10\x04\x12\x1a\n\x16RELEASE_STATE_REJECTED\x10\x05\x12\x18\n\x14RELEASE_STATE_FAILED\x10\x06\x12\x1b\n\x17RELEASE_STATE_CANCELLED\x10\x07\x12\x19\n\x15RELEASE_STATE_EXPIRED\x10\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x64prelease/wire/v1/release.proto\x12\x11\x64prelease.wire.v1\"4\n\x05\x43hunk\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\"Y\n\x0f\x41greementRecord\x12\x10\n\x08proposal\x18\x01 \x01(\x0c\x12\r\n\x05state\x18\x02 \x01(\x05\x12\x10\n\x08\x63onsents\x18\x03 \x03(\x0c\x12\x13\n\x0b\x65xplanation\x18\x04 \x01(\t\" \n\x10\x41waitNewsRequest\x12\x0c\n\x04seen\x18\x01 \x01(\x04\"#\n\x11\x41waitNewsResponse\x12\x0e\n\x06latest\x18\x01 \x01(\x04*\x8b\x02\n\x0cReleaseState\x12\x1d\n\x19RELEASE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16RELEASE_STATE_PROPOSED\x10\x01\x12\x1a\n\x16RELEASE_STATE_APPROVED\x10\x02\x12\x19\n\x15RELEASE_STATE_RUNNING\x10\x03\x12\x1b\n\x17RELEASE_STATE_PUBLISHED\x10\x04\x12\x1a\n\x16RELEASE_STATE_REJECTED\x10\x05\x12\x18\n\x14RELEASE_STATE_FAILED\x10\x06\x12\x1b\n\x17RELEASE_STATE_CANCELLED\x10\x07\x12\x19\n\x15RELEASE_STATE_EXPIRED\x10\x08*\xc6\x01\n\x08RunState\x12\x19\n\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12RUN_STATE_PROPOSED\x10\x01\x12\x15\n\x11RUN_STATE_RUNNING\x10\x02\x12\x12\n\x0eRUN_STATE_DONE\x10\x03\x12\x16\n\x12RUN_STATE_DECLINED\x10\x04\x12\x14\n\x10RUN_STATE_FAILED\x10\x05\x12\x17\n\x13RUN_STATE_CANCELLED\x10\x06\x12\x15\n\x11RUN_STATE_EXPIRED\x10\x07\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dprelease.wire.v1.release_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_RELEASESTATE']._serialized_start=299
-  _globals['_RELEASESTATE']._serialized_end=566
+  _globals['_RELEASESTATE']._serialized_start=271
+  _globals['_RELEASESTATE']._serialized_end=538
+  _globals['_RUNSTATE']._serialized_start=541
+  _globals['_RUNSTATE']._serialized_end=739
   _globals['_CHUNK']._serialized_start=54
   _globals['_CHUNK']._serialized_end=106
-  _globals['_RELEASERECORD']._serialized_start=108
-  _globals['_RELEASERECORD']._serialized_end=225
-  _globals['_AWAITNEWSREQUEST']._serialized_start=227
-  _globals['_AWAITNEWSREQUEST']._serialized_end=259
-  _globals['_AWAITNEWSRESPONSE']._serialized_start=261
-  _globals['_AWAITNEWSRESPONSE']._serialized_end=296
+  _globals['_AGREEMENTRECORD']._serialized_start=108
+  _globals['_AGREEMENTRECORD']._serialized_end=197
+  _globals['_AWAITNEWSREQUEST']._serialized_start=199
+  _globals['_AWAITNEWSREQUEST']._serialized_end=231
+  _globals['_AWAITNEWSRESPONSE']._serialized_start=233
+  _globals['_AWAITNEWSRESPONSE']._serialized_end=268
 # @@protoc_insertion_point(module_scope)

@@ -44,7 +44,7 @@ def steps(north: Hospital) -> list[type[BaseException]]:
     raised: list[type[BaseException]] = []
     daemon = north.daemon()
     with north.dialled() as coordinator:
-        for offer in coordinator.pending_releases():
+        for offer in coordinator.releases.pending():
             try:
                 daemon._step(coordinator, offer)
             except Exception as error:

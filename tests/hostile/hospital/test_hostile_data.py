@@ -113,7 +113,7 @@ def test_a_table_that_broke_after_approval_is_told_in_one_sentence(
     fault.act(north)
     north.cycle(2)
     expected = coordination_pb2.DeclineRequest(
-        spec_digest=bytes.fromhex(release), reason="The party cannot take part."
+        digest=bytes.fromhex(release), reason="The party cannot take part."
     ).SerializeToString()
     changed = [(method, data) for method, data in world.coordinator.received[before:] if method != "ListReleases"]
     assert [data for method, data in changed if method == "Decline"] == [expected]

@@ -46,8 +46,8 @@ def test_a_listed_release_that_is_long_to_read_costs_little_memory(world: World)
         before = measured(process, "VmRSS")
         forget_peak(process)
         for kind, size in product(KINDS, (LONG_BYTES - 4096, 1 << 20)):
-            world.coordinator.records["bomb"] = release_pb2.ReleaseRecord(
-                spec=bomb(kind, size), state=release_pb2.RELEASE_STATE_PROPOSED
+            world.coordinator.records["bomb"] = release_pb2.AgreementRecord(
+                proposal=bomb(kind, size), state=release_pb2.RELEASE_STATE_PROPOSED
             )
             listed(world)
         assert measured(process, "VmHWM") - before < MOST_MORE_MIB << 10

@@ -148,7 +148,7 @@ def test_a_lie_is_declined_with_the_constant_sentence(
     world.north.cycle(2)
     assert world.north.status(release) == "declined"
     (heard,) = world.coordinator.heard("Decline")
-    expected = coordination_pb2.DeclineRequest(spec_digest=bytes.fromhex(release), reason=fault.sentence)
+    expected = coordination_pb2.DeclineRequest(digest=bytes.fromhex(release), reason=fault.sentence)
     assert heard == expected.SerializeToString()
     check_untouched(world.north, release, [])
     shown = world.north.run("review", "show", release)
@@ -226,8 +226,8 @@ def test_a_proposal_that_cannot_be_read_is_left_alone(
     spec = canonical_bytes(data) + (b" " if "canonical" in fault.what else b"")
     with fault.refused():
         ReleaseSpec.from_bytes(spec)
-    world.coordinator.records["unreadable"] = release_pb2.ReleaseRecord(
-        spec=spec, state=release_pb2.RELEASE_STATE_PROPOSED
+    world.coordinator.records["unreadable"] = release_pb2.AgreementRecord(
+        proposal=spec, state=release_pb2.RELEASE_STATE_PROPOSED
     )
     world.north.cycle()
     assert "1 release cannot be read and is left alone" in caplog.text

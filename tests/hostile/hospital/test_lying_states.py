@@ -85,7 +85,7 @@ def for_another_spec(world: World, spec: ReleaseSpec) -> list[bytes]:
 
 def replayed(world: World, spec: ReleaseSpec) -> list[bytes]:
     earlier = honest_release(world)
-    return [data for data in world.coordinator.records[earlier].approvals if b'"south"' in data]
+    return [data for data in world.coordinator.records[earlier].consents if b'"south"' in data]
 
 
 def ours_twice(world: World, spec: ReleaseSpec) -> list[bytes]:
@@ -141,7 +141,7 @@ def test_no_noise_without_everybodys_approval(world: World, fault: Fault, state:
         north.desk().accept(north.record(release))
         north.cycle()
     record, draws = world.coordinator.records[release], len(north.noise.draws)
-    record.approvals.extend(approvals)
+    record.consents.extend(approvals)
     world.coordinator.move(release, state)
     assert steps(north) == [fault.error]
     north.cycle()
@@ -149,7 +149,7 @@ def test_no_noise_without_everybodys_approval(world: World, fault: Fault, state:
     assert north.record(release).note != "approved here"
     assert GIVEN[fault.what][1] in north.record(release).note
     check_untouched(north, release, ["reserve"], draws)
-    del record.approvals[1:]
+    del record.consents[1:]
     world.south_approves(release)
     north.cycle()
     check_delivered(world, release)
@@ -162,10 +162,10 @@ def equivocate(world: World) -> tuple[str, str]:
     for hospital, record, release in ((world.north, to_north[0], one), (world.south, to_north[1], other)):
         world.coordinator.records = {release: record}
         hospital.cycle()
-    approvals = [data for record in to_north for data in record.approvals]
+    approvals = [data for record in to_north for data in record.consents]
     for hospital, record, release in ((world.north, to_north[0], one), (world.south, to_north[1], other)):
-        del record.approvals[:]
-        record.approvals.extend(approvals)
+        del record.consents[:]
+        record.consents.extend(approvals)
         world.coordinator.records = {release: record}
         world.coordinator.move(release, "APPROVED")
         assert steps(hospital) == [IntegrityError]

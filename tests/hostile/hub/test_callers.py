@@ -75,7 +75,7 @@ def ask_coordination(hub: Hub, dial: Dial, coordinator: FakeCoordinator, sealed:
     port = int(coordinator.address.rpartition(":")[2])
     stub = coordination_pb2_grpc.CoordinationServiceStub(dial(port))
     with translated("the coordinator"):
-        stub.ListReleases(coordination_pb2.ListReleasesRequest(), timeout=PATIENCE_SECONDS, metadata=VERSION)
+        stub.ListReleases(coordination_pb2.ListAgreementsRequest(), timeout=PATIENCE_SECONDS, metadata=VERSION)
 
 
 STRANGERS = [

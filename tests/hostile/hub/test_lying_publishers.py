@@ -93,32 +93,32 @@ def test_a_hub_of_another_root_is_not_listened_to(
     assert _learner(tmp_path / "another home", "list").exit_code == 0
 
 
-Lie = Callable[[release_pb2.ReleaseRecord, World], None]
+Lie = Callable[[release_pb2.AgreementRecord, World], None]
 
 
-def no_approval(record: release_pb2.ReleaseRecord, world: World) -> None:
-    del record.approvals[:]
+def no_approval(record: release_pb2.AgreementRecord, world: World) -> None:
+    del record.consents[:]
 
 
-def one_approval(record: release_pb2.ReleaseRecord, world: World) -> None:
-    del record.approvals[1:]
+def one_approval(record: release_pb2.AgreementRecord, world: World) -> None:
+    del record.consents[1:]
 
 
-def garbage(record: release_pb2.ReleaseRecord, world: World) -> None:
-    record.approvals[0] = b"\xff"
+def garbage(record: release_pb2.AgreementRecord, world: World) -> None:
+    record.consents[0] = b"\xff"
 
 
-def forged(record: release_pb2.ReleaseRecord, world: World) -> None:
+def forged(record: release_pb2.AgreementRecord, world: World) -> None:
     other, spec = mint("south", "party", world.root), world.sealed().spec
-    record.approvals[1] = approve(
+    record.consents[1] = approve(
         spec, "south", sha256(b"x"), other.key, other.certificate, datetime.now(UTC)
     ).to_bytes()
 
 
-def another_spec(record: release_pb2.ReleaseRecord, world: World) -> None:
+def another_spec(record: release_pb2.AgreementRecord, world: World) -> None:
     other = world.sealed("another")
-    record.spec = other.spec.to_bytes()
-    record.approvals[:] = [signed.to_bytes() for signed in other.approvals]
+    record.proposal = other.spec.to_bytes()
+    record.consents[:] = [signed.to_bytes() for signed in other.approvals]
 
 
 TOLD: list[tuple[str, type[DpReleaseError], Lie]] = [

@@ -38,7 +38,7 @@ def check_honest(world: World, two: tuple[Stub, Stub]) -> None:
     """A release that both parties see and approve."""
     digest = world.propose()
     for party, stub in zip(("north", "south"), two, strict=True):
-        ask(stub.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, party)))
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, party)))
     assert all((digest, ReleaseState.RELEASE_STATE_APPROVED) in listed(stub) for stub in two)
 
 
@@ -85,7 +85,7 @@ CALLERS = [
 def test_parties_calls_are_for_parties(world: World, two: tuple[Stub, Stub], fault: Fault) -> None:
     stub = CoordinationServiceStub(world.channel(fault.act(world)))
     for method, message in (
-        (stub.ListReleases, pb.ListReleasesRequest()),
+        (stub.ListReleases, pb.ListAgreementsRequest()),
         (stub.ReportCatalogue, pb.ReportCatalogueRequest(catalogue=catalogue("north", rows=5).to_bytes())),
     ):
         with fault.refused() as caught:
@@ -103,7 +103,7 @@ def reports(data: bytes) -> Callable[[World, Stub, bytes], object]:
 
 
 def approves(data: Callable[[World, bytes], bytes]) -> Callable[[World, Stub, bytes], object]:
-    return lambda world, north, digest: ask(north.Approve, pb.ApproveRequest(signed_approval=data(world, digest)))
+    return lambda world, north, digest: ask(north.Approve, pb.ApproveRequest(signed_consent=data(world, digest)))
 
 
 def by_another_key(world: World, digest: bytes) -> bytes:
@@ -123,9 +123,9 @@ def for_another_spec(world: World, digest: bytes) -> bytes:
 
 def over_other_data(world: World, north: Stub, digest: bytes) -> object:
     spec = world.spec(digest)
-    ask(north.Approve, pb.ApproveRequest(signed_approval=world.approval(spec, "north").to_bytes()))
+    ask(north.Approve, pb.ApproveRequest(signed_consent=world.approval(spec, "north").to_bytes()))
     other = world.approval(spec, "north", commitment="cd" * 32).to_bytes()
-    return ask(north.Approve, pb.ApproveRequest(signed_approval=other))
+    return ask(north.Approve, pb.ApproveRequest(signed_consent=other))
 
 
 def shows(party: str = "north", **changed: object) -> Callable[[World, Stub, bytes], object]:
@@ -134,13 +134,13 @@ def shows(party: str = "north", **changed: object) -> Callable[[World, Stub, byt
     def act(world: World, north: Stub, digest: bytes) -> object:
         spec = world.spec(digest).model_copy(update={"title": "never proposed", **changed})
         signed = world.approval(spec, party).to_bytes()
-        return ask(north.Approve, pb.ApproveRequest(signed_approval=signed, spec=spec.to_bytes()))
+        return ask(north.Approve, pb.ApproveRequest(signed_consent=signed, proposal=spec.to_bytes()))
 
     return act
 
 
 def shows_garbage(world: World, north: Stub, digest: bytes) -> object:
-    return ask(north.Approve, pb.ApproveRequest(signed_approval=world.signed(digest, "north"), spec=b"{}"))
+    return ask(north.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "north"), proposal=b"{}"))
 
 
 PARTIES = [
@@ -159,7 +159,7 @@ PARTIES = [
     speaks(
         "declines with a digest that is none",
         InvalidInput,
-        lambda world, north, digest: ask(north.Decline, pb.DeclineRequest(spec_digest=b"../../etc")),
+        lambda world, north, digest: ask(north.Decline, pb.DeclineRequest(digest=b"../../etc")),
     ),
 ]
 
@@ -190,7 +190,7 @@ def test_another_protocol_version(world: World, two: tuple[Stub, Stub], fault: F
     joining = EnrolmentServiceStub(world.channel(Credentials(world.root), enrolment_port=True))
     digest = world.propose()
     for call in (
-        lambda sent: two[0].Decline(pb.DeclineRequest(spec_digest=digest), timeout=SECONDS, metadata=sent),
+        lambda sent: two[0].Decline(pb.DeclineRequest(digest=digest), timeout=SECONDS, metadata=sent),
         lambda sent: joining.Enrol(EnrolRequest(secret="x"), timeout=SECONDS, metadata=sent),
     ):
         with fault.refused() as caught, translated("the coordinator"):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dprelease.wire.status import TABLE
-from dprelease.wire.v1 import alignment_pb2, coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
+from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from tests.hostile.servers.attacks import row
 from tests.hostile.servers.site import CHECK, DOORS, Door, Site
 from tests.support.http2 import Connection, Stream, framed
@@ -22,7 +22,7 @@ GZIP = ("grpc-encoding", "gzip")
 SERVICES: Mapping[str, tuple[Any, ...]] = {
     "public": (public_pb2,),
     "hub": (intake_pb2, relay_pb2),
-    "coordinator": (coordination_pb2, alignment_pb2),
+    "coordinator": (coordination_pb2,),
     "enrolment": (enrolment_pb2,),
 }
 ROWS = {row.error.__name__: row.code.value[0] for row in TABLE}

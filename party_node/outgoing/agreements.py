@@ -1,0 +1,127 @@
+"""Calls to the coordinator about releases and alignment runs. The party dials out; nothing listens here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dprelease.acceptance import SignedAcceptance
+from dprelease.canonical import sha256
+from dprelease.intersection.task import Task
+from dprelease.one_line import one_line, quoted
+from dprelease.release.approval import SignedApproval
+from dprelease.release.spec import ReleaseSpec
+from dprelease.wire.boundary import ask
+from dprelease.wire.v1 import coordination_pb2
+
+PEER = "the coordinator"
+
+MOST_PAGES = 20
+"""Of a list, some 3 MiB each; what is further down is looked at when something before it is over."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A release, or an alignment run, as the coordinator tells it.
+
+    Attributes:
+        digest: of the proposal.
+        data: canonical bytes of the proposal, unread: most of what is listed is known already.
+        state: the coordinator's state, e.g. ``PROPOSED``; empty for one that only a later version has.
+        consents: signed consents passed on, unchecked.
+        explanation: whom it waits for, or why it ended.
+    """
+
+    digest: str
+    data: bytes
+    state: str
+    consents: tuple[bytes, ...]
+    explanation: str
+
+    def spec(self) -> ReleaseSpec:
+        """The spec of a release; raises `InvalidInput` if it cannot be read."""
+        return ReleaseSpec.from_bytes(self.data)
+
+    def task(self) -> Task:
+        """The task of an alignment run; raises `InvalidInput` if it cannot be read."""
+        return Task.from_bytes(self.data)
+
+    def approvals(self) -> tuple[SignedApproval, ...]:
+        """The consents to a release; raises `InvalidInput` if one is malformed."""
+        return tuple(map(SignedApproval.from_bytes, self.consents))
+
+    def acceptances(self) -> tuple[SignedAcceptance, ...]:
+        """The consents to an alignment run; raises `InvalidInput` if one is malformed."""
+        return tuple(map(SignedAcceptance.from_bytes, self.consents))
+
+
+class Agreements:
+    """Calls about agreements of one kind.
+
+    Args:
+        listing: asks for a page of them.
+        approving: hands in a consent.
+        declining: hands in a refusal.
+        states: their states on the wire.
+    """
+
+    def __init__(self, listing: Any, approving: Any, declining: Any, states: Any) -> None:
+        self._listing, self._approving, self._declining = listing, approving, declining
+        # Each name begins with that of the enum, as in RUN_STATE_DONE.
+        self._states = {number: name.partition("_STATE_")[2] for name, number in states.items()}
+
+    def pending(self, unsettled: Collection[str] | None = None) -> list[Pending]:
+        """Those that we take part in, and that are not over or ended lately.
+
+        Args:
+            unsettled: of those that ended, the ones wanted, by their digests; all if None. An older coordinator lists all.
+
+        Raises:
+            VersionMismatch: this coordinator knows none of the kind.
+        """
+        request = coordination_pb2.ListAgreementsRequest(
+            open_only=unsettled is not None, unsettled=[bytes.fromhex(digest) for digest in unsettled or ()]
+        )
+        pending: list[Pending] = []
+        for _ in range(MOST_PAGES):
+            answer = ask(PEER, self._listing, request)
+            pending += (
+                Pending(
+                    sha256(record.proposal),
+                    record.proposal,
+                    self._states.get(record.state, ""),
+                    tuple(record.consents),
+                    one_line(record.explanation),
+                )
+                for record in answer.agreements
+            )
+            request.page_token = answer.next_page_token
+            if not request.page_token:
+                break
+        return pending
+
+    def approve(self, consent: bytes, proposal: bytes = b"") -> None:
+        """Hand in our signed consent; with the spec's canonical bytes where the office has forgotten the release."""
+        ask(PEER, self._approving, coordination_pb2.ApproveRequest(signed_consent=consent, proposal=proposal))
+
+    def decline(self, digest: str, reason: str) -> None:
+        """Decline, or withdraw before our block was sent."""
+        request = coordination_pb2.DeclineRequest(digest=bytes.fromhex(digest), reason=reason)
+        ask(PEER, self._declining, request)
+
+
+def left_alone(to: logging.Logger, what: str, reasons: Sequence[str]) -> None:
+    """Say in one line how much of what the coordinator lists cannot be read, if anything.
+
+    Args:
+        to: where.
+        what: each of them is.
+        reasons: why, for each.
+    """
+    if reasons:
+        words = (
+            f"1 {what} cannot be read and is" if len(reasons) == 1 else f"{len(reasons)} {what}s cannot be read and are"
+        )
+        to.warning("%s left alone; update this software? %s", words, quoted(reasons[0]))
