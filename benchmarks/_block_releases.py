@@ -27,7 +27,7 @@ from dprelease.data.weights import private_weights, weights_of
 from dprelease.estimators.normal_equations import NormalEquations, Rows
 from dprelease.estimators.result import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import PlannedFit, Setting, draft_of
 from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
 from dprelease.planning.weighting import outcome_weight
 from dprelease.privacy.gaussian import mu_of
@@ -58,7 +58,8 @@ class Blocks:
         """Blocks that weigh the outcome as recommended, from the same public numbers and guesses as for anybody."""
         *features, outcome = (column.name for columns in parties.values() for column in columns)
         target = Target(scope="per-party", epsilon=epsilon, delta=DELTA)
-        setting = Setting(patients, parties, target, "mixed", outcome, tuple(features))
+        draft = draft_of(parties, patients, 1, target)
+        setting = Setting(draft, "mixed", PlannedFit(draft.everything, outcome, tuple(features)))
         return cls(patients, parties, epsilon, {outcome: outcome_weight(setting).weight})
 
     @cached_property

@@ -15,9 +15,10 @@ from coordinator.proposals.published import EarlierReleases, with_ranges
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.plan_options import compared, with_guesses
+from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
-from dprelease.mechanisms.assumptions import Setting, chosen
+from dprelease.mechanisms.assumptions import PlannedFit, Setting, chosen
 from dprelease.mechanisms.draft import Numbers
 from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.mechanisms.statement import Expectation
@@ -72,36 +73,27 @@ def plan(
             raise InvalidInput(NO_FIT)
         _say(expected, mechanism.propose(asked.options, draft), draft.target.delta, room, as_json=as_json)
         return
-    own = mechanism.scenario(asked.options, draft)
-    latest = with_ranges(earlier.known, draft.columns, draft.agreed)
-    if latest is not None and "ranges" not in own and mechanism.continual is None:  # what moments would use instead
-        own |= {"ranges": Fraction(0), "source": latest.digest}
-    name, used = chosen(draft.columns, outcome, features, own.get("outcomes", ()))
-    setting = Setting(
-        rows=draft.agreed.rows,
-        parties=draft.columns,
-        target=draft.target,
-        rows_per_subject=draft.agreed.rows_per_subject,
-        grid_bits=draft.grid_bits,
-        mechanism=names()[0],
-        outcome=name,
-        features=used,
-        spread=spread,
-        **own,
-    )
+    if not unbounded(draft.everything):  # without bounds most requests are refused, and a plan says what is possible
+        mechanism.propose(asked.options, draft)
+    name, used = chosen(draft.columns, outcome, features, mechanism.outcomes(asked.options, draft.columns))
+    fit = PlannedFit(draft.everything, name, used, spread)
+    setting = Setting(draft, asked.mechanism, fit, asked.options.model_dump(exclude_unset=True))
     found = compared(setting, mechanisms, signals, plot)
     if as_json:
         print_json(found.to_json() | {"left_mu2": {party: str(mu2) for party, mu2 in room.items()}})
         return
+    releases = {each.plan: proposed(each) for each in found.settings}
     *lines, advice = found.lines()
     for line in lines:
         click.echo(line)
     for party, mu2 in room.items():
-        prices = {each.plan: proposed(each).prices[party] for each in found.settings}
+        prices = {plan: release.prices[party] for plan, release in releases.items()}
         fits = ", ".join(f"{how_many(mu2, price)} by {name}" for name, price in prices.items())
         click.echo(f"{party} has left {price_text(mu2, draft.target.delta)}: releases like this one that fit: {fits}")
+    latest = with_ranges(earlier.known, draft.columns, draft.agreed)
     ranged = latest or with_ranges(earlier.known, draft.columns)
-    if ranged is not None and setting.source is None and not setting.outcomes:
+    used_already = any(each.noise.reuse for each in releases.values())
+    if ranged is not None and not used_already and not setting.asked.get("outcomes"):
         how = "auto" if latest else "FOLDER"
         whose = "" if latest else " of other patients"
         click.echo(

@@ -14,10 +14,9 @@ from dprelease.data.columns import unbounded
 from dprelease.data.decades import decade_values
 from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult, fit
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import PlannedFit
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.planning.forecast import forecast
 from dprelease.release.release import Floats
 from dprelease.release.spec import ReleaseSpec
 
@@ -66,7 +65,7 @@ def trial(rehearsed: Rehearsed, outcome: str) -> Trial:
         signal=signal,
         r2=explained(y, result.predict(x)[:, 0]),
         constant_r2=explained(y, np.full(len(y), result.constant[0])),
-        expected=forecast(_setting(spec, outcome), min(max(signal, _LEAST_SIGNAL), 1.0)),
+        expected=mechanism_of(spec).forecast(spec, _planned(spec, outcome), min(max(signal, _LEAST_SIGNAL), 1.0)),
     )
 
 
@@ -94,15 +93,6 @@ def _least_squares(x: Floats, y: Floats) -> Floats:
     return fitted
 
 
-def _setting(spec: ReleaseSpec, outcome: str) -> Setting:
-    return Setting(
-        rows=spec.rows,
-        parties=spec.columns_by_party,
-        target=spec.target,
-        mechanism=spec.mechanism,
-        outcome=outcome,
-        features=tuple(column.name for column in spec.columns if column.name not in {outcome, *spec.outcomes}),
-        rows_per_subject=spec.rows_per_subject,
-        grid_bits=spec.grid_bits,
-        **mechanism_of(spec).scenario_of(spec),
-    )
+def _planned(spec: ReleaseSpec, outcome: str) -> PlannedFit:
+    features = tuple(column.name for column in spec.columns if column.name not in {outcome, *spec.outcomes})
+    return PlannedFit(spec.columns, outcome, features)

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -255,8 +255,9 @@ def make_draft(
     columns = {name: choose(request.parties[name], catalogues[name]) for name in request.parties}
     check_clashes(columns)
     check_target(request.epsilon, request.delta)
-    named = partial(read_ranges, columns=columns, root=earlier.root, consortium=consortium)
-    latest = partial(latest_ranges, earlier, columns, agreed, consortium)
+    # Planners ask for them again and again, and to verify a release takes a while.
+    named = cache(partial(read_ranges, columns=columns, root=earlier.root, consortium=consortium))
+    latest = cache(partial(latest_ranges, earlier, columns, agreed, consortium))
     return Draft(columns, agreed, request.target(), request.grid_bits, draw, named, latest)
 
 

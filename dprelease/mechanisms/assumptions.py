@@ -1,6 +1,6 @@
 """What a forecast starts from: public numbers about a release, and guesses about data that nobody has looked at.
 
-A number is guessed to have mean 0 and variance `Setting.spread` in scaled units, a category to have its levels equally often,
+A number is guessed to have mean 0 and variance `PlannedFit.spread` in scaled units, a category to have its levels equally often,
 and features to be uncorrelated but for the levels of one category. Features that repeat each other, or cells that crowd in a
 small part of their range, need more patients than a forecast says: guess `spread` low for them.
 """
@@ -8,17 +8,18 @@ small part of their range, need more patients than a forecast says: guess `sprea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
+from dprelease.catalogue import Catalogue
 from dprelease.data.column import EVEN_SPREAD, Assumption
 from dprelease.data.columns import Column, NumericColumn
-from dprelease.data.weights import check_weights
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.expected_error import Assumed, Floats
 from dprelease.one_line import listed
 from dprelease.privacy.gaussian import check_target
@@ -29,98 +30,36 @@ MOST_COLUMNS = 10_000
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a forecast follows from.
+class PlannedFit:
+    """A regression that somebody plans, and guesses about its columns.
 
     Attributes:
-        rows: n.
-        parties: party to declared columns.
-        target: privacy target; for joint moments it is taken as a joint one, whatever its scope.
-        mechanism: name in the registry.
+        columns: declared columns of all parties.
         outcome: name of a declared column; of a category, one of its levels is meant.
         features: names of declared columns, the outcome not among them.
         spread: variance of every number in scaled units, in (0, 1]; 1/3 where cells spread evenly over their ranges.
-        rows_per_subject: q.
-        grid_bits: b.
-        outputs: k of ``mixed``; None for the rule of `plan_mixing`.
-        anchor_weight: rho of ``mixed``; None for the same rule.
-        curious: t of ``moments``; None for 1, or 0 for one party.
-        weights: column to weight in ``mixed`` and ``rows``, where it is not 1.
-        outcomes: names of columns that are outcomes only in ``moments``; none of them is a feature.
-        public_norm2: T2 as it is stated, of public outcomes.
-        parts: of the price of ``moments``, one for each party with a private column; none where they are equal.
         signs: whether a category of one level is coded -1 or +1, not 0 or 1.
-        ranges: part of mu^2 that ranges of the numbers take beforehand, 0 where they are published already; ``moments`` then
-            codes numbers in them and clips rows. None for public bounds.
-        source: digest of the release that published them; None where there is none yet, or nobody says.
-        clip: k of that.
-        number_weights: number to its weight in that, where it is not 1.
-        stream: mechanism whose integers a ``stream`` adds up, and how many times more noise there is than in one release of all n
-            patients; None for no stream.
 
     Raises:
         InvalidInput: a name or a number that makes no sense.
     """
 
-    rows: int
-    parties: Mapping[str, tuple[Column, ...]]
-    target: Target
-    mechanism: str
+    columns: tuple[Column, ...]
     outcome: str
     features: tuple[str, ...]
     spread: float = EVEN_SPREAD
-    rows_per_subject: int = 1
-    grid_bits: int = 16
-    outputs: int | None = None
-    anchor_weight: Fraction | None = None
-    curious: int | None = None
-    weights: Mapping[str, int] = field(default_factory=dict)
-    outcomes: tuple[str, ...] = ()
-    public_norm2: Fraction | None = None
-    parts: tuple[Fraction, ...] = ()
     signs: bool = False
-    ranges: Fraction | None = None
-    source: str | None = None
-    clip: float = 0.0
-    number_weights: Mapping[str, float] = field(default_factory=dict)
-    stream: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
-        known, named = set(names), set(self.outcomes)
-        unknown = [name for name in (self.outcome, *self.features, *self.outcomes) if name not in known]
+        known = set(names)
+        unknown = [name for name in (self.outcome, *self.features) if name not in known]
         if unknown:
             raise InvalidInput(f"no such column: {listed(unknown)}; there are {listed(names)}")
         if not self.features or self.outcome in self.features or len(set(self.features)) < len(self.features):
             raise InvalidInput("a fit needs an outcome and at least one other column as a feature, each named once")
-        apart = [name for name in self.features if name in named]
-        if apart:
-            raise InvalidInput(f"{listed(apart)} cannot be a feature: the release names it as an outcome")
-        if self.rows < 1 or not 0 < self.spread <= 1:
-            raise InvalidInput(f"n = {self.rows} must be positive and the spread, {self.spread:g}, in (0, 1]")
-        if self.outputs is not None and not 1 <= self.outputs <= self.rows:
-            raise InvalidInput(f"k must lie between 1 and n = {self.rows}, not {self.outputs}")
-        if len(self.parties) > 1 and not 1 <= self.pooled < len(self.parties):
-            raise InvalidInput(f"curious must lie between 1 and {len(self.parties) - 1}, not {self.curious}")
-        check_target(self.target.epsilon, self.target.delta)
-        check_weights(self.columns, self.weights)
-
-    @cached_property
-    def columns(self) -> tuple[Column, ...]:
-        """Declared columns of all parties."""
-        return tuple(column for declared in self.parties.values() for column in declared)
-
-    @property
-    def plan(self) -> str:
-        """What is released, in two words at most."""
-        return self.mechanism if self.ranges is None else f"{self.mechanism} in ranges"
-
-    @property
-    def pooled(self) -> int:
-        """t."""
-        if len(self.parties) == 1:
-            return 0
-        return 1 if self.curious is None else self.curious
+        if not 0 < self.spread <= 1:
+            raise InvalidInput(f"the spread, {self.spread:g}, must lie in (0, 1]")
 
     def guess(self, name: str) -> Assumption:
         """What is guessed of a declared column."""
@@ -155,6 +94,47 @@ class Setting:
         return np.repeat(values, [self.guess(name).width for name in self.features])
 
 
+@dataclass(frozen=True)
+class Setting:
+    """One way to release and one fit on it, as planners compare them.
+
+    Attributes:
+        draft: what is fixed of the release.
+        mechanism: name in the registry.
+        fit: what is planned on it.
+        asked: what a request says to the mechanism, by key.
+        way: how it releases, where it has several ways; it follows the mechanism's name.
+
+    Raises:
+        InvalidInput: the target makes no sense.
+    """
+
+    draft: Draft
+    mechanism: str
+    fit: PlannedFit
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    way: str = ""
+
+    def __post_init__(self) -> None:
+        check_target(self.draft.target.epsilon, self.draft.target.delta)
+        if self.draft.agreed.rows < 1:
+            raise InvalidInput(f"n = {self.draft.agreed.rows} must be positive")
+
+    @property
+    def plan(self) -> str:
+        """What is released, in few words."""
+        return f"{self.mechanism} {self.way}".rstrip()
+
+    def having(self, rows: int | None = None, target: Target | None = None) -> Setting:
+        """The same of other patients, or with another target."""
+        draft = self.draft.having(self.draft.agreed.rows if rows is None else rows)
+        return replace(self, draft=draft if target is None else replace(draft, target=target))
+
+    def asking(self, **keys: Any) -> Setting:
+        """The same where a request says this besides."""
+        return replace(self, asked={**self.asked, **keys})
+
+
 def evenly(widths: str) -> dict[str, tuple[Column, ...]]:
     """Parties that hold numbers called x1, x2, and so on.
 
@@ -174,6 +154,24 @@ def evenly(widths: str) -> dict[str, tuple[Column, ...]]:
         )
         for number, (width, end) in enumerate(zip(counts, accumulate(counts), strict=True), 1)
     }
+
+
+def draft_of(
+    parties: Mapping[str, tuple[Column, ...]], rows: int, rows_per_subject: int, target: Target, grid_bits: int = 16
+) -> Draft:
+    """A draft of patients that no hospital has reported, for planning alone: seeds in it are zeros.
+
+    Args:
+        parties: party to declared columns.
+        rows: n.
+        rows_per_subject: q.
+        target: privacy target.
+        grid_bits: b.
+    """
+    unsaid: dict[str, Any] = dict.fromkeys(("party", "roster", "alignment"), "")
+    everything = tuple(column for declared in parties.values() for column in declared)
+    agreed = Catalogue.model_construct(**unsaid, rows=rows, rows_per_subject=rows_per_subject, columns=everything)
+    return Draft(parties, agreed, target, grid_bits, bytes)
 
 
 def chosen(

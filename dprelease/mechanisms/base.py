@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -28,8 +27,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
     from dprelease.mechanisms.statement import Expectation
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
@@ -95,14 +94,6 @@ class Mechanism(ABC, Generic[OwnTerms]):
             InvalidInput: they cannot be.
         """
         return ()
-
-    def scenario(self, options: Any, draft: Draft) -> dict[str, Any]:
-        """What a request says of a `Setting` for forecasts: fields of this mechanism; raises as `propose`."""
-        return {}
-
-    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
-        """The same of a spec."""
-        return {}
 
     @abstractmethod
     def propose(self, options: Any, draft: Draft) -> Numbers:
@@ -191,12 +182,30 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """Every other sentence."""
 
     @abstractmethod
-    def proposed(self, setting: Setting) -> Proposed:
-        """The release that would be proposed in a scenario."""
+    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
+        """How noisy the numbers of a release are, for planners.
+
+        Args:
+            spec: as it would be proposed.
+            times: what all noise is multiplied by.
+
+        Raises:
+            InvalidInput: no fit is made on such a release.
+        """
 
     @abstractmethod
-    def forecast(self, setting: Setting, signal: float) -> Forecast:
-        """What to expect of a fit."""
+    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
+        """What to expect of a fit.
+
+        Args:
+            spec: as it would be proposed.
+            fit: on all that is released.
+            signal: R^2, a guess in (0, 1].
+            times: what all noise is multiplied by.
+
+        Raises:
+            InvalidInput: no fit is made on such a release, or the signal is out of range.
+        """
 
     def expected(self, options: Any, draft: Draft, spread: float) -> Expectation | None:
         """What to expect of the release for a request where that is no fit; None where planners compare fits.
@@ -240,7 +249,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         """The ways to release what a scenario describes, the plainest first; none where it cannot."""
-        return () if unbounded(setting.columns) else (replace(setting, ranges=None),)
+        return () if unbounded(setting.fit.columns) or not self.fits else (setting,)
 
     def least_rows(self, spec: SpecBase) -> int:
         """Fewest patients that a dry run of this spec can do with."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dprelease.catalogue import Catalogue
@@ -65,6 +65,10 @@ class Draft:
     def mu2(self) -> Fraction:
         """mu^2 that the mechanism may spend."""
         return self.part * budget(self.target)
+
+    def having(self, rows: int) -> Draft:
+        """The same of so many patients."""
+        return replace(self, agreed=self.agreed.model_copy(update={"rows": rows}))
 
     @property
     def everything(self) -> tuple[Column, ...]:

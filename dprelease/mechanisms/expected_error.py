@@ -44,7 +44,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -180,18 +179,15 @@ def bounded(error: float, reach: float) -> float:
 
 
 @dataclass(frozen=True)
-class Proposed:
-    """What would be released, from public numbers alone.
+class ReleasedNoise:
+    """How noisy the numbers of a release are, from public numbers alone.
 
     Attributes:
         variance: party to the noise variance of a released number of weight 1, scaled units: of an entry of its rows, or
             for sums, of a sum, per patient.
         columns: column to the noise variance of its released numbers.
-        prices: party to the mu^2 that its ledger would be charged, exactly.
-        shape: what would be released, in a few words.
+        shape: what is released, in a few words.
         unit: what a released number is.
-        outputs: rows released; None where there are none, or n.
-        anchor_weight: rho, where there is an anchor.
         trust: what parties have to trust one another for beyond their own noise; empty if nothing.
         levels: how noisy the number of patients of a level is, a sentence; empty where none is released.
         reuse: what it takes of an earlier release and what that saves, a clause; empty where nothing.
@@ -199,11 +195,8 @@ class Proposed:
 
     variance: Mapping[str, float]
     columns: Mapping[str, float]
-    prices: Mapping[str, Fraction]
     shape: str
     unit: str
-    outputs: int | None = None
-    anchor_weight: Fraction | None = None
     trust: str = ""
     levels: str = ""
     reuse: str = ""

@@ -61,9 +61,9 @@ class OtherSpread:
 
 def other_spread(settings: Sequence[Setting], signals: Sequence[float], chosen: str | None) -> OtherSpread | None:
     """The nearest plausible spread with which the choice is another one; None where it never is."""
-    assumed = settings[0].spread ** 0.5
+    assumed = settings[0].fit.spread ** 0.5
     for deviation in sorted(DEVIATIONS, key=lambda each: max(each / assumed, assumed / each)):
-        spread = [replace(each, spread=deviation**2) for each in settings]
+        spread = [replace(each, fit=replace(each.fit, spread=deviation**2)) for each in settings]
         found = choice({each.plan: [forecast(each, signal) for signal in signals] for each in spread})
         if found != chosen:
             return OtherSpread(deviation, assumed, found)

@@ -12,16 +12,16 @@ from typing import Any
 from dprelease.data.columns import needs_bounds
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.expected_error import Forecast, Proposed
-from dprelease.mechanisms.registry import mechanism_named, names, names_for_fits
+from dprelease.mechanisms.base import Mechanism
+from dprelease.mechanisms.expected_error import Forecast
+from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, names_for_fits
 from dprelease.one_line import aligned
 from dprelease.planning.choice import OtherSpread, choice, other_spread, useful_from
 from dprelease.planning.forecast import (
     MOST_EPSILON,
-    MOST_ROWS,
+    Proposed,
     epsilon_needed,
     forecast,
-    mean_variance,
     proposed,
     rows_needed,
 )
@@ -45,7 +45,7 @@ class Cell:
     Attributes:
         mechanism: its name, and how where there are several ways.
         forecast: what is expected.
-        rows_needed: about the least n with which a fit is useful; None above `MOST_ROWS`.
+        rows_needed: about the least n with which a fit is useful; None where no possible one is.
         epsilon_needed: about the least epsilon; None above `MOST_EPSILON`.
     """
 
@@ -60,11 +60,13 @@ class Comparison:
     """Several mechanisms under several assumptions.
 
     Attributes:
+        asked: from which the ways follow.
         settings: one for each way to release.
         signals: assumed R^2, ascending.
         cells: one for each signal and mechanism, signal by signal.
     """
 
+    asked: Setting
     settings: tuple[Setting, ...]
     signals: tuple[float, ...]
     cells: tuple[Cell, ...]
@@ -89,7 +91,7 @@ class Comparison:
         useful = {name: useful_from(found) for name, found in self._ways().items()}
         others = [f"{name} {_from(useful[name])}" for name in useful if name != best]
         compared = f" ({', '.join(others)})" if others else ""
-        asked = next(proposed(setting).trust for setting in self.settings if setting.plan == best)
+        asked = next(proposed(setting).noise.trust for setting in self.settings if setting.plan == best)
         trust = f"; {asked}" if asked else ""
         return f"Choose {best}: expected to beat the mean and keep most of the signal {_from(useful[best])}{compared}{trust}."
 
@@ -121,22 +123,24 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Everything as text: what was assumed, what would be released, what to expect, the recommendation."""
-        first, releases = self.settings[0], [(each, proposed(each)) for each in self.settings]
+        draft, fit, asked = self.asked.draft, self.asked.fit, self.asked.asked
+        releases = [(each, proposed(each)) for each in self.settings]
         advice = [each.explain() for each in (self.weighing(), self.known(), self.other_spread()) if each is not None]
-        target, width = first.target, sum(first.guess(name).width for name in first.features)
-        weights = "".join(f", weight of {name} {weight}" for name, weight in first.weights.items())
+        target, width = draft.target, sum(fit.guess(name).width for name in fit.features)
+        weights = "".join(f", weight of {name} {weight}" for name, weight in asked.get("weights", {}).items())
         scope = target.scope + (" (moments: joint)" if target.scope == "per-party" else "")
-        scope += f"; in moments {len(first.outcomes)} columns are outcomes only" if first.outcomes else ""
+        outcomes = len(asked.get("outcomes") or ())
+        scope += f"; in moments {outcomes} columns are outcomes only" if outcomes else ""
         return [
             NO_DATA,
-            f"public: n = {first.rows}, {len(first.columns)} columns at {len(first.parties)} parties, {first.outcome} on "
+            f"public: n = {draft.agreed.rows}, {len(fit.columns)} columns at {len(draft.columns)} parties, {fit.outcome} on "
             f"{width} features, (epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {scope}{weights}",
-            f"guessed: numbers have variance {first.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
+            f"guessed: numbers have variance {fit.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
             "range; of no account in ranges), levels are equally frequent, features uncorrelated; R^2 as in the first column",
             "",
             *aligned([("MECHANISM", "RELEASED", "NOISE SD"), *starmap(_released, releases)]),
-            *(f"{each.plan}: {made.levels}" for each, made in releases if made.levels),
-            *(f"{each.plan}: {made.reuse}" for each, made in releases if made.reuse),
+            *(f"{each.plan}: {made.noise.levels}" for each, made in releases if made.noise.levels),
+            *(f"{each.plan}: {made.noise.reuse}" for each, made in releases if made.noise.reuse),
             "",
             *aligned([("MECHANISM", "LEDGER OF", "IS CHARGED"), *chain(*starmap(_charged, releases))]),
             "",
@@ -148,7 +152,7 @@ class Comparison:
         ]
 
     def _notes(self) -> list[str]:
-        delta, rows = self.settings[0].target.delta, self.settings[0].rows
+        delta, rows = self.asked.draft.target.delta, self.asked.draft.agreed.rows
         if delta * rows >= 1:
             return [f"note: delta = {delta:g} is not below 1/n; such a release is refused unless delta is lowered"]
         if any((cell.rows_needed or 0) * delta >= 1 for cell in self.cells):
@@ -159,19 +163,20 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""
-        first, advice = self.settings[0], (self.weighing(), self.known(), self.other_spread())
+        draft, fit, asked = self.asked.draft, self.asked.fit, self.asked.asked
+        advice = self.weighing(), self.known(), self.other_spread()
         weighing, known, other = (None if each is None else asdict(each) for each in advice)
         return {
             "data_read": False,
-            "rows": first.rows,
-            "parties": {name: [column.name for column in columns] for name, columns in first.parties.items()},
-            "outcome": first.outcome,
-            "features": list(first.features),
-            "outcomes_only": list(first.outcomes),
-            "target": first.target.model_dump(mode="json"),
-            "weights": dict(first.weights),
-            "spread": first.spread,
-            "releases": {setting.plan: _release_json(setting, proposed(setting)) for setting in self.settings},
+            "rows": draft.agreed.rows,
+            "parties": {name: [column.name for column in columns] for name, columns in draft.columns.items()},
+            "outcome": fit.outcome,
+            "features": list(fit.features),
+            "outcomes_only": list(asked.get("outcomes") or ()),
+            "target": draft.target.model_dump(mode="json"),
+            "weights": dict(asked.get("weights", {})),
+            "spread": fit.spread,
+            "releases": {setting.plan: _release_json(proposed(setting)) for setting in self.settings},
             "forecasts": [_cell_json(cell) for cell in self.cells],
             "recommendation": self.recommendation(),
             "recommended_weight": weighing,
@@ -184,9 +189,8 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
     """Forecasts for all mechanisms and assumptions.
 
     Args:
-        setting: public numbers and guesses; its mechanism plays no part.
-        mechanisms: which ones; all if empty. Those whose releases nobody fits on are left out; a stream is there where the
-            setting is of one.
+        setting: public numbers and guesses. What is asked of its mechanism is asked of every other that has such a key.
+        mechanisms: which ones; all if empty. Those whose releases nobody fits on unasked are left out, but for the setting's.
         signals: assumed R^2.
 
     Raises:
@@ -195,12 +199,12 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
     fitting = names_for_fits()
     settings = tuple(
         each
-        for name in names()
-        if (name in fitting and name in (mechanisms or fitting)) or (setting.stream and mechanism_named(name).continual)
-        for each in mechanism_named(name).plans(replace(setting, mechanism=name))
+        for mechanism in map(mechanism_named, names())
+        if (mechanism.name in (mechanisms or fitting) if mechanism.fits else mechanism.name == setting.mechanism)
+        for each in mechanism.plans(_asked_of(mechanism, setting))
     )
     if not settings:
-        refused = needs_bounds(setting.columns)
+        refused = needs_bounds(setting.fit.columns)
         raise InvalidInput(
             refused or f"there is no fit to plan for {', '.join(mechanisms)}; there is for {', '.join(fitting)}"
         )
@@ -210,7 +214,13 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
         for signal in assumed
         for each in settings
     )
-    return Comparison(settings, assumed, cells)
+    return Comparison(setting, settings, assumed, cells)
+
+
+def _asked_of(mechanism: Mechanism[Any], setting: Setting) -> Setting:
+    """The same of another mechanism."""
+    asked = {key: value for key, value in setting.asked.items() if key in mechanism.options.model_fields}
+    return replace(setting, mechanism=mechanism.name, asked=asked)
 
 
 def _from(signal: float | None) -> str:
@@ -218,7 +228,7 @@ def _from(signal: float | None) -> str:
 
 
 def _released(setting: Setting, release: Proposed) -> tuple[str, ...]:
-    return setting.plan, release.shape, f"{math.sqrt(mean_variance(setting, release)):.3g} {release.unit}"
+    return setting.plan, release.noise.shape, f"{math.sqrt(release.mean_variance()):.3g} {release.noise.unit}"
 
 
 def _charged(setting: Setting, release: Proposed) -> list[tuple[str, ...]]:
@@ -226,7 +236,7 @@ def _charged(setting: Setting, release: Proposed) -> list[tuple[str, ...]]:
     payers: dict[Fraction, list[str]] = {}
     for name, price in release.prices.items():
         payers.setdefault(price, []).append(name)
-    delta = setting.target.delta
+    delta = setting.draft.target.delta
     return [(setting.plan, ", ".join(names), price_text(price, delta)) for price, names in payers.items()]
 
 
@@ -250,16 +260,15 @@ def _share(r2: float) -> str:
 def _patients(rows: int | None) -> str:
     """Two digits of a number of patients."""
     if rows is None:
-        return f"above {MOST_ROWS:.0e}"
+        return "none"
     return f"{float(f'{rows:.1e}'):,.0f}"
 
 
-def _release_json(setting: Setting, release: Proposed) -> dict[str, Any]:
+def _release_json(release: Proposed) -> dict[str, Any]:
     return {
-        "k": release.outputs,
-        "rho": None if release.anchor_weight is None else str(release.anchor_weight),
-        "noise_sd": math.sqrt(mean_variance(setting, release)),
-        **({"reuse": release.reuse} if release.reuse else {}),
+        **mechanism_of(release.spec).words(release.spec).figures,
+        "noise_sd": math.sqrt(release.mean_variance()),
+        **({"reuse": release.noise.reuse} if release.noise.reuse else {}),
         "charged_mu2": {name: str(price) for name, price in release.prices.items()},
     }
 

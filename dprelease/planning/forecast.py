@@ -9,12 +9,19 @@ the best anybody can do with the release is close to the mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
+from dprelease.data.weights import weights_of
+from dprelease.errors import InvalidInput
+from dprelease.files.mistakes import Mistakes
 from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.expected_error import Forecast, Proposed
-from dprelease.mechanisms.registry import mechanism_named
+from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
+from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
+from dprelease.one_line import listed
+from dprelease.spec_base import PartyColumns, SpecBase
 
 MOST_ROWS = 10**12
 """Where the search for enough patients ends."""
@@ -25,15 +32,61 @@ _LEAST_EPSILON = 1e-3
 _CLOSE = 1.01
 
 
+@dataclass(frozen=True)
+class Proposed:
+    """The release that the coordinator would propose.
+
+    Attributes:
+        spec: of it, without names, keys and times.
+        noise: of its numbers.
+    """
+
+    spec: SpecBase
+    noise: ReleasedNoise
+
+    @property
+    def prices(self) -> Mapping[str, Fraction]:
+        """Party to the mu^2 that its ledger would be charged, exactly."""
+        return mechanism_of(self.spec).cost(self.spec).charges
+
+    def mean_variance(self) -> float:
+        """Noise variance of a released number, the mean over released columns."""
+        found = [self.noise.columns[column.name] for column in self.spec.columns for _ in column.released]
+        return sum(found) / len(found)
+
+
 def proposed(setting: Setting) -> Proposed:
-    """The release that the coordinator would propose."""
-    return mechanism_named(setting.mechanism).proposed(setting)
+    """The release that the coordinator would propose.
+
+    Raises:
+        InvalidInput: it would refuse the request.
+    """
+    spec = _spec(setting)
+    return Proposed(spec, mechanism_of(spec).released_noise(spec))
 
 
-def mean_variance(setting: Setting, release: Proposed) -> float:
-    """Noise variance of a released number, the mean over released columns."""
-    found = [release.columns[column.name] for column in setting.columns for _ in column.released]
-    return sum(found) / len(found)
+def _spec(setting: Setting) -> SpecBase:
+    """What would be proposed, as far as a mechanism reads it; nobody signs it, so nothing but the mechanism checks it."""
+    mechanism, draft = mechanism_named(setting.mechanism), setting.draft
+    try:
+        options = read_options(setting.mechanism, dict(setting.asked))
+    except Mistakes as error:
+        raise InvalidInput(str(error)) from error
+    numbers = mechanism.propose(options, draft)
+    parts = {name: (columns, weights_of(columns, numbers.weights)) for name, columns in draft.columns.items()}
+    unsigned: dict[str, Any] = dict.fromkeys(("title", "consortium", "roster", "alignment", "created", "expires"), "")
+    return SpecBase.model_construct(
+        **unsigned,
+        rows=draft.agreed.rows,
+        rows_per_subject=draft.agreed.rows_per_subject,
+        grid_bits=draft.grid_bits,
+        target=draft.target,
+        parties=tuple(
+            PartyColumns.model_construct(party=name, key="", columns=columns, weights=weights)
+            for name, (columns, weights) in parts.items()
+        ),
+        terms=numbers.terms,
+    )
 
 
 def forecast(setting: Setting, signal: float) -> Forecast:
@@ -44,15 +97,19 @@ def forecast(setting: Setting, signal: float) -> Forecast:
         signal: R^2, a guess in (0, 1].
 
     Raises:
-        InvalidInput: `signal` is not in that range.
+        InvalidInput: `signal` is not in that range, the request cannot be met, or a feature is an outcome only.
     """
-    return mechanism_named(setting.mechanism).forecast(setting, signal)
+    spec = _spec(setting)
+    named = set(spec.outcomes)
+    apart = [name for name in setting.fit.features if name in named]
+    if apart:
+        raise InvalidInput(f"{listed(apart)} cannot be a feature: the release names it as an outcome")
+    return mechanism_of(spec).forecast(spec, setting.fit, signal)
 
 
 def rows_needed(setting: Setting, signal: float) -> int | None:
-    """About the least n with which a fit is useful, all else as it is; None above `MOST_ROWS`."""
-    least = setting.outputs or 1
-    found = _least(lambda n: forecast(replace(setting, rows=math.ceil(n)), signal).useful, least, MOST_ROWS)
+    """About the least n with which a fit is useful, all else as it is; None where there is none up to `MOST_ROWS`."""
+    found = _least(lambda n: _useful(setting.having(rows=math.ceil(n)), signal), 1, MOST_ROWS)
     return None if found is None else math.ceil(found)
 
 
@@ -60,10 +117,17 @@ def epsilon_needed(setting: Setting, signal: float) -> float | None:
     """About the least epsilon with which a fit is useful, all else as it is; None above `MOST_EPSILON`."""
 
     def useful(epsilon: float) -> bool:
-        target = setting.target.model_copy(update={"epsilon": epsilon})
-        return forecast(replace(setting, target=target), signal).useful
+        return _useful(setting.having(target=setting.draft.target.model_copy(update={"epsilon": epsilon})), signal)
 
     return _least(useful, _LEAST_EPSILON, MOST_EPSILON)
+
+
+def _useful(setting: Setting, signal: float) -> bool:
+    """Whether there is such a release, and a fit on it is useful."""
+    try:
+        return forecast(setting, signal).useful
+    except InvalidInput:
+        return False
 
 
 def _least(useful: Callable[[float], bool], low: float, high: float) -> float | None:

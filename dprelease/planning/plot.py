@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +21,25 @@ DECADES = 2
 
 def over_rows(setting: Setting, signal: float) -> tuple[Floats, Floats]:
     """(n, expected R^2), each (`POINTS`,)."""
-    low, high = max(setting.rows / 10**DECADES, setting.outputs or 2), min(setting.rows * 10**DECADES, MOST_ROWS)
-    rows = np.rint(np.geomspace(low, max(low, high), POINTS))
-    return rows, np.array([forecast(replace(setting, rows=int(n)), signal).r2 for n in rows])
+    now = setting.draft.agreed.rows
+    rows = np.rint(np.geomspace(max(now / 10**DECADES, 2), min(now * 10**DECADES, MOST_ROWS), POINTS))
+    return rows, np.array([_r2(setting.having(rows=int(n)), signal) for n in rows])
 
 
 def over_epsilon(setting: Setting, signal: float) -> tuple[Floats, Floats]:
     """(epsilon, expected R^2), each (`POINTS`,)."""
-    epsilons = setting.target.epsilon * np.geomspace(10 ** (-DECADES / 2), 10 ** (DECADES / 2), POINTS)
-    targets = [setting.target.model_copy(update={"epsilon": float(epsilon)}) for epsilon in epsilons]
-    return epsilons, np.array([forecast(replace(setting, target=target), signal).r2 for target in targets])
+    target = setting.draft.target
+    epsilons = target.epsilon * np.geomspace(10 ** (-DECADES / 2), 10 ** (DECADES / 2), POINTS)
+    targets = [target.model_copy(update={"epsilon": float(epsilon)}) for epsilon in epsilons]
+    return epsilons, np.array([_r2(setting.having(target=target), signal) for target in targets])
+
+
+def _r2(setting: Setting, signal: float) -> float:
+    """What is expected; not a number, which leaves a gap in the line, where there is no such release."""
+    try:
+        return forecast(setting, signal).r2
+    except InvalidInput:
+        return math.nan
 
 
 def draw(comparison: Comparison, path: Path) -> None:
@@ -45,7 +54,7 @@ def draw(comparison: Comparison, path: Path) -> None:
     signals, first = comparison.signals, comparison.settings[0]
     figure = Figure(figsize=(3.2 * len(signals) + 1, 6.4), layout="constrained")
     axes = figure.subplots(2, len(signals), sharey=True, squeeze=False)
-    now = (first.rows, first.target.epsilon)
+    now = (first.draft.agreed.rows, first.draft.target.epsilon)
     for line, (curve, name, at) in enumerate(zip((over_rows, over_epsilon), ("n", "epsilon"), now, strict=True)):
         for axis, signal in zip(axes[line], signals, strict=True):
             for setting in comparison.settings:

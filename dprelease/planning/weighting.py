@@ -15,12 +15,16 @@ compared for every weight; with R^2 between .1 and .9 it hardly matters which is
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from dprelease.data.columns import numbers
 from dprelease.data.weights import LARGEST_WEIGHT
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
+
+NONE = "none"
+"""What key ``ranges`` of a request says where numbers are coded in public bounds."""
 
 KNOWN = 1.7
 """Weight of an outcome that is known beforehand, in ranges: docs/methods.md, Clipped rows."""
@@ -85,12 +89,14 @@ class KnownOutcome:
 
 def known_outcome(setting: Setting) -> KnownOutcome | None:
     """What a weight of the outcome is worth; None in public bounds, of what has or takes none."""
-    outcome = next(column for column in setting.columns if column.name == setting.outcome)
-    if setting.ranges is None or outcome not in numbers(setting.columns) or setting.number_weights:
+    fit = setting.fit
+    outcome = next(column for column in fit.columns if column.name == fit.outcome)
+    coded = setting.asked.get("ranges", NONE) != NONE
+    if not coded or outcome not in numbers(fit.columns) or setting.asked.get("outcome_weight"):
         return None
-    weighed = replace(setting, number_weights={outcome.name: KNOWN})
-    before, after = (proposed(each).columns for each in (setting, weighed))
-    noise, others = (math.sqrt(after[name] / before[name]) for name in (outcome.name, setting.features[0]))
+    weighed = setting.asking(outcome_weight={outcome.name: KNOWN})
+    before, after = (proposed(each).noise.columns for each in (setting, weighed))
+    noise, others = (math.sqrt(after[name] / before[name]) for name in (outcome.name, fit.features[0]))
     return KnownOutcome(outcome.name, KNOWN, noise, others)
 
 
@@ -104,17 +110,21 @@ def outcome_weight(setting: Setting, signal: float = USUAL_SIGNAL) -> Weighing:
     Raises:
         InvalidInput: `signal` is not in that range.
     """
-    outcome, joint = setting.outcome, setting.target.scope == "joint"
+    outcome, joint = setting.fit.outcome, setting.draft.target.scope == "joint"
     owner, column = next(
-        (name, column) for name, columns in setting.parties.items() for column in columns if column.name == outcome
+        (name, column)
+        for name, columns in setting.draft.columns.items()
+        for column in columns
+        if column.name == outcome
     )
+    given: Mapping[str, int] = setting.asked.get("weights", {})
     tried = {
-        weight: replace(setting, weights={**setting.weights, outcome: weight})
+        weight: setting.asking(weights={**given, outcome: weight})
         for weight in range(1, 2 if column.public else LARGEST_WEIGHT + 1)
     }
     errors = {weight: forecast(each, signal).error_ratio for weight, each in tried.items()}
     best = min(errors, key=lambda weight: errors[weight])
     if best == 1:
         return Weighing(outcome, 1, 1.0, 1.0, joint)
-    before, after = (proposed(tried[weight]).variance[owner] for weight in (1, best))
+    before, after = (proposed(tried[weight]).noise.variance[owner] for weight in (1, best))
     return Weighing(outcome, best, errors[best] / errors[1], math.sqrt(after / before), joint)

@@ -9,7 +9,7 @@ import click
 
 from dprelease.canonical import read_data
 from dprelease.cli.plan_options import compared, with_guesses
-from dprelease.mechanisms.assumptions import Setting, chosen, evenly
+from dprelease.mechanisms.assumptions import PlannedFit, Setting, chosen, draft_of, evenly
 from dprelease.mechanisms.registry import names
 from dprelease.spec_base import Target
 from learner.cli.releases import json_option
@@ -85,19 +85,9 @@ def plan(
     apart = columns[-outcomes:] if outcomes else ()
     outcome, used = chosen(held, None, None if features is None else str(features), apart)
     target = read_data(Target, {"scope": scope, "epsilon": epsilon, "delta": delta}, "learner plan")
-    setting = Setting(
-        rows=rows,
-        parties=held,
-        target=target,
-        mechanism=names()[0],
-        outcome=outcome,
-        features=used,
-        spread=spread,
-        rows_per_subject=rows_per_subject,
-        outputs=outputs,
-        curious=curious,
-        weights=weight,
-        outcomes=apart,
-    )
+    given = {"k": outputs, "curious": curious, "weights": weight, "outcomes": apart}
+    draft = draft_of(held, rows, rows_per_subject, target)
+    fit = PlannedFit(draft.everything, outcome, used, spread)
+    setting = Setting(draft, names()[0], fit, {key: value for key, value in given.items() if value})
     found = compared(setting, mechanisms, signals, plot)
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))

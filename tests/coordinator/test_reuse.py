@@ -230,7 +230,7 @@ def test_a_stream_uses_those_of_its_first_patients(office: Office, study: Path, 
     terms: Any = spec.terms
     assert terms.of.clipping.source == release.digest
     shown = CliRunner().invoke(main, ["plan", str(study), "--signal", "0.3"])
-    assert f"stream in ranges: in the ranges that release {release.digest[:12]} published" in shown.stdout
+    assert f"stream: in the ranges that release {release.digest[:12]} published" in shown.stdout
 
 
 def test_a_dry_run_says_so_too(office: Office, study: Path, hub: Path) -> None:

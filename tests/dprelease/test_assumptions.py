@@ -10,7 +10,9 @@ import pytest
 from dprelease.data.columns import released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting, chosen, evenly
+from dprelease.planning.forecast import forecast
 from dprelease.spec_base import Target
+from tests.support.plans import changed, planned
 from tests.support.specs import categorical, numeric
 
 PARTIES = {
@@ -19,16 +21,8 @@ PARTIES = {
 }
 
 
-def setting(**changed: Any) -> Setting:
-    usual: dict[str, Any] = {
-        "rows": 1000,
-        "parties": PARTIES,
-        "target": Target(scope="joint", epsilon=1.0, delta=1e-6),
-        "mechanism": "mixed",
-        "outcome": "glucose",
-        "features": ("age", "sex", "stage"),
-    }
-    return Setting(**(usual | changed))
+def setting(mechanism: str = "mixed", **others: Any) -> Setting:
+    return changed(planned(1000, PARTIES, Target(scope="joint", epsilon=1.0, delta=1e-6), mechanism), **others)
 
 
 def test_a_category_is_guessed_by_its_dummies() -> None:
@@ -51,47 +45,42 @@ def test_a_binary_is_plus_or_minus_one_in_moments_alone() -> None:
 
 
 def test_the_assumed_regression() -> None:
-    assumed = setting(spread=0.2).assumed(0.3)
+    assumed = setting(spread=0.2).fit.assumed(0.3)
     assert assumed.free == pytest.approx([0.2, 0.25, *[1 / 8] * 3])
     assert assumed.explained == pytest.approx(0.06)
     assert assumed.residual == pytest.approx(0.14)
     assert assumed.squares @ assumed.free == pytest.approx(assumed.explained)
-    turned = setting(features=("stage", "age"), spread=0.2).assumed(0.3)
+    turned = setting(features=("stage", "age"), spread=0.2).fit.assumed(0.3)
     assert turned.free == pytest.approx([*[1 / 8] * 3, 0.2])
 
 
 @pytest.mark.parametrize("signal", [0.0, -0.1, 1.01, float("nan")])
 def test_a_share_that_is_none(signal: float) -> None:
     with pytest.raises(InvalidInput, match="share of variance"):
-        setting().assumed(signal)
+        setting().fit.assumed(signal)
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("others", "message"),
     [
         ({"outcome": "weight"}, "no such column: weight; there are age, sex, stage, glucose"),
         ({"features": ("age", "weight")}, "no such column: weight"),
         ({"features": ()}, "at least one other column"),
         ({"features": ("age", "glucose")}, "at least one other column"),
         ({"features": ("age", "age")}, "each named once"),
-        ({"outcomes": ("age",)}, "age cannot be a feature: the release names it as an outcome"),
-        ({"outcomes": ("weight",)}, "no such column: weight"),
+        ({"mechanism": "moments", "outcomes": ("age",)}, "age cannot be a feature: the release names it as an outcome"),
+        ({"mechanism": "moments", "outcomes": ("weight",)}, "not in this release: weight"),
         ({"rows": 0}, "must be positive"),
         ({"spread": 0.0}, "in \\(0, 1\\]"),
         ({"spread": 1.5}, "in \\(0, 1\\]"),
-        ({"outputs": 1001}, "k must lie between 1 and n = 1000"),
-        ({"curious": 2}, "curious must lie between 1 and 1"),
+        ({"k": 1001}, "k must lie between 1 and n = 1000"),
+        ({"mechanism": "moments", "curious": 2}, "curious must lie between 1 and 1"),
         ({"target": Target(scope="joint", epsilon=1e9, delta=1e-6)}, "epsilon"),
     ],
 )
-def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> None:
+def test_settings_that_make_no_sense(others: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        setting(**changed)
-
-
-def test_one_party_alone_has_nobody_to_pool_with() -> None:
-    assert setting(parties={"all": tuple(column for each in PARTIES.values() for column in each)}).pooled == 0
-    assert setting().pooled == 1
+        forecast(setting(**others), 0.5)
 
 
 def test_widths() -> None:

@@ -9,26 +9,35 @@ from typing import Any
 
 import pytest
 
+from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import Setting, evenly
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import NO_DATA, SIGNALS, compare
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.spec_base import Target
+from tests.support.plans import changed, planned
 
 
-def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **changed: Any) -> Setting:
-    parties = evenly(widths)
-    *features, outcome = (column.name for columns in parties.values() for column in columns)
-    target = Target(scope=changed.pop("scope", "joint"), epsilon=epsilon, delta=changed.pop("delta", 1e-9))
-    return Setting(rows, parties, target, "mixed", outcome, tuple(features), **changed)
+def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **others: Any) -> Setting:
+    target = Target(scope=others.pop("scope", "joint"), epsilon=epsilon, delta=others.pop("delta", 1e-9))
+    return planned(rows, widths, target, "mixed", **others)
+
+
+PUBLISHED = PublishedRanges("ab" * 32, tuple(Range.whole(f"x{number}") for number in range(1, 16)))
+
+
+def published(where: Setting) -> Setting:
+    """The same where an earlier release published ranges of all numbers."""
+    return replace(where, draft=replace(where.draft, latest_ranges=lambda: PUBLISHED))
 
 
 def test_every_cell_is_the_forecast_of_its_mechanism() -> None:
     where = setting(20_000)
     found = compare(where)
-    ways = {"mixed": where, "rows": replace(where, mechanism="rows"), "moments": replace(where, mechanism="moments")}
-    ways["moments in ranges"] = replace(ways["moments"], ranges=Fraction(1, 10))
+    ways = {name: changed(where, mechanism=name) for name in ("mixed", "rows", "moments")}
+    ways["moments in ranges"] = changed(ways["moments"], ranges="first")
     assert [(cell.forecast.signal, cell.mechanism) for cell in found.cells] == [
         (signal, name) for signal in SIGNALS for name in ways
     ]
@@ -71,14 +80,14 @@ def test_ranges_first_are_recommended_for_few_patients() -> None:
     assert said.endswith("a release of ranges comes first, for a part of the budget.")
     bounds, ranges = (sum(cell.forecast.r2 for cell in found.of(name)) for name in ("moments", "moments in ranges"))
     assert ranges > bounds
-    published = compare(replace(setting(1_600, widths="5,7,3", delta=1e-6), ranges=Fraction(0)), ("moments",))
-    assert [each.plan for each in published.settings] == ["moments", "moments in ranges"]
-    assert sum(cell.forecast.r2 for cell in published.of("moments in ranges")) > ranges
-    assert "comes first" not in published.recommendation()
+    known = compare(published(setting(1_600, widths="5,7,3", delta=1e-6)), ("moments",))
+    assert [each.plan for each in known.settings] == ["moments", "moments in ranges"]
+    assert sum(cell.forecast.r2 for cell in known.of("moments in ranges")) > ranges
+    assert "comes first" not in known.recommendation()
 
 
 def test_no_other_mechanism_has_ranges() -> None:
-    found = compare(replace(setting(1_600), ranges=Fraction(0)))
+    found = compare(published(setting(1_600)))
     assert [each.plan for each in found.settings] == ["mixed", "rows", "moments", "moments in ranges"]
 
 
@@ -115,12 +124,12 @@ def test_a_known_outcome_is_weighed_where_ranges_are_recommended() -> None:
     assert known.explain() in found.lines()
     assert "outcome_weight = { x15 = 1.7 } makes its noise about 0.66 times" in known.explain()
     (way,) = (each for each in found.settings if each.plan == "moments in ranges")
-    before, after = (proposed(each).columns for each in (way, replace(way, number_weights={"x15": 1.7})))
+    before, after = (proposed(each).noise.columns for each in (way, way.asking(outcome_weight={"x15": 1.7})))
     assert (after["x15"] / before["x15"], after["x1"] / before["x1"]) == pytest.approx(
         (known.noise**2, known.others**2)
     )
     assert compare(setting(20_000), signals=(0.5,)).known() is None
-    assert compare(replace(few, ranges=Fraction(1, 10), number_weights={"x15": 1.7}), signals=(0.5,)).known() is None
+    assert compare(few.asking(ranges="first", outcome_weight={"x15": 1.7}), signals=(0.5,)).known() is None
 
 
 def test_no_mechanism_is_recommended_where_all_fail() -> None:
@@ -132,7 +141,7 @@ def test_no_mechanism_is_recommended_where_all_fail() -> None:
     assert said.startswith("Choose none of them")
     assert f"moments in ranges would pay from about {float(f'{cell.rows_needed:.1e}'):,.0f} patients" in said
     assert f"epsilon = {cell.epsilon_needed:.2g} if R^2 = 0.5" in said
-    hopeless = compare(setting(300, 0.1, outputs=5), ("mixed",)).recommendation()
+    hopeless = compare(setting(300, 0.1, k=5), ("mixed",)).recommendation()
     assert hopeless.endswith("with any n.")
 
 
@@ -173,8 +182,8 @@ def test_json_has_exact_prices() -> None:
     assert [each["assumed_r2"] for each in found["forecasts"]] == [0.3] * 4 + [0.5] * 4
     for name in names_for_fits():
         prices = {party: Fraction(text) for party, text in found["releases"][name]["charged_mu2"].items()}
-        assert prices == proposed(replace(where, mechanism=name)).prices
-    assert found["releases"]["mixed"]["k"] == proposed(where).outputs
+        assert prices == proposed(changed(where, mechanism=name)).prices
+    assert found["releases"]["mixed"]["k"] == proposed(where).spec.terms.mixing.outputs  # type: ignore[attr-defined]
     assert found["recommendation"].startswith("Choose moments")
 
 

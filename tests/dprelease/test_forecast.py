@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from dprelease.estimators import choice
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.mechanisms.assumptions import Setting, evenly
+from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import HALF
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.outcome_calibration import Moves
@@ -22,10 +21,12 @@ from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
-from dprelease.planning.forecast import epsilon_needed, forecast, mean_variance, proposed, rows_needed
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms
+from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Floats
 from dprelease.spec_base import Target
+from tests.support.plans import changed, planned
 from tests.support.specs import build_spec, categorical, numeric
 
 WITHIN = 0.15
@@ -40,16 +41,19 @@ MIXED_KINDS = {
 }
 
 
-def setting(mechanism: str, rows: int, widths: str = "2,2,2", epsilon: float = 1.0, **changed: Any) -> Setting:
-    parties = evenly(widths)
-    *features, outcome = (column.name for columns in parties.values() for column in columns)
-    target = Target(scope=changed.pop("scope", "joint"), epsilon=epsilon, delta=1e-6)
-    return Setting(rows, parties, target, mechanism, outcome, tuple(features), **changed)
+def setting(mechanism: str, rows: int, widths: str = "2,2,2", epsilon: float = 1.0, **others: Any) -> Setting:
+    target = Target(scope=others.pop("scope", "joint"), epsilon=epsilon, delta=1e-6)
+    return planned(rows, widths, target, mechanism, **others)
+
+
+def rows_of(where: Setting) -> int:
+    """n."""
+    return where.draft.agreed.rows
 
 
 def truth(where: Setting, signal: float, random: np.random.Generator) -> tuple[Floats, Floats]:
     """(weights, E[x x^T] of (1, features, outcome)) for numbers, as they are assumed; weights in any direction."""
-    assumed = where.assumed(signal)
+    assumed = where.fit.assumed(signal)
     weights = random.normal(size=len(assumed.free))
     weights *= math.sqrt(assumed.squares.sum()) / np.linalg.norm(weights)
     moments = np.diag([1.0, *assumed.free, assumed.outcome_variance])
@@ -63,7 +67,7 @@ Fit = Callable[[Setting, Floats, np.random.Generator], tuple[float, Floats]]
 def simulated(where: Setting, signal: float, draws: int, fit: Fit) -> tuple[float, float]:
     """(error of the coefficients, R^2), both as in `Forecast`, on average over releases."""
     random, errors, misses = np.random.default_rng(5), [], []
-    assumed = where.assumed(signal)
+    assumed = where.fit.assumed(signal)
     for _ in range(draws):
         weights, moments = truth(where, signal, random)
         offset, found = fit(where, moments, random)
@@ -75,26 +79,30 @@ def simulated(where: Setting, signal: float, draws: int, fit: Fit) -> tuple[floa
 
 def fit_mixed(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
     """Rows of B D / sqrt(k) are as good as normal with covariance D^T D / k (docs/methods.md)."""
-    release = proposed(where)
-    k, rho = release.outputs, float(release.anchor_weight or 0)
-    assert k is not None
-    rows = math.sqrt(where.rows * (1 - rho) / k) * random.normal(size=(k, len(moments))) @ np.linalg.cholesky(moments).T
-    rows = np.vstack([math.sqrt(rho) * where.rows * moments[0], rows])
+    terms = proposed(where).spec.terms
+    assert isinstance(terms, MixedTerms)
+    k, rho = terms.mixing.outputs, float(terms.rho)
+    rows = (
+        math.sqrt(rows_of(where) * (1 - rho) / k)
+        * random.normal(size=(k, len(moments)))
+        @ np.linalg.cholesky(moments).T
+    )
+    rows = np.vstack([math.sqrt(rho) * rows_of(where) * moments[0], rows])
     return noisy_fit(where, rows, random, anchor=True)
 
 
 def fit_rows(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
-    rows = random.normal(size=(where.rows, len(moments))) @ np.linalg.cholesky(moments).T
+    rows = random.normal(size=(rows_of(where), len(moments))) @ np.linalg.cholesky(moments).T
     rows[:, 0] = 1
     return noisy_fit(where, rows, random, anchor=False)
 
 
 def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anchor: bool) -> tuple[float, Floats]:
-    release = proposed(where)
+    release = proposed(where).noise
     variance = np.array(
         [
-            release.variance[name] / where.weights.get(column.name, 1) ** 2
-            for name, columns in where.parties.items()
+            release.variance[name] / where.asked.get("weights", {}).get(column.name, 1) ** 2
+            for name, columns in where.draft.columns.items()
             for column in columns
         ]
     )
@@ -105,7 +113,7 @@ def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anch
         y=rows[:, -1:],
         x_variance=variance[:-1],
         y_variance=variance[-1:],
-        patients=float(where.rows),
+        patients=float(rows_of(where)),
         anchor=anchor,
         mixed=anchor,
     )
@@ -122,19 +130,19 @@ def fit_moments(where: Setting, moments: Floats, random: np.random.Generator) ->
 
 def invert(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
     """Least squares on the noisy matrix as it is."""
-    noisy = noisy_moments(where, moments, random).gram / where.rows
+    noisy = noisy_moments(where, moments, random).gram / rows_of(where)
     found = np.linalg.solve(noisy[:-1, :-1], noisy[:-1, -1])
     return float(found[0]), found[1:]
 
 
 def noisy_moments(where: Setting, moments: Floats, random: np.random.Generator) -> NoisyMoments:
-    layout = Layout(where.columns)
-    sd = where.rows * math.sqrt(mean_variance(where, proposed(where)))
+    layout = Layout(where.draft.everything)
+    sd = rows_of(where) * math.sqrt(proposed(where).mean_variance())
     smaller = math.sqrt(float(sensitivity(layout.variables).diagonal_weight))
     entries = np.where(layout.diagonal, sd / smaller, sd)
-    values = where.rows * moments[layout.rows, layout.cols] + entries * random.normal(size=layout.entries)
-    square = float(where.rows)
-    return NoisyMoments(layout, layout.matrix(values, square), layout.matrix(entries, 0.0), where.rows)
+    values = rows_of(where) * moments[layout.rows, layout.cols] + entries * random.normal(size=layout.entries)
+    square = float(rows_of(where))
+    return NoisyMoments(layout, layout.matrix(values, square), layout.matrix(entries, 0.0), rows_of(where))
 
 
 @pytest.mark.parametrize(
@@ -238,7 +246,7 @@ def test_prices_and_noise_are_those_of_the_spec_to_the_last_digit(mechanism: str
     if mechanism == "moments" and scope == "per-party":
         return
     target = Target.model_validate({"scope": scope, "epsilon": 0.7, "delta": 1e-6})
-    where = Setting(5000, MIXED_KINDS, target, mechanism, "glucose", ("age",), rows_per_subject=2, grid_bits=14)
+    where = planned(5000, MIXED_KINDS, target, mechanism, "glucose", ("age",), rows_per_subject=2, grid_bits=14)
     plan = plan_mixing(5000, dict(MIXED_KINDS), target, 2)
     spec = build_spec(
         MIXED_KINDS,
@@ -259,25 +267,26 @@ def test_prices_and_noise_are_those_of_the_spec_to_the_last_digit(mechanism: str
             variance = 2 * (spec.terms.scale / 4**14 / 5000) ** 2
         elif mechanism == "mixed":
             variance = (1 - plan.anchor_weight) / plan.outputs * (spec.terms.noise_of(name).scale / 2**14) ** 2
-            assert (release.outputs, release.anchor_weight) == (plan.outputs, plan.anchor_weight)
+            assert release.spec.terms.noise == spec.terms.noise
         else:
             variance = (spec.terms.noise_of(name).scale / 2**14) ** 2
-        assert release.variance[name] == pytest.approx(variance)
+        assert release.noise.variance[name] == pytest.approx(variance)
 
 
 def test_prices_and_noise_of_outcomes_apart_are_those_of_the_spec() -> None:
     target = Target(scope="joint", epsilon=0.7, delta=1e-6)
-    where = Setting(5000, MIXED_KINDS, target, "moments", "glucose", ("age",), outcomes=("glucose", "stage"))
+    outcomes = ("glucose", "stage")
+    where = planned(5000, MIXED_KINDS, target, "moments", "glucose", ("age",), outcomes=outcomes)
     spec = build_spec(
-        MIXED_KINDS, mechanism="moments", rows=5000, epsilon=0.7, delta=1e-6, grid_bits=16, outcomes=where.outcomes
+        MIXED_KINDS, mechanism="moments", rows=5000, epsilon=0.7, delta=1e-6, grid_bits=16, outcomes=outcomes
     )
     release, moments = proposed(where), spec.terms
     assert moments.association is not None
     assert release.prices == {part.party: part.mu2 for part in guarantee(spec).parties}
     found = [(scale / 4**16 / 5000) ** 2 * 2 for scale in (moments.scale, moments.association.scale)]
-    assert [release.variance["south"], release.columns["glucose"]] == pytest.approx(found)
+    assert [release.noise.variance["south"], release.noise.columns["glucose"]] == pytest.approx(found)
     # age and both sexes are features; glucose and the four stages are outcomes
-    assert mean_variance(where, release) == pytest.approx((3 * found[0] + 5 * found[1]) / 8)
+    assert release.mean_variance() == pytest.approx((3 * found[0] + 5 * found[1]) / 8)
 
 
 def test_prices_with_a_stated_norm_are_those_of_the_spec() -> None:
@@ -287,7 +296,7 @@ def test_prices_with_a_stated_norm_are_those_of_the_spec() -> None:
         for name, columns in MIXED_KINDS.items()
     }
     outcomes, norm2 = ("glucose", "stage"), Fraction(1, 2)
-    where = Setting(5000, parties, target, "moments", "glucose", ("age",), outcomes=outcomes, public_norm2=norm2)
+    where = planned(5000, parties, target, "moments", "glucose", ("age",), outcomes=outcomes, outcome_norm2=str(norm2))
     spec = build_spec(
         parties,
         mechanism="moments",
@@ -304,14 +313,14 @@ def test_prices_with_a_stated_norm_are_those_of_the_spec() -> None:
 
 def fit_apart(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
     """Least squares on moments whose only outcome is apart."""
-    release, d = proposed(where), len(moments) - 1
-    layout = Layout(where.columns, where.outcomes)
-    sd = where.rows * np.sqrt(
-        np.where(layout.kinds == Kind.ASSOCIATION, release.columns[where.outcome], release.variance["party1"])
+    release, d = proposed(where).noise, len(moments) - 1
+    layout = Layout(where.draft.everything, (where.fit.outcome,))
+    sd = rows_of(where) * np.sqrt(
+        np.where(layout.kinds == Kind.ASSOCIATION, release.columns[where.fit.outcome], release.variance["party1"])
     )
     sd[layout.diagonal] /= math.sqrt(float(Moves.of(layout).diagonal_weight))
     noisy = moments.copy()
-    noisy[layout.rows, layout.cols] += sd * random.normal(size=layout.entries) / where.rows
+    noisy[layout.rows, layout.cols] += sd * random.normal(size=layout.entries) / rows_of(where)
     noisy[layout.cols, layout.rows] = noisy[layout.rows, layout.cols]
     found = np.linalg.solve(noisy[:d, :d], noisy[:d, d])
     return float(found[0]), found[1:]
@@ -322,7 +331,7 @@ def test_forecasts_with_an_outcome_apart_are_what_simulated_releases_give(
     widths: str, rows: int, signal: float
 ) -> None:
     usual = setting("moments", rows, widths)
-    where = replace(usual, outcomes=(usual.outcome,))
+    where = usual.asking(outcomes=(usual.fit.outcome,))
     expected = forecast(where, signal)
     assert HALF <= expected.kept < 0.999
     error, r2 = simulated(where, signal, 150, fit_apart)
@@ -331,11 +340,12 @@ def test_forecasts_with_an_outcome_apart_are_what_simulated_releases_give(
 
 
 def test_k_and_rho_may_be_given() -> None:
-    release = proposed(setting("mixed", 1000, outputs=77, anchor_weight=Fraction(1, 7)))
-    assert (release.outputs, release.anchor_weight) == (77, Fraction(1, 7))
-    without = setting("mixed", 100_000, anchor_weight=Fraction(0))
-    assert forecast(without, 0.5).constant_r2 < 10 * forecast(replace(without, anchor_weight=None), 0.5).constant_r2
-    assert forecast(setting("mixed", 10**9, outputs=5), 0.9).kept == 0  # five rows for five features and a mean
+    terms = proposed(setting("mixed", 1000, k=77, rho="1/7")).spec.terms
+    assert isinstance(terms, MixedTerms)
+    assert (terms.mixing.outputs, terms.rho) == (77, Fraction(1, 7))
+    without = setting("mixed", 100_000, rho="0")
+    assert forecast(without, 0.5).constant_r2 < 10 * forecast(setting("mixed", 100_000), 0.5).constant_r2
+    assert forecast(setting("mixed", 10**9, k=5), 0.9).kept == 0  # five rows for five features and a mean
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -345,23 +355,23 @@ def test_the_mean_of_a_fit_is_off_by_more_than_the_released_mean(mechanism: str)
     found = forecast(where, 0.9)
     assert found.useful
     lost = found.signal * found.kept - found.r2
-    assert lost == pytest.approx(-found.constant_r2 * (1 + found.kept * where.assumed(0.9).squares.sum()), rel=0.05)
+    assert lost == pytest.approx(-found.constant_r2 * (1 + found.kept * where.fit.assumed(0.9).squares.sum()), rel=0.05)
 
 
 def test_a_per_party_target_gives_every_column_what_its_party_needs() -> None:
     where = setting("rows", 10**8, "4,1,1", scope="per-party")
-    variance = proposed(where).variance
+    variance = proposed(where).noise.variance
     assert variance["party1"] == pytest.approx(4 * variance["party2"], rel=1e-6)
-    assert mean_variance(where, proposed(where)) == pytest.approx(3 * variance["party2"], rel=1e-6)
-    assert forecast(replace(where, outcome="x6"), 0.5).constant_r2 == pytest.approx(
-        forecast(replace(where, outcome="x1", features=("x2", "x6")), 0.5).constant_r2 / 4, rel=1e-4
+    assert proposed(where).mean_variance() == pytest.approx(3 * variance["party2"], rel=1e-6)
+    assert forecast(changed(where, outcome="x6"), 0.5).constant_r2 == pytest.approx(
+        forecast(changed(where, outcome="x1", features=("x2", "x6")), 0.5).constant_r2 / 4, rel=1e-4
     )
 
 
 def test_curious_hospitals_cost_what_their_noise_is_worth() -> None:
-    one, two = (proposed(setting("moments", 1000, curious=count)).variance["party1"] for count in (1, 2))
+    one, two = (proposed(setting("moments", 1000, curious=count)).noise.variance["party1"] for count in (1, 2))
     assert two == pytest.approx(2 * one, rel=1e-6)
-    alone = proposed(setting("moments", 1000, "6")).variance["party1"]
+    alone = proposed(setting("moments", 1000, "6")).noise.variance["party1"]
     assert one == pytest.approx(1.5 * alone, rel=1e-6)
 
 
@@ -370,19 +380,19 @@ def test_what_is_needed_is_just_enough(mechanism: str) -> None:
     where = setting(mechanism, 3000, "3,3,3")
     rows = rows_needed(where, 0.3)
     assert rows is not None
-    assert forecast(replace(where, rows=rows), 0.3).useful
-    assert not forecast(replace(where, rows=math.floor(0.98 * rows)), 0.3).useful
+    assert forecast(changed(where, rows=rows), 0.3).useful
+    assert not forecast(changed(where, rows=math.floor(0.98 * rows)), 0.3).useful
     epsilon = epsilon_needed(where, 0.3)
     assert epsilon is not None
     for factor, enough in ((1.0, True), (0.98, False)):
-        target = where.target.model_copy(update={"epsilon": factor * epsilon})
-        assert forecast(replace(where, target=target), 0.3).useful is enough
-    harder = rows_needed(replace(where, spread=0.05), 0.1)
+        target = where.draft.target.model_copy(update={"epsilon": factor * epsilon})
+        assert forecast(changed(where, target=target), 0.3).useful is enough
+    harder = rows_needed(changed(where, spread=0.05), 0.1)
     assert harder is None or harder > 3 * rows
 
 
 def test_nothing_is_enough_for_five_mixing_rows() -> None:
-    where = setting("mixed", 3000, outputs=5)
+    where = setting("mixed", 3000, k=5)
     assert rows_needed(where, 0.9) is None
     assert epsilon_needed(where, 0.9) is None
     assert epsilon_needed(setting("moments", 10**9), 0.9) == 1e-3
@@ -391,7 +401,7 @@ def test_nothing_is_enough_for_five_mixing_rows() -> None:
 def test_categories_are_forecast_too() -> None:
     target = Target(scope="joint", epsilon=1.0, delta=1e-6)
     for mechanism in MECHANISMS:
-        where = Setting(10**4, MIXED_KINDS, target, mechanism, "sex", ("stage", "glucose"))
+        where = planned(10**4, MIXED_KINDS, target, mechanism, "sex", ("stage", "glucose"))
         found = forecast(where, 0.5)
         assert found.r2 <= 0.5
         assert found.useful is (mechanism == "moments")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +12,6 @@ from pydantic import ValidationError
 from dprelease.data.columns import Column, is_public
 from dprelease.errors import IntegrityError, SpecRefused
 from dprelease.estimators.moments.summary import summarise
-from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
@@ -30,6 +28,8 @@ from dprelease.release.verification import verify_release
 from tests.support.blocks import privatize
 from tests.support.joint import compute, exact_gram
 from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise
+from tests.support.plans import changed as with_changed
+from tests.support.plans import planned
 from tests.support.specs import (
     SEED,
     TWO_PARTIES,
@@ -164,22 +164,21 @@ def test_public_columns_count_in_the_norm_of_a_row_and_not_in_what_moves() -> No
 
 @pytest.mark.parametrize("spec", [MIXED, JOINT], ids=["mixed", "moments"])
 def test_the_planner_states_the_price_that_is_charged(spec: ReleaseSpec) -> None:
-    setting = Setting(
-        rows=spec.rows,
-        parties=PARTIES,
-        target=spec.target,
-        mechanism=spec.mechanism,
-        outcome="glucose",
-        features=("age", "weight"),
+    setting = planned(
+        spec.rows,
+        PARTIES,
+        spec.target,
+        spec.mechanism,
+        "glucose",
+        ("age", "weight"),
         grid_bits=spec.grid_bits,
-        outputs=8 if spec is MIXED else None,
-        anchor_weight=Fraction(1, 10) if spec is MIXED else None,
+        **({"k": 8, "rho": "1/10"} if spec is MIXED else {}),
     )
     charged = guarantee(spec)
     assert proposed(setting).prices == {party: charged.party(party).mu2 for party in PARTIES}
     if spec is MIXED:  # and expects less noise
-        many = replace(setting, rows=20000, outputs=300)
-        private = forecast(replace(many, parties=ALL_PRIVATE), 0.5)
+        many = with_changed(setting, rows=20000, k=300)
+        private = forecast(with_changed(many, columns=ALL_PRIVATE), 0.5)
         assert forecast(many, 0.5).error_ratio < private.error_ratio
 
 

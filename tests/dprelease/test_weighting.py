@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dprelease.data.weights import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import Setting, evenly
-from dprelease.planning.forecast import forecast, mean_variance, proposed
+from dprelease.mechanisms.assumptions import Setting
+from dprelease.planning.forecast import forecast, proposed
 from dprelease.planning.weighting import Weighing, outcome_weight
 from dprelease.spec_base import Target
+from tests.support.plans import changed, planned
 from tests.support.specs import numeric
 
 
-def setting(rows: int, widths: str, scope: str = "per-party", **changed: Any) -> Setting:
-    parties = evenly(widths)
-    *features, outcome = (column.name for columns in parties.values() for column in columns)
+def setting(rows: int, widths: str, scope: str = "per-party", **others: Any) -> Setting:
     target = Target.model_validate({"scope": scope, "epsilon": 1.0, "delta": 1e-5})
-    return Setting(rows, parties, target, changed.pop("mechanism", "mixed"), outcome, tuple(features), **changed)
+    return planned(rows, widths, target, others.pop("mechanism", "mixed"), **others)
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
@@ -30,7 +28,7 @@ def test_no_other_weight_is_expected_to_do_better(scope: str, mechanism: str) ->
     where = setting(200_000, "3,3,3,3,3", scope, mechanism=mechanism)
     found = outcome_weight(where, 0.3)
     errors = [
-        forecast(replace(where, weights={"x15": weight}), 0.3).error_ratio for weight in range(1, LARGEST_WEIGHT + 1)
+        forecast(changed(where, weights={"x15": weight}), 0.3).error_ratio for weight in range(1, LARGEST_WEIGHT + 1)
     ]
     assert min(errors) == errors[found.weight - 1] == pytest.approx(found.error * errors[0])
     assert found.weight > 1
@@ -62,14 +60,14 @@ def test_an_outcome_that_shares_its_noise_with_one_column_needs_no_weight() -> N
 
 def test_neither_does_a_public_one() -> None:
     where = setting(200_000, "3,3")
-    seen = (*where.parties["party2"][:2], numeric("x6").model_copy(update={"public": True}))
-    assert outcome_weight(replace(where, parties=where.parties | {"party2": seen})).weight == 1
+    seen = (*where.draft.columns["party2"][:2], numeric("x6").model_copy(update={"public": True}))
+    assert outcome_weight(changed(where, columns=where.draft.columns | {"party2": seen})).weight == 1
 
 
 def test_its_own_weight_plays_no_part_and_those_of_others_do() -> None:
     where = setting(200_000, "3,3,3")
-    assert outcome_weight(replace(where, weights={"x9": 7})) == outcome_weight(where)
-    heavy = replace(where, weights={"x8": 8})
+    assert outcome_weight(changed(where, weights={"x9": 7})) == outcome_weight(where)
+    heavy = changed(where, weights={"x8": 8})
     assert outcome_weight(heavy).weight > outcome_weight(where).weight
 
 
@@ -84,14 +82,14 @@ def test_what_is_said() -> None:
 
 def test_a_weight_moves_noise_from_one_column_to_the_others() -> None:
     where = setting(200_000, "3,3", mechanism="rows")
-    plain, weighed = proposed(where), proposed(replace(where, weights={"x6": 2}))
-    assert weighed.variance["party1"] == plain.variance["party1"]
-    assert weighed.variance["party2"] == pytest.approx(2 * plain.variance["party2"], rel=1e-6)
+    plain, weighed = proposed(where).noise, proposed(changed(where, weights={"x6": 2}))
+    assert weighed.noise.variance["party1"] == plain.variance["party1"]
+    assert weighed.noise.variance["party2"] == pytest.approx(2 * plain.variance["party2"], rel=1e-6)
     # party1 has 3 columns of variance v; party2 two of 2 v and one of 2 v / 4.
-    mean = mean_variance(replace(where, weights={"x6": 2}), weighed)
+    mean = weighed.mean_variance()
     assert mean == pytest.approx((3 + 2 * 2 + 0.5) / 6 * plain.variance["party1"], rel=1e-6)
     first, second = (
-        forecast(replace(where, outcome="x6", features=("x1",), weights=weights), 0.5).constant_r2
+        forecast(changed(where, outcome="x6", features=("x1",), weights=weights), 0.5).constant_r2
         for weights in ({}, {"x6": 2})
     )
     assert second == pytest.approx(first / 2, rel=1e-2)
@@ -100,9 +98,4 @@ def test_a_weight_moves_noise_from_one_column_to_the_others() -> None:
 @pytest.mark.parametrize("weights", [{"x7": 2}, {"x1": 0}, {"x1": 17}])
 def test_settings_with_weights_that_no_release_has_are_refused(weights: dict[str, int]) -> None:
     with pytest.raises(InvalidInput):
-        setting(1000, "3,3", weights=weights)
-
-
-def test_moments_take_no_notice_of_weights() -> None:
-    where = setting(1000, "3,3", "joint", mechanism="moments")
-    assert forecast(replace(where, weights={"x1": 3}), 0.5) == forecast(where, 0.5)
+        forecast(setting(1000, "3,3", weights=weights), 0.5)

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.mechanisms.assumptions import Setting, chosen, evenly
+from dprelease.mechanisms.assumptions import chosen, evenly
 from dprelease.planning.comparison import compare
 from dprelease.spec_base import Target
 from learner.cli.main import main
+from tests.support.plans import planned
 
 USUAL = ("--rows", "20000", "--parties", "3,4,2", "--epsilon", "1", "--delta", "1e-6")
 
@@ -22,10 +23,9 @@ def run(*arguments: object) -> Result:
 
 
 def test_the_plan_is_that_of_the_core() -> None:
-    parties = evenly("3,4,2")
-    outcome, features = chosen(parties, None, "5")
+    outcome, features = chosen(evenly("3,4,2"), None, "5")
     target = Target(scope="joint", epsilon=1.0, delta=1e-6)
-    expected = compare(Setting(20_000, parties, target, "mixed", outcome, features), ("mixed", "moments"), (0.3,))
+    expected = compare(planned(20_000, "3,4,2", target, "mixed", outcome, features), ("mixed", "moments"), (0.3,))
     asked = (*USUAL, "--features", 5, "--signal", 0.3, "--mechanism", "moments", "--mechanism", "mixed")
     shown = run(*asked)
     assert shown.exit_code == 0, shown.output
@@ -104,7 +104,7 @@ def test_what_was_asked_for_is_shown() -> None:
         (("--curious", "3"), "curious must lie between 1 and 2"),
         (("--weight", "x1"), "'x1' is not a column and its weight, such as glucose=2"),
         (("--weight", "x1=two"), "'x1=two' is not a column and its weight"),
-        (("--weight", "x1=0"), "must lie between 1 and 16, not 0"),
+        (("--weight", "x1=0"), "weights.x1: must be at least 1, not 0"),
         (("--weight", "x10=2"), "no such column to weigh: x10"),
         (("--outcomes", "9"), "a fit needs an outcome"),
     ],

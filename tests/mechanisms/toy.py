@@ -29,8 +29,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import PlannedFit
+    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 BLOCKS = 2
 
@@ -146,23 +146,18 @@ class Sums(Mechanism[SumsTerms]):
             summary="sums: one row of noisy sums, twice",
         )
 
-    def proposed(self, setting: Setting) -> Proposed:
-        from dprelease.mechanisms.expected_error import Proposed
+    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
+        from dprelease.mechanisms.expected_error import ReleasedNoise
 
-        total, variance, prices = budget(setting.target), {}, {}
-        for party, columns in setting.parties.items():
-            prices[party] = total / len(setting.parties)
-            sensitivity2 = moved(columns, setting.rows_per_subject, setting.grid_bits)
-            variance[party] = (noise_for(party, prices[party], sensitivity2).scale * 2.0**-setting.grid_bits) ** 2
-        columns_of = {each.name: variance[party] for party, own in setting.parties.items() for each in own}
-        return Proposed(variance, columns_of, prices, f"{BLOCKS} sums", "of a sum")
+        variance = {each.party: (times * each.scale * 2.0**-spec.grid_bits) ** 2 for each in self.own(spec).noise}
+        columns = {column.name: variance[part.party] for part in spec.parties for column in part.columns}
+        return ReleasedNoise(variance, columns, f"{BLOCKS} sums", "of a sum")
 
-    def forecast(self, setting: Setting, signal: float) -> Forecast:
+    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         from dprelease.mechanisms.expected_error import expected
 
-        assumed = setting.assumed(signal)
-        constant = self.proposed(setting).columns[setting.outcome] / BLOCKS / setting.rows**2
-        return expected(assumed, np.inf, constant=constant, slopes=0.0)
+        constant = self.released_noise(spec, times).columns[fit.outcome] / BLOCKS / spec.rows**2
+        return expected(fit.assumed(signal), np.inf, constant=constant, slopes=0.0)
 
 
 SUMS = Sums()

@@ -14,19 +14,12 @@ from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.data.column import EVEN_SPREAD
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms import registry
-from dprelease.mechanisms.assumptions import Setting, evenly
 from dprelease.planning.comparison import SIGNALS, compare
 from dprelease.spec_base import Target
 from learner.cli.plan import plan as learner_plan
+from tests.support.plans import planned
 
-SETTING = Setting(
-    2000,
-    evenly("1,1"),
-    Target(scope="joint", epsilon=1.0, delta=1e-6),
-    mechanism="mixed",
-    outcome="x2",
-    features=("x1",),
-)
+SETTING = planned(2000, "1,1", Target(scope="joint", epsilon=1.0, delta=1e-6), "mixed")
 
 
 def given(*arguments: str) -> dict[str, Any]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
 
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_bias import radius2_of
-from dprelease.spec_base import SpecBase
 
 
 @dataclass(frozen=True)
@@ -45,17 +42,6 @@ def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -
         radius2, k = radius2_of(clipping, places[names], weights)
         found.append(ClippedBlock(party, len(names), radius2, k))
     return tuple(found)
-
-
-def scenario_of(clipping: Clipping, spec: SpecBase) -> dict[str, Any]:
-    """What a spec with clipped rows says of a `Setting`: its fields of this kind."""
-    parties = spec.columns_by_party
-    blocks = clipped_blocks(clipping, parties)
-    return {
-        "ranges": Fraction(0),
-        "clip": min((each.k for each in blocks if each.columns > 1), default=math.inf),
-        "number_weights": _heavier(clipping, parties),
-    }
 
 
 def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:

@@ -7,119 +7,113 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dprelease.data.columns import unbounded
-from dprelease.data.ranges import REACH, parts, share
-from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, moments_error
+from dprelease.data.ranges import REACH
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.assumptions import PlannedFit, Setting
+from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise, bounded, expected, moments_error
 from dprelease.mechanisms.moments.calibration import released_sd
-from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping, deviation, guess_of
-from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.clipping import numbers_of
+from dprelease.mechanisms.moments.clipping_rule import Situation, deviation, guess_of
+from dprelease.mechanisms.moments.entries import Kind
 from dprelease.mechanisms.moments.first_round import reuse_in_words
 from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
-from dprelease.mechanisms.moments.parameters import least_noise, spent
+from dprelease.mechanisms.moments.propose import AUTO, FIRST, NONE
 from dprelease.mechanisms.moments.sensitivity import sensitivity
-from dprelease.mechanisms.moments.terms import split_charge
-from dprelease.privacy.calibration import budget
+from dprelease.mechanisms.moments.terms import JointMoments, layout_of
+from dprelease.spec_base import SpecBase
 
 TRUST = "hospitals have to trust one another's software for it"
 
 RANGES_FIRST = f"{TRUST}; a release of ranges comes first, for a part of the budget"
 
+_OF_RANGES = ("ranges", "clip", "outcome_weight")
+"""Keys of a request that say how rows are coded in ranges."""
+
 
 def plans(setting: Setting) -> tuple[Setting, ...]:
-    """Numbers in their public bounds, where all have some, and in ranges that are released first."""
-    in_bounds = () if unbounded(setting.columns) else (replace(setting, ranges=None),)
-    if setting.ranges is not None:
-        return *in_bounds, setting
-    if setting.outcomes or not any(map(numbers_of, setting.parties.values())):
+    """Numbers in their public bounds, where all have some, and in ranges: published ones that fit, or a first round's."""
+    joint = setting.having(target=setting.draft.target.model_copy(update={"scope": "joint"}))
+    plain = {key: value for key, value in setting.asked.items() if key not in _OF_RANGES}
+    in_bounds = () if unbounded(setting.fit.columns) else (replace(joint, asked={**plain, "ranges": NONE}),)
+    if setting.asked.get("outcomes") or not any(map(numbers_of, setting.draft.columns.values())):
         return in_bounds
-    return *in_bounds, replace(setting, ranges=share(setting.rows, setting.columns))
+    ranges = setting.asked.get("ranges", AUTO)
+    if ranges == NONE or (ranges == AUTO and not _published(setting)):
+        ranges = FIRST
+    return *in_bounds, replace(joint.asking(ranges=ranges), way="in ranges")
 
 
-def proposed(setting: Setting) -> Proposed:
-    """The release that the coordinator would propose; its noise does not depend on who deals."""
-    return _proposed(setting, clipping_of(setting))
+def _published(setting: Setting) -> bool:
+    """Whether an earlier release on this machine published ranges of all these numbers."""
+    try:
+        return setting.draft.latest_ranges() is not None
+    except InvalidInput:
+        return False
 
 
-def clipping_of(setting: Setting) -> Clipping | None:
-    """How rows would be clipped; None in public bounds."""
-    if setting.ranges is None:
-        return None
-    return choose_clipping(setting.parties, None, _situation(setting), setting.number_weights, setting.clip)
-
-
-def _situation(setting: Setting) -> Situation:
-    """What the rule of clipping reads, of a setting in ranges."""
-    mu = math.sqrt(budget(setting.target) * (1 - (setting.ranges or Fraction(0)))) / setting.rows_per_subject
-    return Situation(mu, setting.rows, len(setting.parties), setting.pooled, setting.grid_bits)
-
-
-def _reach(setting: Setting) -> float:
+def _reach(spec: SpecBase, terms: JointMoments) -> float:
     """Standard deviations in a unit of clipped numbers, as they are guessed before ranges are known."""
-    return guess_of(setting.parties, _situation(setting)).reach
+    mu = math.sqrt(Fraction(terms.mu2)) / spec.rows_per_subject
+    situation = Situation(mu, spec.rows, len(spec.parties), terms.curious, spec.grid_bits)
+    return guess_of(spec.columns_by_party, situation).reach
 
 
-def _proposed(setting: Setting, clipping: Clipping | None) -> Proposed:
-    """The same; of clipped rows lengths are in standard deviations as ranges tell them."""
-    layout, parties, whole = Layout(setting.columns, setting.outcomes), len(setting.parties), budget(setting.target)
-    before, bits, q = setting.ranges or Fraction(0), setting.grid_bits, setting.rows_per_subject
-    mu2, norm2 = whole * (1 - before), setting.public_norm2
-    terms = least_noise(layout, mu2, parties, setting.pooled, "coordinator", bits, q, norm2, clipping)
-    prices = split_charge(spent(layout, terms, parties, bits, q), setting.parties, setting.parts)
-    if before:
-        shares = {party: parts(own) for party, own in setting.parties.items()}
-        each = whole * before / sum(shares.values())
-        prices = {party: own + each * shares[party] for party, own in prices.items()}
-    unit = 4.0**bits if clipping is None else (deviation(clipping, setting.columns) / _reach(setting)) ** 2
-    variance = {kind: (released_sd(scale, parties) / unit / setting.rows) ** 2 for kind, scale in terms.scales.items()}
-    weights, named = {} if clipping is None else setting.number_weights, frozenset(setting.outcomes)
-    trust = RANGES_FIRST if before else TRUST
-    return Proposed(
-        variance=dict.fromkeys(setting.parties, variance[Kind.PRODUCT]),
+def released_noise(spec: SpecBase, terms: JointMoments, times: float) -> ReleasedNoise:
+    """How noisy the sums are; of clipped rows lengths are in standard deviations as ranges tell them."""
+    layout, parties, clipping = layout_of(spec), len(spec.parties), terms.clipping
+    weights = {} if clipping is None else clipping.number_weights(spec.columns)
+    least = min(weights.values(), default=1)
+    unit = 4.0**spec.grid_bits if clipping is None else (deviation(clipping, spec.columns) / _reach(spec, terms)) ** 2
+    variance = {
+        kind: (times * released_sd(scale, parties) / unit / spec.rows) ** 2 for kind, scale in terms.scales.items()
+    }
+    named = frozenset(spec.outcomes)
+    return ReleasedNoise(
+        variance=dict.fromkeys(spec.columns_by_party, variance[Kind.PRODUCT]),
         columns={
             column.name: variance[Kind.ASSOCIATION if column.name in named else Kind.PRODUCT]
-            / weights.get(column.name, 1.0) ** 2
-            for column in setting.columns
+            * (least / weights.get(column.name, least)) ** 2
+            for column in spec.columns
         },
-        prices=prices,
         shape=f"{layout.entries} sums{'' if clipping is None else ' of clipped rows'}",
         unit="of a sum, per patient" if clipping is None else "of a correlation",
-        trust=trust if parties > 1 else "",
-        levels=levels_in_words(layout, terms.scales, clipping, parties, setting.grid_bits),
+        trust=(TRUST if terms.first is None else RANGES_FIRST) if parties > 1 else "",
+        levels=levels_in_words(layout, terms.scales, clipping, parties, spec.grid_bits),
         reuse=""
-        if clipping is None or setting.source is None
-        else reuse_in_words(setting.source, setting.rows, setting.columns),
+        if clipping is None or clipping.source is None
+        else reuse_in_words(clipping.source, spec.rows, spec.columns),
     )
 
 
-def forecast(setting: Setting, signal: float) -> Forecast:
-    """What to expect of a fit; arguments as of `dprelease.planning.forecast.forecast`."""
+def forecast(spec: SpecBase, terms: JointMoments, fit: PlannedFit, signal: float, times: float) -> Forecast:
+    """What to expect of a fit; arguments as of `Mechanism.forecast`."""
+    clipping = terms.clipping
     # In ranges lengths are standard deviations: what a number's cells do within its bounds plays no part.
-    setting = replace(setting, signs=True, spread=setting.spread if setting.ranges is None else 1.0)
-    reach, clipping = setting.guess(setting.outcome).reach, clipping_of(setting)
-    release, assumed = _proposed(setting, clipping), setting.assumed(signal)
-    noise = setting.spread_out([release.columns[name] for name in setting.features])
-    own = release.columns[setting.outcome]
-    weight = 1 / float(_square_weight(setting) if clipping is None else Fraction(clipping.square_weight))
-    diagonal = [setting.guess(name).own for name in setting.features]
+    fit = replace(fit, signs=True, spread=fit.spread if clipping is None else 1.0)
+    reach = fit.guess(fit.outcome).reach
+    release, assumed = released_noise(spec, terms, times), fit.assumed(signal)
+    noise = fit.spread_out([release.columns[name] for name in fit.features])
+    own = release.columns[fit.outcome]
+    weight = 1 / float(_square_weight(spec) if clipping is None else Fraction(clipping.square_weight))
+    diagonal = [fit.guess(name).own for name in fit.features]
     error = moments_error(
         assumed,
         math.sqrt(max(release.variance.values())),
-        setting.spread_out([weight if each is None else each for each in diagonal]),
+        fit.spread_out([weight if each is None else each for each in diagonal]),
         math.sqrt(own),
     )
     return expected(
         assumed,
         error,
-        constant=bounded(own, reach if clipping is None else reach * (REACH * _reach(setting)) ** 2),
+        constant=bounded(own, reach if clipping is None else reach * (REACH * _reach(spec, terms)) ** 2),
         slopes=float(assumed.squares @ noise),
     )
 
 
-def _square_weight(setting: Setting) -> Fraction:
+def _square_weight(spec: SpecBase) -> Fraction:
     """v in public bounds."""
-    layout = Layout(setting.columns, setting.outcomes)
-    if setting.outcomes:
+    layout = layout_of(spec)
+    if spec.outcomes:
         return Moves.of(layout).diagonal_weight
     return sensitivity(layout.variables).diagonal_weight

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,20 +15,11 @@ from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.moments import check, words
-from dprelease.mechanisms.moments.clipping_words import scenario_of
 from dprelease.mechanisms.moments.first_round import in_ranges, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked
-from dprelease.mechanisms.moments.propose import (
-    MomentsOptions,
-    check_outcomes,
-    choose_dealer,
-    clipping_of,
-    parts_of,
-    propose_moments,
-    share_of,
-)
+from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, propose_moments
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
@@ -37,13 +27,12 @@ from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
-from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 
 class Moments(Linear[JointMoments]):
@@ -199,46 +188,20 @@ class Moments(Linear[JointMoments]):
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         return words.review_reasons(spec, self.own(spec), party, named=named)
 
-    def scenario(self, options: MomentsOptions, draft: Draft) -> dict[str, Any]:
-        curious, _ = choose_dealer(len(draft.columns), options.curious, options.dealer)
-        first, clipping = share_of(options, draft), clipping_of(options, draft, curious)
-        return {
-            "curious": options.curious or None,
-            "outcomes": self.outcomes(options, draft.columns),
-            "public_norm2": options.public_norm2,
-            "parts": parts_of(draft.columns, options.charge),
-            "ranges": None if clipping is None else first,
-            "source": None if clipping is None else clipping.source,
-            "clip": options.k,
-            "number_weights": options.outcome_weight,
-        }
-
-    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
-        terms = self.own(spec)
-        clipped = {} if terms.clipping is None else scenario_of(terms.clipping, spec)
-        first = {} if terms.first is None else {"ranges": 1 - Fraction(terms.mu2) / budget(spec.target)}
-        return {
-            "curious": terms.curious or None,
-            "outcomes": terms.outcomes,
-            "public_norm2": terms.public_norm2,
-            **clipped,
-            **first,
-        }
-
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         from dprelease.mechanisms.moments import forecast
 
         return forecast.plans(setting)
 
-    def proposed(self, setting: Setting) -> Proposed:
+    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         from dprelease.mechanisms.moments import forecast  # slow to load, and only planners ask
 
-        return forecast.proposed(setting)
+        return forecast.released_noise(spec, self.own(spec), times)
 
-    def forecast(self, setting: Setting, signal: float) -> Forecast:
+    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         from dprelease.mechanisms.moments import forecast
 
-        return forecast.forecast(setting, signal)
+        return forecast.forecast(spec, self.own(spec), fit, signal, times)
 
 
 def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> Earlier:

@@ -148,18 +148,19 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
         first: mechanism of a first round, where one is asked for.
 
     Raises:
-        InvalidInput: curious and dealer do not fit the number of parties or one another, or parts of the charge do not add up.
+        InvalidInput: outcomes, or curious and dealer, do not fit the parties, or parts of the charge do not add up.
     """
     if options.outcomes is None and options.outcome_norm2 is not None:
         raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
     if draft.target.scope != "joint":
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
+    outcomes = check_outcomes(options.outcomes, draft.columns)
     parties, rows = len(draft.columns), draft.agreed.rows
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
     spent = share_of(options, draft)
     before = first.propose(Settings(), replace(draft, part=spent)) if spent else None
     draft = replace(draft, part=1 - spent)
-    layout, mu2 = Layout(draft.everything, options.outcomes or ()), draft.mu2
+    layout, mu2 = Layout(draft.everything, outcomes), draft.mu2
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
     clipping = clipping_of(options, draft, curious)
     if clipping is None and (refused := needs_bounds(draft.everything)):

@@ -2,60 +2,43 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
-from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.expected_error import Forecast, Proposed, bounded, expected, rows_error
-from dprelease.mechanisms.noisy_rows import calibration
-from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.mechanisms.assumptions import PlannedFit
+from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise, bounded, expected, rows_error
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
+from dprelease.spec_base import SpecBase
 
 
-def proposed(setting: Setting, *, mixed: bool) -> Proposed:
-    """The release that the coordinator would propose.
-
-    Args:
-        setting: public numbers and guesses.
-        mixed: random mixtures of all rows; else one row for each patient.
-    """
-    q, bits = setting.rows_per_subject, setting.grid_bits
-    sensitivity2 = calibration.sensitivities(setting.parties, q, bits, setting.weights, mixed=mixed)
-    shares = calibration.shares(setting.target, sensitivity2)
-    outputs, weight, shape = None, None, f"{setting.rows} rows"
-    if mixed:
-        plan = plan_mixing(setting.rows, dict(setting.parties), setting.target, q, setting.weights)
-        outputs = plan.outputs if setting.outputs is None else setting.outputs
-        weight = plan.anchor_weight if setting.anchor_weight is None else setting.anchor_weight
-        shape = f"{outputs} mixed rows, rho = {weight}"
-    norm, rho = outputs or 1, weight or Fraction(0)
-    noise = {name: calibration.party_noise(name, shares[name], sensitivity2[name], norm, rho) for name in shares}
-    variance = {name: float(1 - rho) / norm * (own.scale * 2.0**-bits) ** 2 for name, own in noise.items()}
-    return Proposed(
+def released_noise(spec: SpecBase, terms: NoisyRowsTerms, times: float) -> ReleasedNoise:
+    """How noisy the rows are; arguments as of `Mechanism.released_noise`."""
+    unit = times * 2.0**-spec.grid_bits
+    share = float(1 - terms.rho) / terms.squared_norm
+    variance = {noise.party: share * (noise.scale * unit) ** 2 for noise in terms.noise}
+    mixed = isinstance(terms, MixedTerms)
+    return ReleasedNoise(
         variance=variance,
         columns={
-            column.name: variance[name] / setting.weights.get(column.name, 1) ** 2
-            for name, columns in setting.parties.items()
-            for column in columns
+            column.name: variance[part.party] / spec.weights.get(column.name, 1) ** 2
+            for part in spec.parties
+            for column in part.columns
         },
-        prices={name: calibration.spent(own, sensitivity2[name], norm) for name, own in noise.items()},
-        shape=shape,
+        shape=f"{terms.squared_norm} mixed rows, rho = {terms.rho}" if mixed else f"{spec.rows} rows",
         unit="of a scaled cell",
-        outputs=outputs,
-        anchor_weight=weight,
     )
 
 
-def forecast(setting: Setting, signal: float, *, mixed: bool) -> Forecast:
-    """What to expect of a fit; arguments as of `proposed` and `dprelease.planning.forecast.forecast`."""
-    assumed, release = setting.assumed(signal), proposed(setting, mixed=mixed)
-    exact = {column.name for column in setting.columns if column.public}
+def forecast(spec: SpecBase, terms: NoisyRowsTerms, fit: PlannedFit, signal: float, times: float) -> Forecast:
+    """What to expect of a fit; arguments as of `Mechanism.forecast`."""
+    assumed, release = fit.assumed(signal), released_noise(spec, terms, times)
+    exact = {column.name for column in spec.public}
     variance = {name: 0.0 if name in exact else value for name, value in release.columns.items()}
-    noise, own = setting.spread_out([variance[name] for name in setting.features]), variance[setting.outcome]
-    rho = float(release.anchor_weight or 0)
-    patients = setting.rows * (1 - rho)
-    length = rho * setting.rows**2 + patients  # squared length of the constant column as released
+    noise, own = fit.spread_out([variance[name] for name in fit.features]), variance[fit.outcome]
+    rho = float(terms.rho)
+    patients = spec.rows * (1 - rho)
+    length = rho * spec.rows**2 + patients  # squared length of the constant column as released
+    outputs = terms.squared_norm if isinstance(terms, MixedTerms) else spec.rows
     return expected(
         assumed,
-        rows_error(assumed, patients, release.outputs or setting.rows, noise, own),
-        constant=bounded(own / length, setting.guess(setting.outcome).reach),
+        rows_error(assumed, patients, outputs, noise, own),
+        constant=bounded(own / length, fit.guess(fit.outcome).reach),
         slopes=float(assumed.squares @ noise) / length,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import PlannedFit
+    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 AnyRows = TypeVar("AnyRows", bound=NoisyRowsTerms)
 
@@ -72,21 +72,15 @@ class _NoisyRows(Linear[AnyRows]):
     def words(self, spec: SpecBase) -> Words:
         return words.words(spec, self.own(spec))
 
-    def scenario(self, options: RowsOptions, draft: Draft) -> dict[str, Any]:
-        return {"weights": options.weights}
-
-    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
-        return {"weights": spec.weights}
-
-    def proposed(self, setting: Setting) -> Proposed:
+    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         from dprelease.mechanisms.noisy_rows import forecast  # slow to load, and only planners ask
 
-        return forecast.proposed(setting, mixed=not self.row_per_patient)
+        return forecast.released_noise(spec, self.own(spec), times)
 
-    def forecast(self, setting: Setting, signal: float) -> Forecast:
+    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         from dprelease.mechanisms.noisy_rows import forecast
 
-        return forecast.forecast(setting, signal, mixed=not self.row_per_patient)
+        return forecast.forecast(spec, self.own(spec), fit, signal, times)
 
 
 class Mixed(_NoisyRows[MixedTerms]):
@@ -105,14 +99,6 @@ class Mixed(_NoisyRows[MixedTerms]):
 
     def least_rows(self, spec: SpecBase) -> int:
         return self.own(spec).mixing.outputs
-
-    def scenario(self, options: RowsOptions, draft: Draft) -> dict[str, Any]:
-        assert isinstance(options, MixedOptions)  # noqa: S101 - they were read as such
-        return {**super().scenario(options, draft), "outputs": options.k, "anchor_weight": options.anchor_weight}
-
-    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
-        terms = self.own(spec)
-        return {**super().scenario_of(spec), "outputs": terms.mixing.outputs, "anchor_weight": terms.rho}
 
 
 class Rows(_NoisyRows[RowsTerms]):

@@ -24,8 +24,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import PlannedFit
+    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 
 class RangesMechanism(Mechanism[RangesTerms]):
@@ -84,10 +84,10 @@ class RangesMechanism(Mechanism[RangesTerms]):
     def words(self, spec: SpecBase) -> Words:
         return words.words(spec, self.own(spec))
 
-    def proposed(self, setting: Setting) -> Proposed:
+    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         raise InvalidInput(NO_FIT)
 
-    def forecast(self, setting: Setting, signal: float) -> Forecast:
+    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         raise InvalidInput(NO_FIT)
 
 

@@ -19,7 +19,7 @@ from dprelease.mechanisms.stream import check, words
 from dprelease.mechanisms.stream.checkpoints import Checkpoints
 from dprelease.mechanisms.stream.factorization import error
 from dprelease.mechanisms.stream.privatize import released, stream_block
-from dprelease.mechanisms.stream.propose import StreamOptions, last_error, of_everybody, options_over, propose_stream
+from dprelease.mechanisms.stream.propose import StreamOptions, last_error, options_over, propose_stream
 from dprelease.mechanisms.stream.released import batch, read_prefix
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.mpc.schedule import Schedule
@@ -28,8 +28,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 
 class Stream(Mechanism[StreamTerms], Checkpoints):
@@ -141,35 +141,29 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
         over, _, new = self._at(spec)
         return over.review_reasons(new, party, named=named)
 
-    def scenario(self, options: StreamOptions, draft: Draft) -> dict[str, Any]:
-        own = self._over[options.of].scenario(options.inner, of_everybody(options, draft))
-        return {**own, "stream": (options.of, last_error(options.chosen, options.checkpoints))}
+    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
+        over, terms, whole, noisier = self._so_far(spec)
+        found = over.released_noise(whole, times * noisier)
+        last = last_error(terms.factor, terms.checkpoints) / noisier
+        later = f", noise {last:.2g} times as large at the last one" if last > 1 else ""
+        return replace(found, shape=f"{found.shape}, checkpoint {terms.checkpoint} of a stream{later}")
 
-    def scenario_of(self, spec: SpecBase) -> dict[str, Any]:
-        over, terms, new = self._at(spec)
-        return {
-            **over.scenario_of(new),
-            "stream": (terms.of.mechanism, error(terms.factor, terms.most, terms.used)),
-        }
+    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
+        over, _, whole, noisier = self._so_far(spec)
+        return over.forecast(whole, fit, signal, times * noisier)
 
-    def proposed(self, setting: Setting) -> Proposed:
-        from dprelease.mechanisms.stream.forecast import one_release  # slow to load, and only planners ask
-
-        over = self._of(setting)
-        noisy, paid = (over.proposed(one_release(setting, noisier=noisier)) for noisier in (True, False))
-        return replace(noisy, prices=paid.prices, shape=f"{noisy.shape}, a checkpoint of a stream")
-
-    def forecast(self, setting: Setting, signal: float) -> Forecast:
-        from dprelease.mechanisms.stream.forecast import one_release
-
-        return self._of(setting).forecast(one_release(setting, noisier=True), signal)
+    def _so_far(self, spec: SpecBase) -> tuple[Linear[Any], StreamTerms, SpecBase, float]:
+        """The inner mechanism, our terms, one release of everybody up to this checkpoint, and how much noisier the stream is."""
+        over, terms, _ = self._at(spec)
+        return over, terms, inner(spec, terms, spec.patients), error(terms.factor, terms.most, terms.used)
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
-        return () if setting.ranges is None and unbounded(setting.columns) else (setting,)
-
-    def _of(self, setting: Setting) -> Linear[Any]:
-        if setting.stream is None:
-            raise InvalidInput(
-                "a stream is planned from a request that names its checkpoints and the mechanism it is of"
-            )
-        return self._over[setting.stream[0]]
+        if "of" not in setting.asked:
+            return ()
+        if unbounded(setting.fit.columns):  # some streams are in published ranges, and need no bounds
+            options: Any = self.options.model_validate(dict(setting.asked))
+            try:
+                self.propose(options, setting.draft)
+            except InvalidInput:
+                return ()
+        return (setting,)

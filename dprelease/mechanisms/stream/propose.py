@@ -93,7 +93,7 @@ def last_error(factor: FactorName, checkpoints: int | None) -> float:
 def of_everybody(options: StreamOptions, draft: Draft) -> Draft:
     """The draft of one release of as many patients as the stream has room for."""
     most = options.most_rows or ROOM * (options.checkpoints or 1) * draft.agreed.rows
-    return replace(draft, agreed=draft.agreed.model_copy(update={"rows": most}))
+    return draft.having(most)
 
 
 def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:

@@ -127,8 +127,7 @@ def expectation(options: SyntheticControlOptions, draft: Draft, spread: float) -
 
 def _changed(draft: Draft, epsilon: int, donors: int) -> Draft:
     target = draft.target.model_copy(update={"epsilon": draft.target.epsilon * epsilon})
-    agreed = draft.agreed.model_copy(update={"rows": draft.agreed.rows * donors})
-    return replace(draft, target=target, agreed=agreed)
+    return replace(draft.having(draft.agreed.rows * donors), target=target)
 
 
 def _possible(problem: Problem, options: SyntheticControlOptions, donors: int) -> bool:

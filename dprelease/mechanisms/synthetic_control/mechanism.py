@@ -20,8 +20,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import Setting
-    from dprelease.mechanisms.expected_error import Forecast, Proposed
+    from dprelease.mechanisms.assumptions import PlannedFit
+    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
     from dprelease.mechanisms.statement import Expectation
 
 
@@ -71,10 +71,10 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
     def words(self, spec: SpecBase) -> Words:
         return words.words(spec, self.own(spec))
 
-    def proposed(self, setting: Setting) -> Proposed:
+    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         raise InvalidInput(released.NO_FIT)
 
-    def forecast(self, setting: Setting, signal: float) -> Forecast:
+    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         raise InvalidInput(released.NO_FIT)
 
     def expected(self, options: SyntheticControlOptions, draft: Draft, spread: float) -> Expectation:

@@ -18,16 +18,17 @@ from dprelease.data.decades import Box
 from dprelease.data.ranges import Range, share
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.planning.comparison import compare
+from dprelease.planning.forecast import proposed
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import check_spec
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.mechanisms.test_contract import blocks_of
 from tests.support.noise import SeededNoise, ZeroNoise
+from tests.support.plans import planned
 from tests.support.rehearsals import rehearsed
 from tests.support.rounds import ranges_first_without_bounds
 from tests.support.specs import build_spec, categorical, numeric
@@ -75,16 +76,16 @@ def test_ranges_take_half_as_much_again_for_numbers_without_bounds() -> None:
 
 def test_plans_charge_what_a_proposal_does() -> None:
     parties = SPEC.columns_by_party
-    asked = Setting(ROWS, parties, SPEC.target, "moments", "cost", ("age", "dose"), grid_bits=16)
+    asked = planned(ROWS, parties, SPEC.target, "moments", "cost", ("age", "dose"))
     (only,) = mechanism_named("moments").plans(asked)
-    prices = mechanism_named("moments").proposed(only).prices
+    prices = proposed(only).prices
     charges = mechanism_of(SPEC).cost(SPEC).charges
     assert {name: float(price) for name, price in prices.items()} == pytest.approx(
         {name: float(price) for name, price in charges.items()}, rel=1e-6
     )
     assert "moments in ranges" in "\n".join(compare(asked).lines())
     with pytest.raises(InvalidInput, match="has unknown bounds"):
-        compare(Setting(ROWS, parties, SPEC.target, "moments", "cost", ("age",), outcomes=("cost",)))
+        compare(planned(ROWS, parties, SPEC.target, "moments", "cost", ("age",), outcomes=("cost",)))
 
 
 @pytest.mark.usefixtures("half_chains")
@@ -148,5 +149,5 @@ def test_a_stream_in_public_bounds_is_neither_planned_nor_proposed(of: str) -> N
     stream = mechanism_named("stream")
     with pytest.raises(InvalidInput, match="age, cost, small has unknown bounds"):
         stream.propose(read_options("stream", {"of": of, "checkpoints": 4}), draft)
-    asked = Setting(ROWS, columns, SPEC.target, "stream", "cost", ("age", "dose"), stream=(of, 1.0))
+    asked = planned(ROWS, columns, SPEC.target, "stream", "cost", ("age", "dose"), of=of, checkpoints=4)
     assert stream.plans(asked) == ()

@@ -197,8 +197,8 @@ def test_there_is_nothing_to_fit_to_plan_or_to_compare(blocks: dict[str, tuple[B
         lambda: release.products,
         lambda: release.moments(),
         lambda: release.scaled(),
-        lambda: mechanism_of(SPEC).proposed(setting(1000)),
-        lambda: mechanism_of(SPEC).forecast(setting(1000), 0.5),
+        lambda: mechanism_of(SPEC).released_noise(SPEC),
+        lambda: mechanism_of(SPEC).forecast(SPEC, setting(1000).fit, 0.5),
     ):
         with pytest.raises(InvalidInput, match="says nothing on how columns go together"):
             asked()
