@@ -44,7 +44,7 @@ def steps_on_disk(world: JointWorld) -> Iterator[None]:
 
     def writing(path: Path, data: bytes, mode: int) -> None:
         tick(f"write {path.name}")
-        write(path, data, mode)
+        write(path, data, mode=mode)
 
     def removing(path: Path) -> None:
         tick(f"remove {path.name}")

@@ -116,7 +116,7 @@ def test_messages_count_all_together_or_not_at_all(session: SessionFolder, monke
         calls[0] += 1
         if calls[0] == calls[1]:
             raise PowerCut
-        write(path, data, mode)
+        write(path, data, mode=mode)
 
     monkeypatch.setattr(folder_module, "write_durably", interrupted)
     both = [(message("deal", receiver, body=b"x"), b"x") for receiver in "bc"]
