@@ -87,7 +87,7 @@ def reaches_of(
         steps = np.array([reach_of(each.reach) for each in within])
         parts = kept(public_rows(margins), steps, units, squared)
         found += [
-            _reach(column, each, min(REACH, math.sqrt(squared) / unit), part if margin.seen else 0.0, published)
+            _reach(column, each, min(REACH, math.sqrt(squared) / unit), margin, part, published)
             for column, each, unit, margin, part in zip(own, within, units, margins, parts.tolist(), strict=True)
         ]
     return tuple(found)
@@ -99,17 +99,23 @@ def _margin(within: Range, published: Ranges | None) -> Margin:
     return Margin.guessed(within.centre / STEPS, within.half_width * within.deviation / STEPS)
 
 
-def _reach(column: Number, within: Range, units: float, part: float, published: Ranges | None) -> Reach:
+def _reach(column: Number, within: Range, units: float, margin: Margin, part: float, published: Ranges | None) -> Reach:
     seen, centre = within.seen(column), within.centre / STEPS
     far, (lower, upper) = seen.half_width * units / REACH, column.boxed(within.box).ends
-    widest = 1 + abs(centre) if published is None else published.of(column.name).distribution.widest(centre)
+    least, most = (
+        (0.0, (1 + abs(centre)) ** 2)
+        if published is None
+        else published.of(column.name).distribution.mean_square(centre)
+    )
+    # Rounds disagree where counts leave no mean square as small as the believed one: what is beyond it is not kept.
+    agreed = min(margin.mean_square / least, 1.0) if least else 1.0
     return Reach(
         name=column.name,
         unit=column.unit,
         lower=max(seen.midpoint - far, lower),
         upper=min(seen.midpoint + far, upper),
-        kept=min(part, 1.0),
+        kept=min(part, 1.0) * agreed if margin.seen else 0.0,
         counted=published is not None,
         centre=seen.midpoint,
-        spread=(upper - lower) / 2 * widest,
+        spread=(upper - lower) / 2 * math.sqrt(most),
     )

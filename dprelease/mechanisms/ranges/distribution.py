@@ -60,17 +60,22 @@ class Distribution:
         """Which cell, from 1 to K, the quantile is in."""
         return int(np.clip(np.searchsorted(self.monotone, share), 1, CELLS))
 
-    def widest(self, centre: float) -> float:
-        """The largest root mean square distance of rows from a point that counts and bounds leave open.
+    def mean_square(self, centre: float) -> tuple[float, float]:
+        """The least and the largest mean square distance of rows from a point that counts and bounds leave open.
 
-        Every row counts as if it lay at the far end of its cell. The mean square is then linear in the noisy shares and has an
-        error of its own, of which `SURE` are added.
+        Every row counts as if it lay at the near or the far end of its cell. The mean square is then linear in the noisy shares
+        and has an error of its own, of which `SURE` are taken off or added.
         """
-        squares = np.maximum(np.abs(EDGES[:-1] - centre), np.abs(EDGES[1:] - centre)) ** 2
-        steps = squares[:-1] - squares[1:]
-        error = math.sqrt(float(steps @ self.covariance @ steps))
-        found = max(float(squares[-1] + steps @ self.noisy), 0.0) + SURE * error
-        return math.sqrt(min(found, float(squares.max())))
+        ends = np.abs(EDGES - centre)
+        inside = (EDGES[:-1] <= centre) & (centre <= EDGES[1:])
+        near, far = np.where(inside, 0.0, np.minimum(ends[:-1], ends[1:])), np.maximum(ends[:-1], ends[1:])
+        (least, below), (most, above) = (self._mean(each**2) for each in (near, far))
+        return max(least - SURE * below, 0.0), min(max(most, 0.0) + SURE * above, float(far.max() ** 2))
+
+    def _mean(self, values: Floats) -> tuple[float, float]:
+        """Mean over rows of what (K,) cells are worth, and the standard deviation of its noise."""
+        steps = values[:-1] - values[1:]
+        return float(values[-1] + steps @ self.noisy), math.sqrt(float(steps @ self.covariance @ steps))
 
     def quantile_error(self, share: float) -> float:
         """Standard deviation of a quantile: half of what lies between the shares one noise sd away, and a cell's roughness."""

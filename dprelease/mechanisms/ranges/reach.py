@@ -71,6 +71,11 @@ class Margin:
     scale: float
     seen: bool = True
 
+    @property
+    def mean_square(self) -> float:
+        """Mean square distance from the centre, in half-widths of the public bounds."""
+        return self.scale**2 * float(np.mean(self.quantiles**2))
+
     @classmethod
     def of(cls, law: Distribution, centre: float, scale: float) -> Margin:
         """From published counts, M and S, in half-widths of the bounds."""

@@ -14,6 +14,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.intervals.clipped import HIDDEN
 from dprelease.estimators.regression_table import MOST_TABLES
+from dprelease.release.reaches import GENTLE
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise
 from tests.support.rounds import in_published_ranges, made_alone, ranges_first
@@ -97,6 +98,22 @@ def test_a_tail_that_noise_hides_is_told() -> None:
     assert first.hidden
     assert str(first).endswith("; hides in its tail")
     assert [each.kept for each in others if each.hidden] == []
+
+
+def test_nothing_is_kept_beyond_what_both_rounds_agree_on() -> None:
+    """Thirty of 2,000 patients at the other end: too few for a quantile, far enough to be told from none by all counts together."""
+    rows = bounded()
+    codes = rows.codes.copy()
+    codes[:, 0] = np.rint(2**BITS * np.random.default_rng(2).normal(-0.9, 0.03, ROWS)).clip(-(2**BITS), 2**BITS)
+    codes[:30, 0] = 2**BITS
+    release = in_ranges(0.0, 20.0, BoundedRows(codes, COLUMNS, BITS))
+    assert release.first_ranges is not None
+    margin, square = release.first_ranges.of(NUMBERS[0]).margin, float(np.mean((codes[:, 0] / 2**BITS + 0.9) ** 2))
+    assert margin.seen
+    assert margin.mean_square < 0.1 * square
+    first, *others = release.reaches
+    assert first.hidden
+    assert min(each.kept for each in others) > GENTLE
 
 
 @pytest.mark.parametrize("intercept", [True, False])
