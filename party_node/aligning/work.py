@@ -173,7 +173,7 @@ class AlignmentWork:
             return
         note = "; ".join(consent.blockers) or "waits for a person"
         if note != entry.note:
-            log.info("alignment run %s waits for a person: party-node align show %s", entry.run[:12], entry.run[:12])
+            log.info("alignment run %s waits for a person: party-node review show %s", entry.run[:12], entry.run[:12])
             self._desk.runs.annotate(entry.run, note)
         self._tell(entry.run)
 

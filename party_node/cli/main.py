@@ -8,7 +8,6 @@ from dprelease.cli.console import Command, Commands
 from dprelease.version import __version__
 
 COMMANDS = {
-    "align": Command("party_node.cli.align:align", "Find the patients that all hospitals have."),
     "alignment-key": Command(
         "party_node.cli.keys:alignment_key", "The secret by which hospitals agree on the order of patients."
     ),
@@ -19,7 +18,9 @@ COMMANDS = {
     "ledger": Command("party_node.cli.budget:ledger", "The privacy budget: append-only, hash-chained, kept here."),
     "peers": Command("party_node.cli.keys:peers", "Keys of the other hospitals, compared between people."),
     "public": Command("party_node.cli.public:public", "Columns that are published exactly, outside the guarantee."),
-    "review": Command("party_node.cli.review:review", "See what is proposed; approve or decline."),
+    "review": Command(
+        "party_node.cli.review:review", "See releases and alignment runs that are proposed; approve or decline."
+    ),
     "run": Command("party_node.cli.node:run", "Run the daemon.", "pyarrow"),
 }
 

@@ -8,17 +8,25 @@ from types import MappingProxyType
 
 from dprelease.document.cells import Cell, Said, price
 from dprelease.document.document import Document, Heading, Promise, Table
+from dprelease.errors import DpReleaseError
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.statement import Words
 from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
+from party_node.aligning.consent import consider
 from party_node.decision.decision import Assessment
+from party_node.hospital import HospitalState
 from party_node.source.findings import Findings
 from party_node.state.journal import Record
+from party_node.state.runs import RunEntry, RunStatus
 
 MORE = "Guarantee, trust, exact amounts and the columns of all hospitals: --explain"
 """Last line of a card."""
+
+
+SEEN_HERE = "common_patients_seen_here_only"
+"""Key of the one number of an alignment run that never leaves."""
 
 
 def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings] = MappingProxyType({})) -> Document:
@@ -103,6 +111,53 @@ def releases(records: Sequence[Record]) -> Table:
             for each in records
         ],
     )
+
+
+def runs(entries: Sequence[RunEntry]) -> Table:
+    """One line for each alignment run; the one in force has the highest version."""
+    headings = ("run", "roster", "status", "version", Heading(SEEN_HERE, "common patients"), "note")
+    return Table.of("runs", headings, [tuple(_line(entry).values()) for entry in entries])
+
+
+def run_card(desk: HospitalState, entry: RunEntry) -> Document:
+    """Who would take part in an alignment run, with how many patients, and what has to be done first."""
+    task = entry.task
+    own = task.member(desk.settings.name)
+    others = {each.party: f"{each.patients:,} patients" for each in task.members if each is not own}
+    found: dict[str, Cell | tuple[str, ...]] = {
+        **_line(entry),
+        "consortium": task.consortium,
+        "identifiers": task.identifiers or "as they stand",
+        "decide_before": task.expires,
+        "our_patients": None if own is None else own.patients,
+        "they_learn": "each hospital learns which of its own patients all hospitals have, and nothing of other patients",
+    }
+    if entry.status in {RunStatus.WAITING, RunStatus.ACCEPTED}:
+        try:
+            consent = consider(desk, task)
+        except DpReleaseError as error:
+            found["cannot_be_approved"] = error.message
+        else:
+            for peer in consent.peers:
+                others[peer.party] += ", key not pinned" if peer.first else ", key pinned"
+            found |= {
+                "runs_before": consent.attempts,
+                "runs_left": f"{consent.most - consent.attempts - 1} after this one, of {consent.most}",
+                "to_do_here_first": tuple(consent.blockers),
+            }
+    shown = tuple(f"{name}: {words}" for name, words in others.items())
+    return Document(f"alignment run {entry.run[:12]}", found | {"other_hospitals": Said(others, shown)})
+
+
+def _line(entry: RunEntry) -> dict[str, Cell]:
+    return {
+        "run": Said(entry.run, entry.run[:12]),
+        "roster": entry.task.roster,
+        "status": entry.status.value,
+        "version": entry.version,
+        SEEN_HERE: entry.common,
+        "note": Said(entry.note, entry.note),
+    }
 
 
 def _published(spec: ReleaseSpec, words: Words) -> str:

@@ -50,7 +50,7 @@ class Reviews:
 
     def begin_run(self, run: str) -> None:
         """Tell that an alignment run waits for a person, once for each."""
-        self._once(run, f"alignment run {run[:12]} waits for a person: party-node align show {run[:12]}")
+        self._once(run, f"alignment run {run[:12]} waits for a person: party-node review show {run[:12]}")
 
     def _once(self, digest: str, words: str) -> None:
         target = self._desk.settings.daemon.on_review

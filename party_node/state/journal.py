@@ -77,6 +77,16 @@ class Record:
     salt: bytes | None
     approval: bytes | None
 
+    @property
+    def digest(self) -> str:
+        """Its identity."""
+        return self.release
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return f"release {self.release[:12]}"
+
 
 class Journal(Offers[Record]):
     """The party's own record of releases.

@@ -72,6 +72,16 @@ class RunEntry:
     version: int | None
     secret: bytes | None
 
+    @property
+    def digest(self) -> str:
+        """Its identity."""
+        return self.run
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return f"alignment run {self.run[:12]}"
+
 
 class Runs(Offers[RunEntry]):
     """The party's own record of alignment runs.
@@ -81,7 +91,7 @@ class Runs(Offers[RunEntry]):
     """
 
     table, key, content = "runs", "run", "task"
-    noun, command = "alignment run", "align list"
+    noun, command = "alignment run", "review list"
     statuses, final = RunStatus, OVER
 
     def __init__(self, state: Path) -> None:

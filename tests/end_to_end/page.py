@@ -27,7 +27,7 @@ _FILE = re.compile(r"^# (?:in )?([\w.]+)\n")
 _TABLE = re.compile(r"^(?=\[)", re.MULTILINE)
 _KEYS = "keys.json"
 """The file that the office hands to every hospital."""
-_QUESTION = re.compile(r"align accept|review approve|trust add")
+_QUESTION = re.compile(r"review approve|trust add")
 _PRINTED = {
     "coordinator invite": ("TOKEN", r"(\S+)\s*\Z"),
     "alignment-key new": ("KEY", r"\A(\S+)"),

@@ -69,8 +69,8 @@ def opened(consortium: Consortium, told: str) -> int:
 
 
 def runs(consortium: Consortium, name: str) -> dict[str, dict[str, object]]:
-    listed = consortium.run("party-node", "align", "list", "--json", home=consortium.hospital(name))
-    return {line["run"]: line for line in json.loads(listed)}
+    listed = consortium.run("party-node", "review", "list", "--json", home=consortium.hospital(name))
+    return {line["run"]: line for line in json.loads(listed) if "run" in line}
 
 
 def test_hospitals_that_share_most_patients_release_what_is_about_all_of_them(consortium: Consortium) -> None:
@@ -82,7 +82,7 @@ def test_hospitals_that_share_most_patients_release_what_is_about_all_of_them(co
     wait_for(lambda: all(run in runs(consortium, name) for name in NAMES), 60, "every hospital to see the run")
     consortium.halt("ward")
     consortium.restart("ward", launcher=("-m", "tests.support.faulty", FAULT, "--"))
-    consortium.run_at_hospitals(NAMES, "align", "accept", run[:12], "--yes")
+    consortium.run_at_hospitals(NAMES, "review", "approve", run[:12], "--yes")
     assert consortium.died("ward") == -signal.SIGKILL
     consortium.restart("ward")
 

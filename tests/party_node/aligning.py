@@ -67,7 +67,7 @@ def accepted(world: World, **changes: object) -> str:
     run = propose(world, **changes)
     for hospital in (world.north, world.south):
         hospital.cycle()
-        done = hospital.run("align", "accept", run[:12], "--yes")
+        done = hospital.run("review", "approve", run[:12], "--yes")
         assert done.exit_code == 0, done.output
         hospital.cycle()
     return run

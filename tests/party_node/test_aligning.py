@@ -92,7 +92,7 @@ def test_nothing_leaves_before_a_person_here_and_all_others_accepted(world: Worl
     world.north.cycle(2)
     assert status(world.north, run) == "waiting"
     world.alignments.move(run, "PROPOSED")
-    assert world.north.run("align", "accept", run, "--yes").exit_code == 0
+    assert world.north.run("review", "approve", run, "--yes").exit_code == 0
     world.north.cycle()
     world.alignments.move(run, "RUNNING")
     world.north.cycle(2)
@@ -114,15 +114,15 @@ def test_an_unpinned_key_has_to_be_compared_first(world: World) -> None:
     world.north.desk().identity.forget("south")
     run = propose(overlap(world))
     world.north.cycle()
-    refused = world.north.run("align", "accept", run, "--yes")
+    refused = world.north.run("review", "approve", run, "--yes")
     assert refused.exit_code != 0
     assert "what its party-node fingerprint prints" in words_of(refused)
-    shown = json.loads(world.north.run("align", "show", run, "--json").stdout)
+    shown = json.loads(world.north.run("review", "show", run, "--json").stdout)
     assert shown["other_hospitals"] == {"south": "36 patients, key not pinned"}
-    assert "peers pin south FINGERPRINT" in shown["first"][0]
+    assert "peers pin south FINGERPRINT" in shown["to_do_here_first"][0]
     assert world.members["south"].fingerprint not in json.dumps(shown)
     world.north.desk().identity.pin("south", "ab" * 32)
-    assert "another key for south" in words_of(world.north.run("align", "accept", run, "--yes"))
+    assert "another key for south" in words_of(world.north.run("review", "approve", run, "--yes"))
     assert status(world.north, run) == "waiting"
 
 
@@ -205,7 +205,7 @@ def test_a_table_that_changed_after_a_person_accepted_is_declined(
 ) -> None:
     run = propose(world)
     world.north.cycle()
-    assert world.north.run("align", "accept", run, "--yes").exit_code == 0
+    assert world.north.run("review", "approve", run, "--yes").exit_code == 0
     lines = world.north.source.read_text().splitlines()
     world.north.source.write_text("\n".join(fault.act(lines)) + "\n")
     daemon = world.north.daemon()
@@ -251,12 +251,12 @@ def test_a_person_may_decline_while_it_is_computed(world: World) -> None:
     run = accepted(overlap(world))
     for hospital in (world.north, world.south):
         hospital.cycle()
-    assert world.south.run("align", "decline", run, "--reason", "a newer export").exit_code == 0
+    assert world.south.run("review", "decline", run, "--reason", "a newer export").exit_code == 0
     go(world, run)
     assert (status(world.south, run), status(world.north, run)) == ("declined", "ended")
     assert [request.reason for _, request in world.alignments.said("DeclineRun")] == ["a newer export"]
     assert not list((world.south.folder / "state" / "aligning").glob("*"))
-    assert world.south.run("align", "accept", run, "--yes").exit_code != 0
+    assert world.south.run("review", "approve", run, "--yes").exit_code != 0
 
 
 @pytest.mark.parametrize("kind", ["hello", "points", "transcript"])
@@ -269,7 +269,7 @@ def test_nothing_leaves_after_a_person_declined_in_the_middle_of_a_step(
         sent(relay, outgoing)
         header = outgoing.message.header
         if (header.sender, header.kind, status(world.south, run)) == ("south", kind, "signed"):
-            assert world.south.run("align", "decline", run, "--reason", "a newer export").exit_code == 0
+            assert world.south.run("review", "decline", run, "--reason", "a newer export").exit_code == 0
 
     monkeypatch.setattr(Relay, "send", and_declined)
     go(world, run)
@@ -323,12 +323,13 @@ def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> N
     assert [entry.version for entry in world.north.desk().runs.entries()] == [1, 2]
     assert [run for run, _ in noted(world.north)] == runs
     assert world.north.desk().catalogue().patients == ROWS
-    shown = json.loads(world.north.run("align", "list", "--json").stdout)
-    assert [(line["version"], line["common_patients_seen_here_only"]) for line in shown] == [(1, SHARED), (2, SHARED)]
+    shown = json.loads(world.north.run("review", "list", "--json").stdout)
+    versions = [(line["version"], line["common_patients_seen_here_only"]) for line in shown if "run" in line]
+    assert versions == [(1, SHARED), (2, SHARED)]
     assert "alignment run" in words_of(world.north.run("ledger", "show"))
     third = propose(world)
     world.north.cycle()
-    shown = json.loads(world.north.run("align", "show", third, "--json").stdout)
+    shown = json.loads(world.north.run("review", "show", third, "--json").stdout)
     assert (shown["runs_before"], shown["runs_left"]) == (2, "2 after this one, of 5")
 
 

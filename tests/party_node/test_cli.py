@@ -105,8 +105,6 @@ JSON = [path for path, command in ALL.items() if any(option.name == "as_json" fo
 
 def test_every_output_for_machines_was_looked_at() -> None:
     assert set(JSON) == {
-        ("align", "list"),
-        ("align", "show"),
         ("check",),
         ("review", "list"),
         ("review", "show"),

@@ -200,6 +200,6 @@ def test_an_alignment_run_is_told_of_as_well(careful: World, hook: Web, log: pyt
     cycles(careful, 2)
     cycles(careful)
     ((_, body),) = hook.asked
-    text = f"alignment run {run[:12]} waits for a person: party-node align show {run[:12]}"
+    text = f"alignment run {run[:12]} waits for a person: party-node review show {run[:12]}"
     assert json.loads(body or "") == {"release": run[:12], "text": text}
     assert f"on_review was told that alignment run {run[:12]} waits" in log.text
