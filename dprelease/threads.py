@@ -1,9 +1,9 @@
 """Threads of the linear algebra: one in every command and daemon, all cores for a product that is worth them.
 
-The threads of OpenBLAS wait for one another in busy loops. Beside as many busy processes as cores, a small product on two
-threads takes tens of times as long as on one. A command therefore starts with one thread. A large product takes all cores for
-as long as it runs. A variable that a person has set, such as OPENBLAS_NUM_THREADS, is obeyed. A program that imports the
-library keeps the threads it has.
+The threads of OpenBLAS wait for one another in busy loops. A small product on two threads takes tens of times as long as on
+one, if as many processes are busy as there are cores. A command therefore starts with one thread. A large product takes all
+cores for as long as it runs. A variable that a person has set, such as OPENBLAS_NUM_THREADS, is obeyed. A program that
+imports the library keeps the threads it has.
 """
 
 from __future__ import annotations

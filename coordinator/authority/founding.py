@@ -48,7 +48,7 @@ def _real(name: str) -> str:
 
 
 class Plan(Settings):
-    """What a consortium is founded with.
+    """Settings that a consortium is founded with.
 
     Attributes:
         name: the consortium's name.

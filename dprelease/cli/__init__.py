@@ -1,1 +1,1 @@
-"""What every command shares."""
+"""Parts that every command shares."""

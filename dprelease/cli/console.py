@@ -130,7 +130,7 @@ class StopSignal:
         self._signals.put(number)
 
     def is_set(self) -> bool:
-        """Whether a signal came."""
+        """Tells whether a signal came."""
         return self._caught
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Where a learner keeps pinned roots and fetched releases; the office looks there for releases that a request builds on."""
+"""Folder in which a learner keeps pinned roots and fetched releases; the office looks there for releases it builds on."""
 
 from __future__ import annotations
 

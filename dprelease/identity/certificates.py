@@ -36,7 +36,7 @@ _UNREADABLE = (
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a checked certificate speaks for.
+    """Subject that a checked certificate speaks for.
 
     Attributes:
         name: common name.
@@ -102,7 +102,7 @@ def read_identity(pem: bytes | str) -> Identity:
 
 
 def renewal_due(pem: bytes | str, now: datetime) -> bool:
-    """Whether less than a third is left of a certificate's life: time for the next one, with time for trouble.
+    """Tells whether less than a third is left of a certificate's life: time for the next one, with time for trouble.
 
     Raises:
         InvalidInput: it is not a certificate.

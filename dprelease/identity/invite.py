@@ -15,7 +15,7 @@ from dprelease.spec_base import Instant
 
 
 class Invite(Value):
-    """What the office hands to one hospital, out of band.
+    """Token that the office hands to one hospital, out of band.
 
     Attributes:
         consortium: its name.

@@ -38,7 +38,7 @@ _EVALUATION = b"dprelease/intersection/evaluation/v1"
 
 
 def on_curve(u: int) -> bool:
-    """Whether u is that of a point of the curve, and neither of its twist nor 0."""
+    """Tells whether u is that of a point of the curve, and neither of its twist nor 0."""
     point = gmpy2.mpz(u)
     return bool(u < PRIME and gmpy2.jacobi(point * (point * (point + _COEFFICIENT) + 1) % PRIME, PRIME) == 1)
 

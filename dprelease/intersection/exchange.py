@@ -1,4 +1,4 @@
-"""What every step of a run has in common: its round, our keys and secrets, where messages are frozen.
+"""State that every step of a run shares: its round, our keys and secrets, where messages are frozen.
 
 All secrets are derived from the 32 secret bytes of our session key, so that a restart has the same ones.
 
@@ -106,7 +106,7 @@ def chunks(data: npt.NDArray[np.generic], most: int) -> Iterator[bytes]:
 
 
 def distinct(starts: Words) -> bool:
-    """Whether no two points begin with the same 16 bytes: (n, 2) words."""
+    """Tells whether no two points begin with the same 16 bytes: (n, 2) words."""
     first = np.argsort(starts[:, 0], kind="stable")
     ordered = starts[first]
     return not bool((ordered[1:] == ordered[:-1]).all(axis=1).any())

@@ -41,7 +41,7 @@ def check_message(message: Message, ring: Ring, keys: Mapping[str, PublicKey] | 
 
 
 def transcript_digest(ring: Ring, session: str, seen: Iterable[MessageHeader]) -> str:
-    """What every party signs before any table can be opened.
+    """Statement that every party signs before any table can be opened.
 
     Args:
         ring: the public parameters.

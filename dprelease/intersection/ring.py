@@ -94,7 +94,7 @@ class Ring:
         return sum(self.points_size(origin) for origin in self.parties) + self.table_size + keys
 
     def fits(self, header: MessageHeader) -> bool:
-        """Whether a message is one of this run: its kind, sender, receivers, size and payload."""
+        """Tells whether a message is one of this run: its kind, sender, receivers, size and payload."""
         if header.task != self.task or header.sender not in self.parties:
             return False
         if (header.kind == "hello") == bool(header.session):

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, repr=False)
 class Outside:
-    """What a session needs of others.
+    """Environment that a session needs.
 
     Attributes:
         fetch: the body of a message for us, in pieces; it is what its sender signed, or the last piece raises.
@@ -54,7 +54,7 @@ class Outside:
 
 @dataclass(frozen=True, repr=False)
 class Common:
-    """What a finished run leaves at a party.
+    """Result that a finished run leaves at a party.
 
     Attributes:
         positions: (k,) rows of its elements that all parties have, ascending.

@@ -1,4 +1,4 @@
-"""What a party must keep of a run so that a restart goes on where it stood."""
+"""Things that a party must keep of a run so that a restart goes on where it stood."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Member(Value):
 
 
 class Task(Value):
-    """What every party accepts before anything of a run leaves.
+    """Task that every party accepts before anything of a run leaves.
 
     Attributes:
         consortium: whose hospitals they are.

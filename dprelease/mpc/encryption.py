@@ -34,7 +34,7 @@ _NO_NONCE = bytes(_NONCE_BYTES)  # under a key that seals one message, any nonce
 
 @dataclass(frozen=True)
 class Context:
-    """What a ciphertext is bound to.
+    """Context that a ciphertext is bound to.
 
     Attributes:
         purpose: what it is for; one for each use of a key.
@@ -174,7 +174,7 @@ def new_content_key(draw: Draw = secrets.token_bytes) -> bytes:
 
 
 def commitment(content_key: bytes) -> str:
-    """What a sender signs about a content key: one ciphertext then has one plaintext, which the cipher alone does not say."""
+    """Commitment that a sender signs about a content key: one ciphertext then has one plaintext. The cipher alone says less."""
     return hashlib.sha256(b"dprelease/moments/content-key/v1" + content_key).hexdigest()
 
 

@@ -142,7 +142,7 @@ class Exchange:
 
 
 def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Mapping[str, bytes]) -> dict[str, bytes]:
-    """What the coordinator answers to each party: its deal, sealed to the session key that it offered.
+    """Answer of the coordinator to each party: its deal, sealed to the session key that it offered.
 
     Args:
         schedule: the public parameters.

@@ -36,7 +36,7 @@ Kind = Literal["hello", "deal", "columns", "key", "transcript", "points", "table
 
 
 class MessageHeader(Value):
-    """What a message is.
+    """Header of a message.
 
     Attributes:
         task: digest of what the products are for.
@@ -67,7 +67,7 @@ class MessageHeader(Value):
 
     @property
     def place(self) -> tuple[int, str, str, str, str]:
-        """Where it belongs: of two messages in one place at most one is genuine."""
+        """Place that it belongs to: at most one of two messages in one place is genuine."""
         return self.round, self.kind, self.sender, self.dealer, ",".join(self.receivers)
 
 
@@ -157,7 +157,7 @@ def session_digest(hellos: Iterable[MessageHeader]) -> str:
 
 
 def transcript_digest(task: str, session: str, commitments: Iterable[str], columns: Iterable[MessageHeader]) -> str:
-    """What every party signs before it multiplies: the session, t, the dealer, commitments and all masked columns.
+    """Statement that every party signs before it multiplies: the session, t, the dealer, commitments and all masked columns.
 
     Args:
         task: digest of what the products are for; it fixes t and the dealer.

@@ -54,7 +54,7 @@ _PIECE_ROWS = 1 << 11
 
 
 class SecretStream:
-    """Keystream of a secret 32-byte seed. Whoever has the seed can take off what it masks: never publish or store it bare.
+    """Keystream of a secret 32-byte seed. The seed takes off what it masks: never publish or store it bare.
 
     Args:
         seed: 32 bytes, fresh from the operating system and used for one purpose.

@@ -1,7 +1,7 @@
 """The transcript of a session's round as one party sees it: messages, who is still missing, and what all must agree on.
 
 A round begins with a hello of every party; their digest is the session. A party that has lost its state begins the next
-round, and whoever has not yet made its block follows. Whoever has made one never makes another: it only resumes.
+round, and whoever has not yet made its block follows. A party that has made one never makes another: it only resumes.
 
 Source: docs/protocol.md, steps 2, 5 and 8.
 """
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Parties(Protocol):
-    """Who takes part, and in what: the digest of the task and the parties' names in their order."""
+    """Parties of a round and its task: the digest of the task and the parties' names in their order."""
 
     @property
     def task(self) -> str:
@@ -126,7 +126,7 @@ class Round(Generic[Public]):
         return next(bytes.fromhex(header.payload) for header in self.hellos if header.sender == party)
 
     def context(self, purpose: str, sender: str, receiver: str = "", dealer: str = "") -> Context:
-        """What a ciphertext of this session is bound to."""
+        """Context that a ciphertext of this session is bound to."""
         return Context(purpose, self.schedule.task, self.session, sender, receiver, dealer)
 
     def message(

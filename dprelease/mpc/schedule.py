@@ -35,7 +35,7 @@ class Pair:
     dealer: str
 
     def has(self, party: str) -> bool:
-        """Whether the party is one of the two."""
+        """Tells whether the party is one of the two."""
         return party in (self.first, self.second)
 
     def other(self, party: str) -> str:
@@ -99,7 +99,7 @@ class Schedule:
         return tuple(name for name in self.parties if any(pair.has(name) for pair in pairs))
 
     def dealers_of(self, party: str) -> tuple[str, ...]:
-        """Who deals to a party, each once."""
+        """Dealers of a party, each once."""
         return tuple(dict.fromkeys(pair.dealer for pair in self.pairs if pair.has(party)))
 
     def partners(self, party: str, dealer: str) -> tuple[str, ...]:

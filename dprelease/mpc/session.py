@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, repr=False)
 class Outside:
-    """What a session needs of others.
+    """Environment that a session needs.
 
     Attributes:
         fetch: the body of a message for us, in pieces; it is what its sender signed, or the last piece raises.
@@ -54,7 +54,7 @@ class Outside:
 
 @dataclass(frozen=True, repr=False)
 class Products:
-    """What a finished session leaves.
+    """Result that a finished session leaves.
 
     Attributes:
         matrix: what was multiplied, ours.
@@ -160,7 +160,7 @@ class Session(Participant[Schedule]):
         return self._multiply(exchange, dealt, masks)
 
     def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
-        """What a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
+        """Randomness that a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
         sealed = self._storage.dealt(dealer)
         if sealed is not None:
             return exchange.open_deal(dealer, sealed)

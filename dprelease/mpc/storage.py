@@ -1,4 +1,4 @@
-"""What a party must keep of a session so that a restart goes on where it stood."""
+"""Things that a party must keep of a session so that a restart goes on where it stood."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dprelease.mpc.messages import Message, name_of
 
 
 class State(Value):
-    """Where a party stands in a session.
+    """Position of a party in a session.
 
     Attributes:
         round: which attempt.
@@ -30,10 +30,10 @@ class State(Value):
 
 
 class RoundStorage(Protocol):
-    """What of one session of any kind survives a restart, at one party; on a disk, or in memory where nothing need survive."""
+    """State of one session of any kind that survives a restart, at one party; on a disk, or in memory if nothing need survive."""
 
     def state(self) -> State | None:
-        """Where we stand; None before the first round."""
+        """Our position; None before the first round."""
 
     def begin(self, number: int, draw: Draw) -> State:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed."""
@@ -70,7 +70,7 @@ class Storage(RoundStorage, Protocol):
     """The same, with what was dealt to the party."""
 
     def dealt(self, dealer: str) -> bytes | None:
-        """What a dealer dealt to us, as it came; None before it has."""
+        """Randomness that a dealer dealt to us, as it came; None before it has."""
 
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
         """Keep what a dealer dealt to us."""

@@ -9,7 +9,7 @@ Let w(x) = exp(-x^2 / (2 sigma^2)), and let t be a power of two between sigma/32
 
 So x comes with probability proportional to w(|x|), exactly: no strip is cut off and no probability is rounded. Steps 1 and 3
 ask whether a uniform real number lies below an irrational one. Its first 64 bits decide that almost always, by a table of
-integers and in double precision. Where they lie too close, more bits are read and the irrational number is computed to as
+integers and in double precision. If they lie too close, more bits are read and the irrational number is computed to as
 many digits as it takes. How long a draw takes depends on its bits only through what is drawn again.
 
 Proof: docs/guarantees.md 3. Source of reading bits as they are needed: Karney 2016, "Sampling exactly from the normal
@@ -44,7 +44,7 @@ Bounds = Callable[[int], tuple[Fraction, Fraction]]
 
 
 class Bits(Protocol):
-    """Where uniform bits come from."""
+    """Source of uniform bits."""
 
     def words(self, count: int) -> Words:
         """(count,) fresh uniform 64-bit words."""
@@ -136,7 +136,7 @@ class Uniform:
         self._value, self._length, self._bits = word, _WORD, bits
 
     def below(self, bounds: Bounds) -> bool:
-        """Whether it lies below a real number."""
+        """Tells whether it lies below a real number."""
         while True:
             low, high = bounds(self._length)
             if Fraction(self._value + 1, 1 << self._length) <= low:

@@ -25,7 +25,7 @@ Noise = npt.NDArray[np.int64]
 
 
 class NoiseSource(Protocol):
-    """Where a mechanism gets its secret noise."""
+    """Source of a mechanism's secret noise."""
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, int]) -> Noise:
         """Independent draws of N_Z(0, scale^2): P[X = x] proportional to exp(-x^2 / (2 scale^2)).

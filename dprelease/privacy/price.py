@@ -1,4 +1,4 @@
-"""What a release costs, as text: every plan, card, ledger line and report prints a price through here.
+"""Prices of releases, as text: every plan, card, ledger line and report prints a price through here.
 
 A ledger adds exact rationals, so whoever states a price states the one that is charged, to the last digit that is shown;
 JSON carries the rational itself, ``"p/q"``.
@@ -76,7 +76,7 @@ def how_many(left: Fraction, charge: Fraction) -> str:
 
 
 def room_text(left: Fraction, charge: Fraction, like: str = "this release") -> str:
-    """What is left is enough for how many more like some release, as the end of a sentence that says what is left.
+    """Number of releases like some other that the rest is enough for, as the end of a sentence that says what is left.
 
     Args:
         left: as for `how_many`.

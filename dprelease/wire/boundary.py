@@ -29,7 +29,7 @@ OUR_METHODS = "/dprelease.wire."
 
 
 def caller(call: Call, *roles: Role) -> Identity:
-    """Who is calling, from the certificate that mutual TLS has checked.
+    """Caller, from the certificate that mutual TLS has checked.
 
     Raises:
         Unauthenticated: there is no usable certificate.
@@ -60,7 +60,7 @@ def translated(peer: str) -> Iterator[None]:
 
 
 def ask(peer: str, method: Callable[..., Answer], request: object) -> Answer:
-    """What a peer answers to one short call of a stub.
+    """Answer of a peer to one short call of a stub.
 
     Args:
         peer: whom the call goes to, for messages.

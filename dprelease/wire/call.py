@@ -118,7 +118,7 @@ class Call:
             raise PeerUnavailable(f"{self.peer} takes what it asked for too slowly") from error
 
     async def work(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """What a function returns that may block; it runs on a thread."""
+        """Value of a function that may block; it runs on a thread."""
         return await self.start(function, *args, **options)
 
     def start(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> asyncio.Future[T]:

@@ -65,7 +65,7 @@ async def stream_chunks(
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a file from an offset to its end, each as an encoded message whose first field is a `Chunk`.
 
-    What the system has in memory is read at once; a thread is taken only where a disk has to be waited for.
+    A part that the system has in memory is read at once; a thread is taken only where a disk has to be waited for.
 
     Args:
         call: the download.
@@ -103,7 +103,7 @@ _BUFFER = bytearray(CHUNK_BYTES)
 
 
 def _read_from_memory(handle: int, offset: int, size: int) -> memoryview | None:
-    """What the system has in memory of a piece of a file, or None where it has to ask a disk."""
+    """Part of a file that the system has in memory, or None if it has to ask a disk."""
     if not hasattr(os, "RWF_NOWAIT"):
         return None
     whole = memoryview(_BUFFER)

@@ -115,7 +115,7 @@ class Streams:
 
 
 class Limiter:
-    """What one peer may ask of a listener.
+    """Limits of one peer at a listener.
 
     Args:
         rate: of its calls.
@@ -151,7 +151,7 @@ class Limiter:
 
 
 def certificate_peer(certificate: bytes) -> str:
-    """Who calls, for counting: the caller's certificate, whatever its address."""
+    """Name of a caller, for counting: the caller's certificate, whatever its address."""
     return f"certificate {hashlib.sha256(certificate).hexdigest()[:16]}"
 
 

@@ -154,7 +154,7 @@ class Listening:
 
     @property
     def hears(self) -> bool:
-        """Whether news would be heard now: the last call was answered."""
+        """Tells whether news would be heard now: the last call was answered."""
         return self._hears
 
     def _run(self) -> None:

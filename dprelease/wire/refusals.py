@@ -1,6 +1,6 @@
 """The log of calls that ended with an error, which nobody can flood: each kind is told once, then counted.
 
-A kind is a method, an error class and a peer. What a caller wrote may stand in the error's message, so it is cut short. That
+A kind is a method, an error class and a peer. A caller's words may stand in the error's message, so it is cut short. That
 something is not here, not yet, not any more or not now is an answer, whatever is wrong with the caller or its request a refusal.
 """
 

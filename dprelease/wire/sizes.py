@@ -51,7 +51,7 @@ ANSWERS = {
 
 
 def most_request_bytes(methods: Iterable[str]) -> int:
-    """Of the longest request that one of these methods takes.
+    """Length of the longest request that one of these methods takes.
 
     Args:
         methods: full names.

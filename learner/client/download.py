@@ -67,7 +67,7 @@ def fetch(
     progress: Progress = lambda key, held, size: None,
     patience: Patience | None = None,
 ) -> ReleaseFolder:
-    """Fetch a release and keep it if, and only if, it verifies. What arrived is kept for the next attempt.
+    """Fetch a release and keep it if, and only if, it verifies. Bytes that arrived are kept for the next attempt.
 
     Args:
         source: a hub or a mirror.

@@ -69,7 +69,7 @@ def fetch_checkpoint(
     """Fetch a checkpoint, and keep it as the end of its stream if, and only if, it continues all checkpoints before it.
 
     One download is enough, whenever a learner comes: a block repeats those of all checkpoints before, and is compared with what
-    their signed manifests say. What was compared once is not fetched again.
+    their signed manifests say. A checkpoint that was compared once is not fetched again.
 
     Args:
         source: a hub or a mirror.

@@ -1,4 +1,4 @@
-"""What a hub offers to everybody, as the client sees it. Nothing here is believed before it is verified."""
+"""Calls that a hub offers to everybody, as the client sees it. Nothing here is believed before it is verified."""
 
 from __future__ import annotations
 

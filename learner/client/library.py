@@ -96,11 +96,11 @@ class Library:
         self._releases, self._partial, self._streams = (home / name for name in (RELEASES, "partial", "streams"))
 
     def kept(self, digest: str) -> ReleaseFolder:
-        """Where a fetched release stands, or would."""
+        """Folder of a fetched release, which need not be there."""
         return ReleaseFolder(self._releases / digest)
 
     def holds_sound(self, digest: str, consortium: Trusted) -> bool:
-        """Whether the release is here and verifies; one that no longer does is removed."""
+        """Tells whether the release is here and verifies; one that no longer does is removed."""
         kept = self.kept(digest)
         try:
             kept.verify(consortium.root)
@@ -110,7 +110,7 @@ class Library:
         return True
 
     def draft(self, digest: str) -> ReleaseFolder:
-        """Where a release is being fetched to."""
+        """Folder into which a release is being fetched."""
         return ReleaseFolder(self._partial / digest)
 
     def keep(self, digest: str) -> ReleaseFolder:

@@ -1,4 +1,4 @@
-"""Where to ask: a consortium's hub and its mirrors, one after the other until one can answer.
+"""Places to ask: a consortium's hub and its mirrors, one after the other until one can answer.
 
 Bytes come from a mirror first: they verify themselves, mirrors are many, and the hub has one listener for everybody. Lists
 come from the hub first: nothing shows that a list is complete, and the hub knows the newest.
@@ -45,19 +45,19 @@ class Place:
 
 
 def mirrors_first(consortium: Trusted) -> tuple[Place, ...]:
-    """Where to ask for bytes."""
+    """Places to ask for bytes."""
     return (*_mirrors(consortium), *_hub(consortium))
 
 
 def hub_first(consortium: Trusted) -> tuple[Place, ...]:
-    """Where to ask what there is."""
+    """Places to ask what there is."""
     return (*_hub(consortium), *_mirrors(consortium))
 
 
 def answered(
     places: Sequence[Place], question: Callable[[ListingSource], Answer], tell: Callable[[str], None]
 ) -> Answer:
-    """What the first place says that can answer.
+    """Answer of the first place that can give one.
 
     Args:
         places: one or more, in order.

@@ -1,4 +1,4 @@
-"""What the hub asks of its disk: errors that a caller understands, uploads that go on anywhere, one hub at a time."""
+"""Uses of the hub's disk: errors that a caller understands, uploads that go on anywhere, one hub at a time."""
 
 from __future__ import annotations
 

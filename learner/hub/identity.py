@@ -1,4 +1,4 @@
-"""Who the hub is: its key, and its certificate as it is now. Both listeners, the coordinator and manifests use them."""
+"""Identity of the hub: its key, and its certificate as it is now. Both listeners, the coordinator and manifests use them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class HubIdentity:
         self._signer = read_signer(settings, now())
 
     def signer(self) -> Signer:
-        """Who signs manifests now."""
+        """Signer of manifests now."""
         return self._signer
 
     def credentials(self) -> Credentials:
@@ -58,7 +58,7 @@ class HubIdentity:
             ask: hands a signing request, PEM, to the coordinator and brings its answer.
 
         Returns:
-            Whether there is a new one.
+            Tells whether there is a new one.
 
         Raises:
             IntegrityError: the answer is not a later certificate of this hub's name and key.

@@ -22,7 +22,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class PublishedIndex:
-    """The list of a folder of published releases. Whoever reads it waits for nobody.
+    """The list of a folder of published releases. A reader waits for nobody.
 
     Args:
         folder: the folder; `mend` looks into it first.

@@ -124,7 +124,7 @@ class ParcelStore:
         return 0
 
     def is_complete(self, kept: Kept) -> bool:
-        """Whether the parcel is here, verified and listed."""
+        """Tells whether the parcel is here, verified and listed."""
         return kept.digest in self._complete
 
     def put(self, kept: Kept, offset: int, data: bytes) -> None:

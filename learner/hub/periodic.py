@@ -1,4 +1,4 @@
-"""What the hub does every few seconds, whatever else happens."""
+"""Work that the hub does every few seconds, whatever else happens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Worker(ABC):
         self._thread.join()
 
     def is_alive(self) -> bool:
-        """Whether the thread runs."""
+        """Tells whether the thread runs."""
         return self._thread.is_alive()
 
     @abstractmethod
@@ -78,6 +78,6 @@ class Upkeep(Worker):
 
 
 def _trouble(error: DpReleaseError) -> tuple[type[DpReleaseError], str]:
-    """What is wrong; of a peer that is away the same, however its connection breaks meanwhile."""
+    """Words for what is wrong; for a peer that is away the same, however its connection breaks meanwhile."""
     peer = error.peer if isinstance(error, PeerUnavailable) else ""
     return type(error), peer or error.message

@@ -1,4 +1,4 @@
-"""What the relay has to know of a session between hospitals, whatever they compute in it: members, sizes, who waits for what."""
+"""Facts about a session between hospitals that the relay has to know: members, sizes, who waits for what."""
 
 from __future__ import annotations
 

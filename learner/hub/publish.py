@@ -64,7 +64,7 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
     """Take a staged release as far as it goes; of an alignment run, remove what is here once it is over.
 
     Returns:
-        Whether it is finished with: published and reported, or over without a publication.
+        Tells whether it is finished with: published and reported, or over without a publication.
 
     Raises:
         PeerUnavailable: the coordinator is away; try again.
@@ -104,7 +104,7 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
 
 
 def _has_ended(coordination: Coordination, digest: str, record: Record | None) -> bool:
-    """Whether what is staged is over; without a record it may be an alignment run whose own is only being written, or is gone."""
+    """Tells whether what is staged is over; without a record it may be a run whose own is being written, or is gone."""
     try:
         return coordination.has_ended(digest)
     except NotFound:

@@ -1,4 +1,4 @@
-"""What is published, as the public may ask for it: pages of a list, manifests by prefix, blocks from an offset.
+"""Published releases, as the public may ask for it: pages of a list, manifests by prefix, blocks from an offset.
 
 No call waits for another: the list is in memory, and of a release only what was asked for is read, once for many callers.
 """

@@ -58,7 +58,7 @@ class Publisher(Worker):
         """Advance every staged release and alignment run; one that cannot go on never holds up another.
 
         Returns:
-            Whether everybody who had to be asked was there.
+            Tells whether everybody who had to be asked was there.
         """
         reached = True
         for digest in self._storage.staged():

@@ -89,7 +89,7 @@ class Storage:
         os.close(self._lock)
 
     def writable(self) -> bool:
-        """Whether a file can be written now."""
+        """Tells whether a file can be written now."""
         try:
             (self._root / "probe").write_bytes(b"ok")
         except OSError:
@@ -170,7 +170,7 @@ class Storage:
         return 0
 
     def is_complete(self, key: BlockKey) -> bool:
-        """Whether a block is here and verified."""
+        """Tells whether a block is here and verified."""
         return self._block(key).exists()
 
     def put(self, key: BlockKey, offset: int, data: bytes) -> None:
@@ -184,7 +184,7 @@ class Storage:
             put_at(self._block(key), self._part(key), offset, data)
 
     def part(self, key: BlockKey) -> memoryview:
-        """What is held of a block that is not complete."""
+        """Bytes held of a block that is not complete."""
         return mapped(self._part(key))
 
     def discard_part(self, key: BlockKey) -> None:

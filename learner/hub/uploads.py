@@ -15,7 +15,7 @@ from dprelease.wire.v1 import release_pb2
 
 
 class Sink(Protocol):
-    """Where the bytes of an upload go."""
+    """Destination of the bytes of an upload."""
 
     @property
     def size(self) -> int:
@@ -39,7 +39,7 @@ class Sink(Protocol):
 
 
 class Turn:
-    """Whose turn it is to write: the newest upload's. A stalled connection cannot keep its successor out.
+    """Turn to write: the newest upload's. A stalled connection cannot keep its successor out.
 
     Attributes:
         lock: held for one chunk at a time, and by whoever wants to look in between.
