@@ -188,7 +188,9 @@ def described(word: str, schema: Mapping[str, Any]) -> bool:
     if word.startswith("list of "):
         return schema["type"] == "array" and described(word.removeprefix("list of "), schema["items"])
     if word == "column":
-        return [part["$ref"] for part in schema["oneOf"]] == ["#/$defs/NumericColumn", "#/$defs/CategoricalColumn"]
+        return [part["$ref"] for part in schema["oneOf"]] == [
+            f"#/$defs/{kind}" for kind in ("NumericColumn", "CategoricalColumn", "OrderedColumn")
+        ]
     if word == "terms":
         return schema.get("$ref") == "#/$defs/Terms"
     if word in VALUES:
@@ -263,6 +265,13 @@ def test_exhaustive_levels() -> None:
     assert column == categorical("sex", "female", "male", exhaustive=True, fill="male")
     codes = bound({"sex": ["female", "male", "F", None]}, (column,), 10)
     assert (codes // 1024).tolist() == [[1, 0], [0, 1], [0, 1], [0, 1]]
+
+
+def test_ordered_levels() -> None:
+    column = columns.OrderedColumn.from_bytes(joined("ordered-column").encode())
+    assert column.to_bytes() == joined("ordered-column").encode()
+    cells, codes = zip(*(line.split() for line in V["ordered-codes"].splitlines()), strict=True)
+    assert bound({"grade": list(cells)}, (column,), 10)[:, 0].tolist() == [int(code) for code in codes]
 
 
 def test_lines_of_the_list() -> None:

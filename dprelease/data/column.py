@@ -10,11 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from dprelease import canonical
 from dprelease.canonical import ShortText, Value
@@ -44,8 +44,8 @@ def _check_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
     return levels
 
 
-Levels = Annotated[tuple[ShortText, ...], Field(min_length=1, max_length=1000), AfterValidator(_check_levels)]
-"""Levels of a category: distinct texts."""
+LEVELS = AfterValidator(_check_levels)
+"""Refuses levels that nobody could tell apart."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a forecast takes a column to be, in scaled units; of a category, each level but the reference, as in fits.
+    """Assumption of a forecast about a column, in scaled units. A category counts as its levels but the reference, as in fits.
 
     Attributes:
         width: features that it becomes.
@@ -111,7 +111,7 @@ class DeclaredColumn(Value, ABC):
     derivation: Derivation = ""
 
     aggregates: ClassVar[tuple[str, ...]] = ("first", "last")
-    """What a patient's several cells may become, where a source has several rows a patient."""
+    """Ways to make one cell of several, if a source has several rows a patient."""
 
     least: ClassVar[float] = -1.0
     """Least scaled value of a released column; the largest is 1."""
@@ -133,12 +133,12 @@ class DeclaredColumn(Value, ABC):
 
     @property
     def measured(self) -> bool:
-        """Whether cells are numbers."""
+        """Says whether cells are numbers."""
         return not self.values
 
     @property
     def bounded(self) -> bool:
-        """Whether its bounds are declared."""
+        """Says whether its bounds are declared."""
         return True
 
     @property
@@ -157,7 +157,7 @@ class DeclaredColumn(Value, ABC):
 
     @abstractmethod
     def allows(self, codes: Codes, grid_bits: int) -> bool:
-        """Whether every code, (n, released), is one of a cell within the declaration: what the sensitivity rests on."""
+        """Says whether every code, (n, released), is that of a cell within the declaration. The sensitivity rests on it."""
 
     @abstractmethod
     def contrast(self) -> int:
@@ -172,7 +172,7 @@ class DeclaredColumn(Value, ABC):
 
     @property
     def indicators(self) -> bool:
-        """Whether the released columns are indicators of its values, of which means are shares of patients."""
+        """Says whether the released columns are indicators of its values. Their means are shares of patients."""
         return len(self.released) > 1
 
     @property
@@ -202,7 +202,7 @@ class DeclaredColumn(Value, ABC):
 
     @abstractmethod
     def assumption(self, spread: float, *, signs: bool) -> Assumption:
-        """What a forecast takes it to be.
+        """Assumption of a forecast.
 
         Args:
             spread: variance of every number in scaled units.
@@ -236,7 +236,7 @@ class DeclaredColumn(Value, ABC):
 
     @property
     def legend(self) -> str:
-        """What its numbers stand for; empty where they speak for themselves."""
+        """Meaning of its numbers in words; empty if they need none."""
         return ""
 
     @property

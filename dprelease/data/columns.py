@@ -14,12 +14,13 @@ from pydantic import Field
 
 from dprelease.data.column import OTHER, DeclaredColumn, Name
 from dprelease.data.kinds import CategoricalColumn, Number, NumericColumn
+from dprelease.data.ordered import OrderedColumn
 from dprelease.one_line import listed
 
-__all__ = ["OTHER", "CategoricalColumn", "Column", "Name", "Number", "NumericColumn"]
+__all__ = ["OTHER", "CategoricalColumn", "Column", "Name", "Number", "NumericColumn", "OrderedColumn"]
 """What others import of columns from here."""
 
-Column = Annotated[NumericColumn | CategoricalColumn, Field(discriminator="kind")]
+Column = Annotated[NumericColumn | CategoricalColumn | OrderedColumn, Field(discriminator="kind")]
 """A declared column of any kind."""
 
 KINDS: dict[str, type[DeclaredColumn]] = {
@@ -36,12 +37,12 @@ def released_names(columns: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def private(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Those that the guarantee covers, in order."""
+    """Columns that the guarantee covers, in order."""
     return tuple(column for column in columns if not column.public)
 
 
 def public(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Those that their owner declared public, in order."""
+    """Columns that their owner declared public, in order."""
     return tuple(column for column in columns if column.public)
 
 
@@ -56,7 +57,7 @@ def numbers(columns: tuple[Column, ...]) -> tuple[Number, ...]:
 
 
 def unbounded(columns: Iterable[AnyColumn]) -> tuple[AnyColumn, ...]:
-    """Those whose bounds nobody knows, in order."""
+    """Columns without known bounds, in order."""
     return tuple(column for column in columns if not column.bounded)
 
 
@@ -72,7 +73,7 @@ def needs_bounds(columns: tuple[Column, ...]) -> str | None:
 
 
 def distinct_names(columns: tuple[Column, ...]) -> bool:
-    """Whether every name, of a column or of a released column, stands for one thing only."""
+    """Says whether every name, of a column or of a released column, stands for one thing only."""
     names = [name for column in columns for name in {column.name, *column.released}]
     return len(set(names)) == len(names)
 

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
-from dprelease.data.column import EVEN_SPREAD, OTHER, Assumption, DeclaredColumn, Levels, RawColumn, Variable
+from dprelease.canonical import ShortText
+from dprelease.data.column import EVEN_SPREAD, LEVELS, OTHER, Assumption, DeclaredColumn, RawColumn, Variable
 from dprelease.data.decades import CELLS, LARGEST, Box, Codes, Floats, decade_codes, on_decades
 from dprelease.one_line import listed
 
 UNBOUNDED = (0.0, 100.0)
-"""Where cells of a number are made up whose bounds nobody knows."""
+"""Range of made-up cells, if nobody knows the bounds of a number."""
 
 
 class Number(DeclaredColumn):
@@ -57,7 +58,7 @@ class Number(DeclaredColumn):
         return np.clip(np.rint(scaled * unit), -unit, unit).astype(np.int32).reshape(-1, 1)
 
     def allows(self, codes: Codes, grid_bits: int) -> bool:
-        """Whether codes lie in [-G, G]."""
+        """Says whether codes lie in [-G, G]."""
         unit = 1 << grid_bits
         return bool(np.all((codes >= -unit) & (codes <= unit)))
 
@@ -141,7 +142,7 @@ class NumericColumn(Number):
 
     @property
     def bounded(self) -> bool:
-        """Whether its bounds are declared."""
+        """Says whether its bounds are declared."""
         return self.bounds == "declared"
 
     @property
@@ -171,7 +172,7 @@ class NumericColumn(Number):
         return decade_codes(np.where(np.isfinite(numbers), numbers, self.fill), grid_bits).reshape(-1, 1)
 
     def allows(self, codes: Codes, grid_bits: int) -> bool:
-        """Whether codes lie in [-G, G], or on the decade scale."""
+        """Says whether codes lie in [-G, G], or on the decade scale."""
         return super().allows(codes, grid_bits) if self.bounded else on_decades(codes, grid_bits)
 
     def contrast(self) -> int:
@@ -222,7 +223,7 @@ class CategoricalColumn(DeclaredColumn):
     ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     kind: Literal["categorical"] = "categorical"
-    levels: Levels
+    levels: Annotated[tuple[ShortText, ...], Field(min_length=1, max_length=1000), LEVELS]
     exhaustive: Annotated[bool, Field(exclude_if=lambda exhaustive: not exhaustive)] = False
     fill: str = OTHER
 
@@ -253,7 +254,7 @@ class CategoricalColumn(DeclaredColumn):
 
     @property
     def binary(self) -> bool:
-        """Whether it has two values, ``other`` counted, and so becomes one variable."""
+        """Says whether it has two values, ``other`` counted, and so becomes one variable."""
         return len(self.values) == 2
 
     @property
@@ -272,7 +273,7 @@ class CategoricalColumn(DeclaredColumn):
         return codes
 
     def allows(self, codes: Codes, grid_bits: int) -> bool:
-        """Whether exactly one code of each row is G, and the others are 0."""
+        """Says whether exactly one code of each row is G, and the others are 0."""
         known = (codes == 0) | (codes == 1 << grid_bits)
         return bool(np.all(known) and np.all(np.count_nonzero(codes, axis=1) == 1))
 

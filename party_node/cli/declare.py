@@ -128,7 +128,7 @@ def _column(name: str, column: Proposed, *, unknown_bounds: bool, levels: bool) 
         yield 'unit = ""'
         yield from ["bands = true             # such as [70-80)"] if column.bands else []
     else:
-        yield 'kind = "categorical"'
+        yield 'kind = "categorical"      # or "ordered", if its levels have an order: lowest first, and a fill'
         yield "levels = []"
         if levels and len(column.texts) > _MOST_LEVELS:
             yield f"# more than {_MOST_LEVELS} different texts: is it a category?"

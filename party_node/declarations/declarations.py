@@ -200,9 +200,7 @@ def _own(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     if "derivation" in keys:
         raise ValueError(f"column {name}: derivation: follows from derived, which is what party.toml says")
     fields = {key: value for key, value in keys.items() if key not in OURS}
-    if isinstance(fields.get("levels"), list):
-        fields["levels"] = tuple(fields["levels"])
-    return fields
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
 
 
 def _derived_from(keys: Mapping[str, Any], names: Container[str]) -> bool:

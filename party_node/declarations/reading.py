@@ -77,7 +77,7 @@ class Reading(Settings):
         elif self.spellings:
             raise ValueError("spellings: only categories have them")
         if self.aggregate not in (None, *column.aggregates):
-            raise ValueError(f"aggregate: of a {column.kind} column it is one of {', '.join(column.aggregates)}")
+            raise ValueError(f'aggregate: kind = "{column.kind}" takes {", ".join(column.aggregates)}')
 
     def _check_spellings(self, column: Source) -> None:
         known = {*column.values, *self.missing}

@@ -170,11 +170,11 @@ def _joined(parts: Sequence[tuple[Floats, States]]) -> tuple[Floats, States]:
 
 
 def _as_numbers(cells: Cells, declared: Declaration) -> Floats:
-    """Cells as numbers: of categories, which level it is."""
+    """Cells as numbers: of categories, which level it is; NaN of an undeclared text."""
     if not declared.column.values:
         return np.asarray(cells.values, np.float64)
     levels = {level: float(place) for place, level in enumerate(declared.column.vocabulary)}
-    return np.array([levels.get(str(text), len(levels)) for text in cells.values], np.float64)
+    return np.array([levels.get(str(text), np.nan) for text in cells.values], np.float64)
 
 
 def _as_cells(numbers: Floats, states: States, declared: Declaration, piece: slice) -> Cells:
@@ -182,6 +182,6 @@ def _as_cells(numbers: Floats, states: States, declared: Declaration, piece: sli
     absent = states == _MISSING
     if not column.values:
         return of_numbers(np.where(states == _READ, numbers, np.nan), absent, column)
-    words = np.array([*column.vocabulary, _UNDECLARED, None], object)
-    places = np.where(absent, len(words) - 1, numbers).astype(np.intp)
-    return Cells(words[places].tolist(), absent, np.zeros_like(absent), ~absent & (places == len(column.vocabulary)))
+    words, outside = np.array([*column.vocabulary, _UNDECLARED, None], object), ~absent & np.isnan(numbers)
+    places = np.where(absent, len(words) - 1, np.where(outside, len(words) - 2, numbers)).astype(np.intp)
+    return Cells(words[places].tolist(), absent, np.zeros_like(absent), outside)

@@ -43,13 +43,17 @@ from tests.support.joint import exact_gram
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.rehearsals import rehearsed
 from tests.support.rounds import in_published_ranges
-from tests.support.specs import SEED, categorical, numeric, random_rows
+from tests.support.specs import SEED, categorical, numeric, ordered, random_rows
 from tests.support.streams import following
 
 COLUMNS = {
     "north": (numeric("age", 0.0, 120.0), categorical("sex", "female", "male")),
     "south": (numeric("glucose", 2.0, 30.0), numeric("weight", 30.0, 200.0)),
     "east": (categorical("smokes", "yes", "no", exhaustive=True, fill="no"), numeric("visits", 0.0, 9.0)),
+}
+ORDERED = {
+    "north": (ordered("grade", "I", "II", "III", "IV"), numeric("age", 0.0, 120.0)),
+    "south": (ordered("school", "none", "primary", "more", scores=(0.0, 6.0, 11.0)), categorical("sex", "f", "m")),
 }
 DONORS = {"north": tuple(numeric(f"t{year}", 0.0, 50.0) for year in range(5))}
 SERIES = ("series", [10.0, 12.5, 40.0, 30.0, 20.0])
@@ -69,7 +73,10 @@ class Case:
 
     def __str__(self) -> str:
         at = [f"after {self.earlier}"] if self.earlier else []
-        return "-".join([self.mechanism, str(self.parties), *(key for key, _ in self.options), *self.unknown, *at])
+        held = ["ordered"] if self.held is ORDERED else []
+        return "-".join(
+            [self.mechanism, str(self.parties), *(key for key, _ in self.options), *self.unknown, *at, *held]
+        )
 
     @property
     def columns(self) -> dict[str, tuple[Column, ...]]:
@@ -116,6 +123,10 @@ CASES = [
         held=DONORS,
     ),
     Case("synthetic-control", 1, (("intervention", "t3"), SERIES, ("law", "laplace")), held=DONORS),
+    Case("mixed", 2, (("k", 12),), held=ORDERED),
+    Case("moments", 2, held=ORDERED),
+    Case("moments", 2, (("outcomes", ["grade"]),), held=ORDERED),
+    Case("moments", 2, (("ranges", "first"),), held=ORDERED),
     Case("sums"),
     Case("sums", 2, (("doubled", ["north"]),)),
 ]

@@ -165,7 +165,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         {"x": {"kind": "categorical", "levels": ["a"], "aggregate": "max"}},
         {"rows": "last"},
-        "of a categorical column it is one of",
+        'kind = "categorical" takes first, last',
     ),
     (
         {"x": NUMBER, "y": {"derived": {"square": "x"}, "suffix": "kg"}},

@@ -13,7 +13,7 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, numbers, squared_sensitivity
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, OrderedColumn, numbers, squared_sensitivity
 from dprelease.data.weights import weights_of
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
@@ -43,6 +43,11 @@ def numeric(name: str, lower: float = -1.0, upper: float = 1.0, **declared: obje
 def categorical(name: str, *levels: str, **declared: object) -> CategoricalColumn:
     """A categorical column."""
     return CategoricalColumn.model_validate({"name": name, "levels": levels, **declared})
+
+
+def ordered(name: str, *levels: str, **declared: object) -> OrderedColumn:
+    """A category with an order, filled with its lowest level unless told."""
+    return OrderedColumn.model_validate({"name": name, "levels": levels, "fill": levels[0], **declared})
 
 
 TWO_PARTIES: Mapping[str, tuple[Column, ...]] = {

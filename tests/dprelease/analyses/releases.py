@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
+from dprelease.data.columns import CategoricalColumn, Column, Number
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Release
@@ -23,8 +23,8 @@ def coded(columns: tuple[Column, ...], table: Table) -> np.ndarray:
     parts = []
     for column in columns:
         cells = np.asarray(table[column.name])
-        if isinstance(column, NumericColumn):
-            parts.append((cells.astype(float) - column.midpoint) / column.half_width)
+        if isinstance(column, Number):
+            parts.append((column.measure(cells.tolist()) - column.midpoint) / column.half_width)
         elif is_binary(column):
             parts.append(np.where(cells == column.levels[0], 1.0, -1.0))
         else:
@@ -55,13 +55,11 @@ def released(columns: tuple[Column, ...], table: Table, sd: float = 0.0, seed: i
     return release
 
 
-def number(name: str, cells: npt.ArrayLike, unit: str = "") -> NumericColumn:
+def number(name: str, cells: npt.ArrayLike, unit: str = "") -> Number:
     """A declaration whose bounds no cell leaves."""
     values = np.asarray(cells, float)
     reach = 0.1 * (values.max() - values.min())
-    return NumericColumn(
-        name=name, lower=values.min() - reach, upper=values.max() + 2 * reach, unit=unit, fill=values.min()
-    )
+    return Number(name=name, lower=values.min() - reach, upper=values.max() + 2 * reach, unit=unit, fill=values.min())
 
 
 def category(name: str, *levels: str) -> CategoricalColumn:
