@@ -19,7 +19,6 @@ from dprelease.mechanisms.ranges.box import TOTAL
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, SQUARED_SUMS, WIDTH, Scales
 from dprelease.mechanisms.ranges.check import largest
-from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.location import CAUTION, MISFIT, PRIOR, SURE_SHARE, TAIL
 from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.reach import (
@@ -34,7 +33,7 @@ from dprelease.mechanisms.ranges.reach import (
 )
 from dprelease.mechanisms.ranges.reach import SURE as SURE_TAIL
 from dprelease.mechanisms.ranges.reach import TOLERANCE as REACH_TOLERANCE
-from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first
+from dprelease.mechanisms.ranges.rounds import LEAST_WINDOW, Row, after_counts, after_sums, final, first
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.calibration import root_up
 from dprelease.privacy.price import epsilon_figure, rounded_up
@@ -44,7 +43,7 @@ from tests.support.specs import build_spec
 from tests.test_docs_format import FORMAT, GUARANTEES, V, sentences
 
 ROW = Row.of(np.array([int(each) for each in V["ranges-row"].split()]))
-ROWS, COLUMN_MU2 = 2000, Fraction(1, 100)
+ROWS, COLUMN_MU2 = 20_000, Fraction(1, 100)
 
 
 def test_the_factor_and_how_far_it_moves() -> None:
@@ -99,9 +98,10 @@ def test_the_row_is_followed_to_the_last_digits() -> None:
     assert (CAUTION, MISFIT, TAIL, SURE_SHARE) == (0.3, 1 / 50, 0.9, 2.2)
     assert ((0.0, math.log(0.3)), (0.5, 0.6)) == PRIOR
     assert Row.of(ROW.to_integers()).last == ROW.last
-    margin = ROW.margin(Distribution.of(ROW.counts, ROWS, scales.counts))
+    margin = ROW.margin(counted.law)
     mu = math.sqrt(COLUMN_MU2 * (1 - share(ROWS)) / share(ROWS))
     assert choose([margin], guess([1], 1, 1 / (mu * ROWS))) == [ROW.reach]
+    assert LEAST_WINDOW == 2**15
     assert abs(ROW.last.centre) < STEPS
 
 

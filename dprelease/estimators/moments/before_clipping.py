@@ -31,6 +31,7 @@ A number of a norm is also clipped to its range, which takes at most half a perc
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -70,11 +71,11 @@ class PublishedSpreads(NamedTuple):
         return cls(found, np.zeros_like(found))
 
     def total(self, ball: Ball) -> tuple[float, float]:
-        """Sum of a ball's variances in units of its radii, and the standard deviation of the logarithm of that."""
+        """Sum of a ball's variances in units of its radii, and how much its logarithm grows with one error of it."""
         chosen, radii = np.array(ball.places) - 1, np.array(ball.radii)
         deviation, error = self.deviation[chosen] / radii, self.error[chosen] / radii
-        total = float((deviation**2).sum())
-        return total, 2 * float(np.sqrt(((deviation * error) ** 2).sum())) / total
+        total, grown = float((deviation**2).sum()), (deviation + error) ** 2 - deviation**2
+        return total, math.log1p(float(np.sqrt((grown**2).sum())) / total)
 
 
 class BeforeClipping(NamedTuple):

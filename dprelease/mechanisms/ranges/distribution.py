@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dprelease.mechanisms.ranges.calibration import CELLS
-from dprelease.mechanisms.ranges.prefix_sums import Floats, Integers, recovery
+from dprelease.mechanisms.ranges.prefix_sums import Floats, Integers, noise_axes, recovery
 
 EDGES: Floats = np.linspace(-1.0, 1.0, CELLS + 1)
 """(K+1,) ends of the cells, in half-widths of the public bounds."""
+CELL = float(EDGES[1] - EDGES[0])
+"""Width of a cell."""
 SURE = 2.0
 """Standard deviations of noise within which a quantile is told to lie where it is at most or at least something."""
 
@@ -23,13 +24,13 @@ class Distribution:
     Attributes:
         noisy: (K-1,) shares of rows below the inner edges, as released.
         noise_sd: (K-1,) standard deviations of their noise.
-        covariance: (K-1, K-1) of their noise.
+        unit: standard deviation of the noise of a released count, over n.
         monotone: (K+1,) shares below all edges: isotonic regression of the noisy ones, from 0 to 1.
     """
 
     noisy: Floats
     noise_sd: Floats
-    covariance: Floats
+    unit: float
     monotone: Floats
 
     @classmethod
@@ -43,9 +44,13 @@ class Distribution:
         """
         inverse = recovery(CELLS)
         noisy = inverse @ counts.astype(np.float64) / rows
-        covariance = (scale / rows) ** 2 * inverse @ inverse.T
-        inner = np.clip(isotonic(noisy), 0.0, 1.0)
-        return cls(noisy, np.sqrt(np.diag(covariance)), covariance, np.concatenate([[0.0], inner, [1.0]]))
+        inner, unit = np.clip(isotonic(noisy), 0.0, 1.0), scale / rows
+        return cls(noisy, unit * np.sqrt(noise_axes(CELLS).variances), unit, np.concatenate([[0.0], inner, [1.0]]))
+
+    def sd(self, weights: Floats) -> Floats:
+        """(k,) standard deviations of the noise of (k, K-1) linear functions of the noisy shares."""
+        found: Floats = self.unit * np.linalg.norm(weights @ recovery(CELLS), axis=-1)
+        return found
 
     def quantile(self, share: float) -> float:
         """Where the monotone function reaches a share, linear within cells; shares beyond 0 and 1 are at the bounds."""
@@ -75,13 +80,13 @@ class Distribution:
     def _mean(self, values: Floats) -> tuple[float, float]:
         """Mean over rows of what (K,) cells are worth, and the standard deviation of its noise."""
         steps = values[:-1] - values[1:]
-        return float(values[-1] + steps @ self.noisy), math.sqrt(float(steps @ self.covariance @ steps))
+        return float(values[-1] + steps @ self.noisy), float(self.sd(steps))
 
     def quantile_error(self, share: float) -> float:
         """Standard deviation of a quantile: half of what lies between the shares one noise sd away, and a cell's roughness."""
         error = self._error(share)
         spread = (self.quantile(share + error) - self.quantile(share - error)) / 2
-        return float(np.hypot(spread, (EDGES[1] - EDGES[0]) / np.sqrt(12)))
+        return float(np.hypot(spread, CELL / np.sqrt(12)))
 
     def beyond(self, share: float) -> int | None:
         """-1 or 1 where a quantile of a share up to `SURE` noise sd away is in the first or last cell; otherwise 0.

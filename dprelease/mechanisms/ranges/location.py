@@ -4,11 +4,13 @@ Round 1 reads noisy prefix counts F as those of a normal law of centre m and log
 bounds as cells are. Counts of real columns differ from it by `MISFIT` of the rows. With the prior m ~ N(0, 1/4) on [-1, 1]
 and l ~ Laplace(log .3, .6), its mean and standard deviation after clipping have posterior means and standard deviations.
 The tails of Laplace's law leave the counts the last word where bounds are far too wide. A normal law misses the tail of
-counts and costs, so the scale is at least `TAIL` times that read off the tail of the counts themselves.
+counts and costs, so the scale is at least `TAIL` times that read off the tail of the counts themselves. Where both disagree, the
+scale is no better known than that, up to the width of its prior.
 
 Round 2 has sums of z and z^2 for z = (x - m_1) / (4 s_1), clipped to [-1, 1], which say m and s without any law:
 E z = (m - m_1)/(4 s_1), E z^2 = (s^2 + (m - m_1)^2)/(4 s_1)^2. Round 1 is their prior, with standard deviations of at least
-`LEAST_LOG` of log s and `LEAST_CENTRE` s of m, for its law may be wrong. The final scale lies `CAUTION` posterior standard
+`LEAST_LOG` of log s and `LEAST_CENTRE` s of m, for its law may be wrong, and no cell's width counts as known. Rows beyond the
+window that the counts show are added (`beyond`). The final scale lies `CAUTION` posterior standard
 deviations above the posterior mean of log s: too small a scale clips more than a large one costs.
 
 Lengths are in half-widths of the public bounds from their midpoint. Everything follows from published numbers, the same on every
@@ -19,14 +21,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dprelease.mechanisms.ranges.calibration import LARGEST_CODE, WINDOW, Scales
-from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
-from dprelease.mechanisms.ranges.prefix_sums import Floats
+from dprelease.mechanisms.ranges.beyond import hidden, octaves, shown
+from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WINDOW, Scales
+from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
+from dprelease.mechanisms.ranges.prefix_sums import Floats, noise_axes
 
 PRIOR = ((0.0, math.log(0.3)), (0.5, 0.6))
 """Before anything is known: centres of m and log s, standard deviation of m, and mean absolute deviation of log s."""
@@ -37,10 +40,14 @@ TAIL, LEAST_SHARE, MOST_SHARE, SURE_SHARE = 0.9, 0.04, 0.2, 2.2
 LEAST_LOG, LEAST_CENTRE = 0.25, 0.2
 CAUTION = 0.3
 
-_GRIDS, _NODES, _REACH = 16, 21, 5.0
+HEAP, HEAP_SD = 2.0, 1.5
+"""A normal law may have settled on a heap where its scale, less so many posterior sd of its logarithm, is below so many cells."""
+
+_GRIDS, _NODES, _REACH, _CLOSER = 16, 13, 5.0, 0.5
+"""Grids at most, nodes of an axis, spreads from the middle to an end, and a spread at least, in spacings of the grid before."""
 _LEAST_VARIANCE = 1e-14
-_SETTLED = 1e-10
-"""Grids that differ by less than this give numbers that differ by a ten-thousandth of what readers tolerate."""
+_SETTLED = 1e-8
+"""Grids that differ by less than this give numbers that differ by a hundredth of what readers tolerate."""
 
 Density = Callable[[Floats, Floats], Floats]
 Numbers = Callable[[Floats, Floats], tuple[Floats, Floats]]
@@ -55,18 +62,51 @@ class Location:
         log_scale: of the logarithm of its standard deviation.
         centre_sd: posterior standard deviation.
         log_scale_sd: the same.
+        hidden: how far rows that counts do not show may move the mean and the variance, one standard deviation.
     """
 
     centre: float
     log_scale: float
     centre_sd: float
     log_scale_sd: float
+    hidden: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def mean_error(self) -> float:
+        """What noise and hidden rows leave open about the mean, one standard deviation."""
+        return math.hypot(self.centre_sd, self.hidden[0])
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation."""
+        return math.exp(self.log_scale)
+
+    @property
+    def deviation_error(self) -> float:
+        """What noise and hidden rows leave open about it: how much larger it is with a variance that is one error larger."""
+        variance = self.deviation**2
+        return math.sqrt(variance + math.hypot(2 * variance * self.log_scale_sd, self.hidden[1])) - self.deviation
 
 
-def from_counts(found: Distribution) -> Location:
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What round 1 says.
+
+    Attributes:
+        law: the noisy distribution function.
+        found: centre and scale.
+        heap: whether the normal law may have settled on one heap of rows, so that the others may lie anywhere.
+    """
+
+    law: Distribution
+    found: Location
+    heap: bool
+
+
+def from_counts(found: Distribution) -> Counted:
     """Round 1."""
-    wrong = found.covariance + MISFIT**2 * np.eye(len(found.noisy))
-    whiten = np.linalg.inv(np.linalg.cholesky(wrong)).T
+    axes = noise_axes(CELLS)
+    whiten = axes.directions / np.sqrt(found.unit**2 * axes.along + MISFIT**2)
     seen = found.noisy @ whiten
     (centre, log_scale), (centre_sd, log_scale_deviation) = PRIOR
 
@@ -79,12 +119,12 @@ def from_counts(found: Distribution) -> Location:
 
     around = Location(centre, log_scale, centre_sd, 2 * log_scale_deviation)
     first = posterior(log_density, around, clipped)
+    heap = math.exp(first.log_scale - HEAP_SD * first.log_scale_sd) < HEAP * CELL
     tail = _tail(found, first.centre)
-    return (
-        first
-        if tail is None
-        else Location(first.centre, max(first.log_scale, tail), first.centre_sd, first.log_scale_sd)
-    )
+    if tail is not None and tail > first.log_scale:
+        doubt = min(tail - first.log_scale, log_scale_deviation)
+        first = Location(first.centre, tail, first.centre_sd, max(first.log_scale_sd, doubt))
+    return Counted(found, first, heap)
 
 
 def _tail(found: Distribution, centre: float) -> float | None:
@@ -97,12 +137,12 @@ def _tail(found: Distribution, centre: float) -> float | None:
 
 
 def from_sums(
-    first: Location, centre: float, scale: float, total: int, squares: int, rows: int, scales: Scales
+    counted: Counted, centre: float, scale: float, total: int, squares: int, rows: int, scales: Scales
 ) -> Location:
     """Round 2, on top of round 1.
 
     Args:
-        first: what round 1 says.
+        counted: what round 1 says.
         centre: m_1 as published.
         scale: s_1 as published.
         total: sum T and noise.
@@ -113,7 +153,10 @@ def from_sums(
     mean, mean_sd = total / (rows * LARGEST_CODE), scales.total / (rows * LARGEST_CODE)
     square, square_sd = squares / (rows * LARGEST_CODE**2), scales.squares / (rows * LARGEST_CODE**2)
     prior = Location(
-        centre, math.log(scale), max(first.centre_sd, LEAST_CENTRE * scale), max(first.log_scale_sd, LEAST_LOG)
+        centre,
+        math.log(scale),
+        max(counted.found.centre_sd, LEAST_CENTRE * scale, CELL / math.sqrt(12)),
+        max(counted.found.log_scale_sd, LEAST_LOG),
     )
 
     def log_density(m: Floats, log_s: Floats) -> Floats:
@@ -122,7 +165,27 @@ def from_sums(
         believed = ((m - centre) / prior.centre_sd) ** 2 + ((log_s - prior.log_scale) / prior.log_scale_sd) ** 2
         return -0.5 * (seen + believed)
 
-    return posterior(log_density, prior, lambda m, log_s: (m, log_s))
+    inside = posterior(log_density, prior, lambda m, log_s: (m, log_s))
+    return _with_rows_beyond(counted, inside, centre, scale)
+
+
+def _with_rows_beyond(counted: Counted, inside: Location, centre: float, scale: float) -> Location:
+    """Mean and spread of all rows, from those of rows as clipped to the window."""
+    law, variance = counted.law, inside.deviation**2
+    outside = octaves(law, centre, scale)
+    gains, sds = shown(outside, law)
+    mean = inside.centre + float(gains[0])
+    square = variance + (inside.centre - centre) ** 2 + float(gains[1])
+    whole = max(square - (mean - centre) ** 2, variance)  # clipping makes no variance larger
+    error = math.hypot(2 * variance * inside.log_scale_sd, float(sds[1]))
+    missing = hidden(outside, law, variance, heap=counted.heap)
+    return Location(
+        centre=mean,
+        log_scale=math.log(whole) / 2,
+        centre_sd=math.hypot(inside.centre_sd, float(sds[0])),
+        log_scale_sd=error / (2 * whole),
+        hidden=(float(missing[0]), float(missing[1])),
+    )
 
 
 def clipped(m: Floats, log_s: Floats) -> tuple[Floats, Floats]:
@@ -141,7 +204,7 @@ def _normal(at: Floats) -> Floats:
 
 
 def posterior(log_density: Density, around: Location, numbers: Numbers) -> Location:
-    """Means and standard deviations on grids that close in on where the density is, each at most twice as fine as the one before.
+    """Means and standard deviations on grids that close in on where the density is.
 
     Centres stay within [-1, 1].
 
@@ -162,19 +225,24 @@ def posterior(log_density: Density, around: Location, numbers: Numbers) -> Locat
         density = log_density(m, log_s)
         weight = np.exp(density - density.max())
         weight /= weight.sum()
-        found, spacing, last = _moments(weight, m, log_s), 2 * _REACH / (_NODES - 1), around
+        found, least, last = _moments(weight, m, log_s), _CLOSER * 2 * _REACH / (_NODES - 1), around
         around = Location(
             found.centre,
             found.log_scale,
-            max(found.centre_sd, spacing * around.centre_sd),
-            max(found.log_scale_sd, spacing * around.log_scale_sd),
+            max(found.centre_sd, least * around.centre_sd),
+            max(found.log_scale_sd, least * around.log_scale_sd),
         )
-        if np.allclose(astuple(around), astuple(last), rtol=0, atol=_SETTLED):  # every further grid is this one
+        if np.allclose(_numbers(around), _numbers(last), rtol=0, atol=_SETTLED):  # every further grid is this one
             break
     return _moments(weight, *numbers(m, log_s))
 
 
+def _numbers(found: Location) -> tuple[float, float, float, float]:
+    return found.centre, found.log_scale, found.centre_sd, found.log_scale_sd
+
+
 def _moments(weight: Floats, first: Floats, second: Floats) -> Location:
-    means = [float((weight * each).sum()) for each in (first, second)]
-    variances = [float((weight * (each - mean) ** 2).sum()) for each, mean in zip((first, second), means, strict=True)]
-    return Location(*means, *map(math.sqrt, variances))
+    one, other = (float((weight * each).sum()) for each in (first, second))
+    spreads = (float((weight * (each - mean) ** 2).sum()) for each, mean in ((first, one), (second, other)))
+    sd, other_sd = map(math.sqrt, spreads)
+    return Location(one, other, sd, other_sd)

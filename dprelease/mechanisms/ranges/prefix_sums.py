@@ -11,6 +11,7 @@ alike. Derived in docs/guarantees.md 18.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -70,6 +71,35 @@ def recovery(cells: int) -> Floats:
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The noise of prefix sums by uncorrelated axes, where a released count has noise of variance 1.
+
+    Attributes:
+        variances: (K-1,) of the prefix sums themselves.
+        along: (K-1,) variances along the axes.
+        directions: (K-1, K-1) an axis in each column.
+    """
+
+    variances: Floats
+    along: Floats
+    directions: Floats
+
+
+@lru_cache(maxsize=8)
+def noise_axes(cells: int) -> Axes:
+    """Axes of the noise of recovered prefix sums.
+
+    Args:
+        cells: K.
+    """
+    covariance = recovery(cells) @ recovery(cells).T
+    found = Axes(np.diag(covariance).copy(), *np.linalg.eigh(covariance))
+    for each in (found.variances, found.along, found.directions):
+        each.flags.writeable = False
+    return found
+
+
 @lru_cache(maxsize=8)
 def largest_error(cells: int) -> float:
     """Largest standard deviation of the noise of a prefix sum, in noise scales of an entry of C' h.
@@ -77,4 +107,4 @@ def largest_error(cells: int) -> float:
     Args:
         cells: K.
     """
-    return float(np.sqrt((recovery(cells) ** 2).sum(axis=1).max()))
+    return float(np.sqrt(noise_axes(cells).variances.max()))

@@ -19,7 +19,6 @@ from dprelease.data.ranges import fine
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.box import box_of
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers_without_bounds
-from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Integers, factor
 from dprelease.mechanisms.ranges.reach import choose
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
@@ -110,7 +109,7 @@ def noisy_ranges(
     for own, located, at, total, square in zip(counts, found, used, totals.tolist(), squares.tolist(), strict=True):
         last = final(after_sums(located, at, total, square, n, scales))
         rows.append(Row(own, at, total, square, last, 0))
-    margins = [row.margin(Distribution.of(row.counts, n, scales.counts)) for row in rows]
+    margins = [row.margin(each.law) for row, each in zip(rows, found, strict=True)]
     reaches = choose(margins, terms.guess(spec))
     return np.array([replace(row, reach=j).to_integers() for row, j in zip(rows, reaches, strict=True)])
 

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from dprelease.data.ranges import REACH
 from dprelease.data.reach import EFFECT, REACHES, Guess, radius2, reach_of
-from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
+from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Floats
 from dprelease.privacy.public_stream import PublicStream
 
@@ -50,7 +50,6 @@ TOLERANCE = 1e-6
 _GRID: Floats = np.array([reach_of(step) for step in range(REACHES)])
 _LEVELS: Floats = (np.arange(POINTS) + 0.5) / POINTS
 _SEED = hashlib.sha256(b"dprelease reach 1").digest()
-_CELL = float(EDGES[1] - EDGES[0])
 _SHAPES = (0.03, 1e4)
 _NOTHING = 1e-12
 
@@ -81,7 +80,7 @@ class Margin:
         """From published counts, M and S, in half-widths of the bounds."""
         tail = max(LEAST_TAIL, SURE * float(law.noise_sd.max()))
         # Three S within one cell are a spread that no count can have shown: noise alone told the two quantiles apart.
-        seen = REACH * scale >= _CELL and law.cell(min(tail, 0.5)) != law.cell(max(1 - tail, 0.5))
+        seen = REACH * scale >= CELL and law.cell(min(tail, 0.5)) != law.cell(max(1 - tail, 0.5))
         if tail >= MOST_TAIL or not seen:
             return cls(cls.guessed(centre, scale).quantiles, scale, seen)
         found = np.interp(_LEVELS, law.monotone + np.arange(len(law.monotone)) * _NOTHING, EDGES)

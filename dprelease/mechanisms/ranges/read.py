@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,11 +13,10 @@ from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.box import read_box
 from dprelease.mechanisms.ranges.calibration import numbers_without_bounds
 from dprelease.mechanisms.ranges.check import largest, largest_decade
-from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.prefix_sums import Integers
 from dprelease.mechanisms.ranges.reach import follows
 from dprelease.mechanisms.ranges.released import Ranges, Summary, later_range
-from dprelease.mechanisms.ranges.rounds import Row
+from dprelease.mechanisms.ranges.rounds import Row, after_counts
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.spec_base import SpecBase
 
@@ -43,17 +41,16 @@ def read(spec: SpecBase, terms: RangesTerms, blocks: Mapping[str, tuple[Integers
             row, box = Row.of(integers), boxes.get(declared.name)
             column = declared.boxed(box)
             location = row.check(column.name, most, spec.rows, scales)
-            law = Distribution.of(row.counts, spec.rows, scales.counts)
+            law = after_counts(row.counts, spec.rows, scales).law
             margins.append(row.margin(law))
             steps.append(row.reach)
-            deviation = column.half_width * math.exp(location.log_scale)
             found.append(
                 Summary(
                     column=column,
                     mean=column.midpoint + column.half_width * row.last.centre / STEPS,
-                    mean_error=column.half_width * location.centre_sd,
-                    deviation=deviation,
-                    deviation_error=deviation * location.log_scale_sd,
+                    mean_error=column.half_width * location.mean_error,
+                    deviation=column.half_width * location.deviation,
+                    deviation_error=column.half_width * location.deviation_error,
                     distribution=law,
                     margin=margins[-1],
                     range=later_range(column.name, row.last.centre, row.last.scale, row.reach, box),

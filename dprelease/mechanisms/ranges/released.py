@@ -31,14 +31,14 @@ NO_FIT = (
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """One column; lengths in its unit, errors are standard deviations that privacy noise leaves open.
+    """One column; lengths in its unit, errors are standard deviations that privacy noise leaves open, hidden rows included.
 
     Attributes:
         column: its declaration; one without bounds has those of its box.
         mean: M, of cells as bounded.
-        mean_error: posterior standard deviation.
+        mean_error: what noise and hidden rows leave open.
         deviation: posterior median of the standard deviation over rows.
-        deviation_error: posterior standard deviation.
+        deviation_error: the same.
         distribution: of cells, in half-widths of the bounds.
         margin: what is believed of its tails.
         range: centre M and half-width 3 t S, in which later releases may code the column.

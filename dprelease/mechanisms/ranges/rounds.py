@@ -17,10 +17,12 @@ from dprelease.data.reach import REACHES
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.calibration import CELLS, WINDOW, Scales
 from dprelease.mechanisms.ranges.distribution import Distribution
-from dprelease.mechanisms.ranges.location import CAUTION, Location, from_counts, from_sums
+from dprelease.mechanisms.ranges.location import CAUTION, Counted, Location, from_counts, from_sums
 from dprelease.mechanisms.ranges.prefix_sums import Integers
 from dprelease.mechanisms.ranges.reach import Margin
 
+LEAST_WINDOW = 2 * STEPS // CELLS // WINDOW
+"""S1 at least: the second round's range reaches a cell from its centre, for a heap may be anywhere in its cell."""
 _WIDEST = WINDOW * STEPS
 _TOLERANCE = 1e-6
 
@@ -38,10 +40,10 @@ class Placed:
     scale: int
 
     @classmethod
-    def of(cls, found: Location, caution: float) -> Placed:
-        """The nearest to a posterior, and the scale so many of its standard deviations larger."""
+    def of(cls, found: Location, caution: float, least: int = 1) -> Placed:
+        """The nearest to a posterior, and the scale so many of its standard deviations larger, but not below the least."""
         scale = math.exp(min(found.log_scale + caution * found.log_scale_sd, math.log(WINDOW)))
-        return cls(round(STEPS * min(max(found.centre, -1.0), 1.0)), min(max(round(STEPS * scale), 1), _WIDEST))
+        return cls(round(STEPS * min(max(found.centre, -1.0), 1.0)), min(max(round(STEPS * scale), least), _WIDEST))
 
     def follows(self, published: Placed) -> bool:
         """Whether what was published is this, but for the rounding of a machine's arithmetic."""
@@ -56,7 +58,7 @@ class Placed:
         return abs(self.centre) <= STEPS and 1 <= self.scale <= _WIDEST
 
 
-def after_counts(counts: Integers, rows: int, scales: Scales) -> Location:
+def after_counts(counts: Integers, rows: int, scales: Scales) -> Counted:
     """What the first round says; `first` makes M1 and S1 of it.
 
     Args:
@@ -68,14 +70,14 @@ def after_counts(counts: Integers, rows: int, scales: Scales) -> Location:
 
 
 @lru_cache(maxsize=256)
-def _after_counts(counts: bytes, rows: int, scale: float) -> Location:
+def _after_counts(counts: bytes, rows: int, scale: float) -> Counted:
     """Kept, for who reads a release recomputes it several times."""
     return from_counts(Distribution.of(np.frombuffer(counts, np.int64), rows, scale))
 
 
-def first(found: Location) -> Placed:
+def first(counted: Counted) -> Placed:
     """M1 and S1."""
-    return Placed.of(found, 0.0)
+    return Placed.of(counted.found, 0.0, LEAST_WINDOW)
 
 
 def window(column: Number, first: Placed) -> Range:
@@ -83,18 +85,18 @@ def window(column: Number, first: Placed) -> Range:
     return Range(name=column.name, centre=first.centre, half_width=WINDOW * first.scale)
 
 
-def after_sums(found: Location, used: Placed, total: int, squares: int, rows: int, scales: Scales) -> Location:
+def after_sums(counted: Counted, used: Placed, total: int, squares: int, rows: int, scales: Scales) -> Location:
     """What both rounds say; `final` makes M and S of it.
 
     Args:
-        found: what the first round says.
+        counted: what the first round says.
         used: M1 and S1 as published, which the second round's range came from.
         total: sum T and noise.
         squares: sum T^2 and noise.
         rows: n.
         scales: of the noise.
     """
-    return from_sums(found, used.centre / STEPS, used.scale / STEPS, total, squares, rows, scales)
+    return from_sums(counted, used.centre / STEPS, used.scale / STEPS, total, squares, rows, scales)
 
 
 def final(found: Location) -> Placed:

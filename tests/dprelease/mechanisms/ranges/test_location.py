@@ -40,15 +40,15 @@ def test_isotonic_regression_pools_neighbours() -> None:
 
 def test_a_quantile_that_may_be_in_an_outermost_cell_may_lie_beyond_the_bounds() -> None:
     monotone = np.concatenate([[0.0], np.linspace(0.2, 0.98, CELLS - 1), [1.0]])
-    found = Distribution(monotone[1:-1], np.full(CELLS - 1, 0.01), 1e-4 * np.eye(CELLS - 1), monotone)
+    found = Distribution(monotone[1:-1], np.full(CELLS - 1, 0.01), 0.01, monotone)
     assert [found.beyond(share) for share in (0.05, 0.205, 0.25, 0.95, 0.975, 0.99)] == [-1, -1, 0, 0, 1, 1]
 
 
 def test_a_quantile_that_may_be_in_either_outermost_cell_is_not_bounded() -> None:
     monotone = np.concatenate([[0.0], np.full(CELLS - 1, 0.6), [1.0]])
-    found = Distribution(monotone[1:-1], np.full(CELLS - 1, 3.0), 9 * np.eye(CELLS - 1), monotone)
+    found = Distribution(monotone[1:-1], np.full(CELLS - 1, 3.0), 3.0, monotone)
     assert {found.beyond(share) for share in (0.05, 0.5, 0.95)} == {None}
-    ended = Distribution(monotone[1:-1], np.full(CELLS - 1, 3.0), 9 * np.eye(CELLS - 1), np.sign(monotone))
+    ended = Distribution(monotone[1:-1], np.full(CELLS - 1, 3.0), 3.0, np.sign(monotone))
     assert ended.quantile(1.5) == EDGES[-1]
 
 
@@ -59,7 +59,7 @@ def test_a_quantile_is_at_most_what_noise_lets_it_be_at_most() -> None:
     for _ in range(200):
         noisy = truth + random.normal(0, sd, CELLS - 1)
         monotone = np.concatenate([[0.0], np.clip(isotonic(noisy), 0, 1), [1.0]])
-        found = Distribution(noisy, np.full(CELLS - 1, sd), sd**2 * np.eye(CELLS - 1), monotone)
+        found = Distribution(noisy, np.full(CELLS - 1, sd), sd, monotone)
         held += [found.ends(0.05)[1] >= -0.4] if found.beyond(0.05) == -1 else []
     assert len(held) > 100
     assert np.mean(held) > 0.95
@@ -157,7 +157,7 @@ def test_bounds_fifty_times_too_wide_cost_little(centre: float) -> None:
 
 def test_with_nothing_but_noise_the_prior_is_left() -> None:
     counts = np.zeros(CELLS - 1, np.int64)
-    found = after_counts(counts, 100, Scales.least(Fraction(1, 10**8), 1))
+    found = after_counts(counts, 100, Scales.least(Fraction(1, 10**8), 1)).found
     assert abs(found.centre) < 0.05
     assert 0.1 < math.exp(found.log_scale) < 0.6
 
