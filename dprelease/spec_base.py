@@ -125,7 +125,7 @@ class Terms(Value):
         return None
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether these terms have the shape that the rest of the spec calls for; numbers are `Mechanism.check`'s.
+        """Tells whether these terms have the shape that the rest of the spec calls for; numbers are `Mechanism.check`'s.
 
         Raises:
             ValueError: they have not; why.

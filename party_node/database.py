@@ -62,7 +62,7 @@ class DatabaseSettings(Settings):
 
     @property
     def refreshed(self) -> bool:
-        """Whether only reading the rows tells that they changed."""
+        """Tells whether only reading the rows tells that they changed."""
         return self.url is not None and self.database_file is None
 
     def check_place(self, path: Path | None) -> None:
@@ -90,6 +90,6 @@ def _bare(query: str) -> str:
 
 
 def _ends_within(query: str) -> bool:
-    """Whether a statement ends before the query does: SQLite would do that one, and leave the rest out without a word."""
+    """Tells whether a statement ends before the query does: SQLite would do that one, and leave the rest out without a word."""
     bare = _bare(query)
     return any(letter == ";" and complete_statement(bare[: place + 1]) for place, letter in enumerate(bare))

@@ -34,7 +34,7 @@ def _checked(target: object) -> object:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its address or as ``localhost``."""
+    """Tells whether a host is this machine, by its address or as ``localhost``."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -67,7 +67,7 @@ class SourceSettings(DatabaseSettings):
 
     @property
     def tells_batches(self) -> bool:
-        """Whether it says which rows came together."""
+        """Tells whether it says which rows came together."""
         return (self.batch or self.batch_rows) is not None
 
     @model_validator(mode="after")

@@ -73,7 +73,7 @@ class Record:
 
     @property
     def final(self) -> bool:
-        """Whether nothing can change any more."""
+        """Tells whether nothing can change any more."""
         return self.state not in OPEN
 
     @property

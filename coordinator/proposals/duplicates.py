@@ -1,4 +1,4 @@
-"""Whether a proposal repeats another release: its parties would pay twice for the same content."""
+"""Tells whether a proposal repeats another release: its parties would pay twice for the same content."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def back_up(url: str, target: Path, now: datetime) -> None:
 
 
 class Copies:
-    """Whether this database is a copy, or was one, in one transaction."""
+    """Tells whether this database is a copy, or was one, in one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -94,7 +94,7 @@ class Copies:
         self._connection.execute(meta.delete().where(meta.c.key == COPIED))
 
     def forgot(self, at: datetime) -> bool:
-        """Whether what happened then may have been forgotten in a restore."""
+        """Tells whether what happened then may have been forgotten in a restore."""
         since, until = self._get(_SINCE), self._get(_UNTIL)
         return since is not None and until is not None and since <= instant(at) <= until
 

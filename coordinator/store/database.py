@@ -110,7 +110,7 @@ class Database:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
 
     def has_tables(self) -> bool:
-        """Whether the tables exist. Creates nothing, not even an SQLite file.
+        """Tells whether the tables exist. Creates nothing, not even an SQLite file.
 
         Raises:
             InvalidInput: what is there is no database.

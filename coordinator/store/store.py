@@ -157,7 +157,7 @@ class Store:
             yield _transaction(connection)
 
     def answers(self) -> bool:
-        """Whether the database can be read and written now."""
+        """Tells whether the database can be read and written now."""
         try:
             with self._database.writing() as connection:
                 connection.execute(meta.update().where(meta.c.key == "consortium").values(value=meta.c.value))

@@ -68,7 +68,7 @@ def codes_digest(codes: Codes, grid_bits: int) -> str:
 
 
 def within(codes: Codes, columns: tuple[Column, ...], grid_bits: int) -> bool:
-    """Whether every code is one that its column's declaration allows: what the sensitivity rests on.
+    """Tells whether every code is one that its column's declaration allows: what the sensitivity rests on.
 
     Args:
         codes: (n, d) codes of these columns.

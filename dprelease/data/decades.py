@@ -127,5 +127,5 @@ def decade_cells(codes: Codes, grid_bits: int) -> Integers:
 
 
 def on_decades(codes: Codes, grid_bits: int) -> bool:
-    """Whether every code is one of the decade scale."""
+    """Tells whether every code is one of the decade scale."""
     return bool(np.all(np.abs(codes.astype(np.int64)) <= CELLS << (grid_bits - 1)))

@@ -72,7 +72,7 @@ class Range(Value):
         return 1 / (REACH * reach_of(self.reach))
 
     def fits(self, column: Number) -> bool:
-        """Whether it has a box exactly where the column has no bounds of its own."""
+        """Tells whether it has a box exactly where the column has no bounds of its own."""
         return column.bounded == (self.box is None)
 
     def code(self, codes: Codes, grid_bits: int, largest: int) -> Codes:

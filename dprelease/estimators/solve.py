@@ -32,7 +32,7 @@ class Solution:
 
     @property
     def indefinite(self) -> bool:
-        """Whether the inverted matrix has a direction without curvature, or curved downwards."""
+        """Tells whether the inverted matrix has a direction without curvature, or curved downwards."""
         return self.smallest_eigenvalue <= 0
 
 

@@ -227,7 +227,7 @@ class Forecast:
 
     @property
     def useful(self) -> bool:
-        """Whether half of the signal or more is kept and the exact mean beaten."""
+        """Tells whether half of the signal or more is kept and the exact mean beaten."""
         return self.kept >= HALF and self.r2 > 0
 
 

@@ -123,7 +123,7 @@ def epsilon_needed(setting: Setting, signal: float) -> float | None:
 
 
 def _useful(setting: Setting, signal: float) -> bool:
-    """Whether there is such a release, and a fit on it is useful."""
+    """Tells whether there is such a release, and a fit on it is useful."""
     try:
         return forecast(setting, signal).useful
     except InvalidInput:

@@ -33,7 +33,7 @@ class Checkpoint(Value):
 
     @property
     def ended(self) -> bool:
-        """Whether none can come after it."""
+        """Tells whether none can come after it."""
         return self.number == self.last
 
     def __str__(self) -> str:

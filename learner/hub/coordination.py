@@ -77,15 +77,15 @@ class Coordination:
         return checked_run(digest, found.proposal, found.consents, self._consortium, self._root_pem)
 
     def run_has_ended(self, digest: str) -> bool:
-        """Whether an alignment run is over, with a result or without."""
+        """Tells whether an alignment run is over, with a result or without."""
         return self._run(digest).state not in (release_pb2.RUN_STATE_PROPOSED, release_pb2.RUN_STATE_RUNNING)
 
     def has_ended(self, digest: str) -> bool:
-        """Whether the release ended without a publication."""
+        """Tells whether the release ended without a publication."""
         return self._release(digest).state in _ENDED
 
     def was_published(self, digest: str) -> bool:
-        """Whether the coordinator has heard of its publication."""
+        """Tells whether the coordinator has heard of its publication."""
         return self._release(digest).state == release_pb2.RELEASE_STATE_PUBLISHED
 
     def report_intake(self, digest: str, parties: Sequence[str]) -> None:

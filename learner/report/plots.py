@@ -38,7 +38,7 @@ class Interval:
 
     @property
     def clear(self) -> bool:
-        """Whether zero lies outside, which is a test."""
+        """Tells whether zero lies outside, which is a test."""
         return self.lower > 0 or self.upper < 0
 
 

@@ -277,7 +277,7 @@ class AlignmentWork:
         runs.tidy(entry.run)
 
     def _outdated(self, entry: RunEntry) -> bool:
-        """Whether a run that was proposed later is in force: who tells of ends in another order takes no version back."""
+        """Tells whether a run that was proposed later is in force: who tells of ends in another order takes no version back."""
         present = self._desk.runs.in_force(entry.task.roster)
         return present is not None and moment(present.task.created) > moment(entry.task.created)
 

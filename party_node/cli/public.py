@@ -85,7 +85,7 @@ def list_columns(desk: HospitalState, as_json: bool) -> None:
 def norm_of_columns(desk: HospitalState, columns: tuple[str, ...], as_json: bool) -> None:
     """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
 
-    Where these columns are the outcomes of a release, noise is made for it instead of for their bounds, and is less. It is
+    If these columns are the outcomes of a release, noise is made for it instead of for their bounds, and is less. It is
     worked out from cells that are public; nothing private is looked at.
 
     Example: party-node public norm phenotype1 phenotype2

@@ -48,7 +48,7 @@ class Assessment:
 
     @property
     def automatic(self) -> bool:
-        """Whether policy approves this without a person."""
+        """Tells whether policy approves this without a person."""
         return not (self.blockers or self.review_reasons or self.repeats)
 
 

@@ -50,7 +50,7 @@ def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ..
 
 
 def _same_patients(before: ReleaseSpec, now: ReleaseSpec) -> bool:
-    """Whether both are of the same rows, or one of a stream and one of a table that its batches are part of.
+    """Tells whether both are of the same rows, or one of a stream and one of a table that its batches are part of.
 
     Each alignment run keys digests anew, so those of two versions of a roster cannot be compared; most of their patients are the
     same. Of a stream its first checkpoint counts, which pays for all.

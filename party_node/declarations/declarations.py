@@ -204,7 +204,7 @@ def _own(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _derived_from(keys: Mapping[str, Any], names: Container[str]) -> bool:
-    """Whether a derived column has one of these among its sources."""
+    """Tells whether a derived column has one of these among its sources."""
     try:
         return any(source in names for source in read_formula(keys["derived"]).sources)
     except ValueError:

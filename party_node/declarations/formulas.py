@@ -150,7 +150,7 @@ class Product(Formula):
 
 
 class Missing(Formula):
-    """Whether a cell has no value, as it is missing or unreadable: 1 or 0, and never missing itself."""
+    """Tells whether a cell has no value, as it is missing or unreadable: 1 or 0, and never missing itself."""
 
     of_missing = True
 
@@ -172,7 +172,7 @@ class Missing(Formula):
 
 
 class Indicator(Formula):
-    """Whether a category has a level, or a number is at least ``from`` and less than ``to``: 1 or 0."""
+    """Tells whether a category has a level, or a number is at least ``from`` and less than ``to``: 1 or 0."""
 
     indicator: Name
     named: Annotated[str | None, Field(alias="level")] = None

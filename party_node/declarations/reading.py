@@ -56,7 +56,7 @@ class Reading(Settings):
 
     @property
     def follows_order(self) -> bool:
-        """Whether the order of a patient's rows decides which of their cells counts."""
+        """Tells whether the order of a patient's rows decides which of their cells counts."""
         return self.aggregate in (None, "first", "last")
 
     def check(self, column: Source) -> None:

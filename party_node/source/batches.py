@@ -59,13 +59,13 @@ def last_complete(numbers: Numbers, source: SourceSettings) -> int:
 
 
 def all_complete(numbers: Numbers, source: SourceSettings) -> bool:
-    """Whether no row of the source is of a batch that is still filling; so where batches are not told."""
+    """Tells whether no row of the source is of a batch that is still filling; so where batches are not told."""
     last = last_complete(numbers, source)
     return not source.tells_batches or not bool(((numbers == NONE) | (numbers > last)).any())
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number that a batch may have."""
+    """Tells whether a cell is a number that a batch may have."""
     return cell.isascii() and cell.isdigit() and len(cell) <= _LONGEST
 
 

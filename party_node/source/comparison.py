@@ -35,11 +35,11 @@ class Comparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether the office may find digests of ours equal to those of other hospitals at all."""
+        """Tells whether the office may find digests of ours equal to those of other hospitals at all."""
         return self.run is not None or self.declared
 
     def is_enough(self, rows: int) -> bool:
-        """Whether so many rows are of 20 patients or more, however many of them each has."""
+        """Tells whether so many rows are of 20 patients or more, however many of them each has."""
         return rows >= FEWEST_COMPARED * self.rows_per_subject
 
     def shown(self, digest: str, rows: int, *, complete: bool = True) -> str:

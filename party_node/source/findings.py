@@ -105,7 +105,7 @@ class Findings:
         return f"{self.missing} missing, {self.unreadable} unreadable, {self.outside} outside bounds or levels"
 
     def implausible(self, column: Source, rows: int, *, mostly_replaced: bool = False) -> bool:
-        """Whether more than half of a column's cells were replaced, or all of them.
+        """Tells whether more than half of a column's cells were replaced, or all of them.
 
         Values beside the only level of a category are its second value, and do not count unless there is no other.
 

@@ -193,13 +193,13 @@ def _fields(text: str, delimiter: str) -> int:
 
 
 def _reads(cells: pa.Array, style: NumberStyle) -> bool:
-    """Whether some cells are there, and most of these are numbers."""
+    """Tells whether some cells are there, and most of these are numbers."""
     numbers, absent = read_numbers(cells, style, MISSING)
     return _most(int(np.isfinite(numbers).sum()), int((~absent).sum()))
 
 
 def _most(fit: int, there: int) -> bool:
-    """Whether a type is that of a column: a stray text does not change it, `check` shows it."""
+    """Tells whether a type is that of a column: a stray text does not change it, `check` shows it."""
     return there > 0 and fit >= _MOST * there
 
 
@@ -227,7 +227,7 @@ def _key(name: str, kind: Kind, cells: Sequence[object]) -> Key:
 
 
 def _grows(cells: Sequence[str]) -> bool:
-    """Whether cells are whole numbers from 1 that grow with the rows, each in several of them."""
+    """Tells whether cells are whole numbers from 1 that grow with the rows, each in several of them."""
     if not all(map(is_number, cells)):
         return False
     numbers = [int(cell) for cell in cells]

@@ -44,7 +44,7 @@ class ColumnLook:
 
     @property
     def unread(self) -> bool:
-        """Whether no cell of it was read."""
+        """Tells whether no cell of it was read."""
         return bool(self.problem) and not self.cells
 
     def count(self, cells: Cells) -> None:
@@ -99,7 +99,7 @@ class SourceLook:
 
     @property
     def in_order(self) -> bool:
-        """Whether the table can be declared."""
+        """Tells whether the table can be declared."""
         return not self.problems and not any(each.problem for each in self.columns.values())
 
     def count(self, cells: dict[str, Cells], rows: int) -> None:

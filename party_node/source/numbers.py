@@ -1,7 +1,7 @@
 """Numbers as people write them: other decimal marks, marks between thousands, units behind them, bands.
 
 A text is read by itself: as the number or band that it is, or else as what is left of it without its suffix. All values come from
-Arrow's conversion of one text. Where that takes every text of a batch nothing else is asked, for it takes none that the grammar
+Arrow's conversion of one text. If that takes every text of a batch nothing else is asked, for it takes none that the grammar
 of a plain number does not.
 """
 

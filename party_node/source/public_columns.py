@@ -5,7 +5,7 @@ source, or changing its bounds, would publish what nobody declared public; readi
 claim a privacy that is not there. Both are refused until the owner acts again, and a source's column stays public for good.
 An act on a derived column covers its formula and its sources' declarations, and all of these sources count as public by it: of how
 much of a column a function of it tells, nothing is known here. A column is private as long as one of its sources is.
-Where a patient has several rows, an act also covers which of them the cells come from, and the order that says so has to be public.
+If a patient has several rows, an act also covers which of them the cells come from, and the order that says so has to be public.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PublicDeclaration:
     number: int
 
     def covers(self, settings: PartySettings, column: Column) -> bool:
-        """Whether it makes this column public, under just this declaration, as party.toml names its source."""
+        """Tells whether it makes this column public, under just this declaration, as party.toml names its source."""
         declared = settings.declared.get(column.name)
         return declared is not None and (self.column, self.source) == (_as_public(column), declared.origin)
 

@@ -98,7 +98,7 @@ class FilesReader:
 
 
 def is_plain_csv(source: SourceSettings) -> bool:
-    """Whether the source is one file of CSV with bytes for each line."""
+    """Tells whether the source is one file of CSV with bytes for each line."""
     path = source.path
     plain = path is not None and path.is_file() and _kind(source, path) == "csv" and path.suffix != ".gz"
     return plain and source.encoding != "utf-16"

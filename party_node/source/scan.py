@@ -105,7 +105,7 @@ class Scan:
         grid_bits: int | None,
         roster: Roster | None,
     ) -> bool:
-        """Whether a reading by these declarations would find the same rows now; any grid does where none is given."""
+        """Tells whether a reading by these declarations would find the same rows now; any grid does where none is given."""
         return (
             self.stamp is not None
             and self.stamp == _state(settings.source)

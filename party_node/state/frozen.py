@@ -76,7 +76,7 @@ class FrozenRows:
         return BoundedRows(codes, columns, grid_bits)
 
     def exists(self) -> bool:
-        """Whether there is a file of them, whatever is in it."""
+        """Tells whether there is a file of them, whatever is in it."""
         return self._path.exists()
 
     def tidy(self) -> None:

@@ -102,7 +102,7 @@ class Vault:
                 )
 
     def holds(self, release: str) -> bool:
-        """Whether any block of a release counts as sealed; its bytes are not looked at."""
+        """Tells whether any block of a release counts as sealed; its bytes are not looked at."""
         return self._seal(release).exists()
 
     def discard(self, release: str) -> None:

@@ -1,6 +1,6 @@
 """Intervals of estimates whose error depends on what is true: all values that a test does not reject.
 
-Where features are noisy, the steeper a slope the more noise reaches the outcome through it, so the variance of an estimate is a
+If features are noisy, the steeper a slope the more noise reaches the outcome through it, so the variance of an estimate is a
 function of the truth: V(b) = variance + lean (b - value) + bend (b - value)^2. A standard error is its root at the estimate. An
 interval is the set of all b that |value - b| <= t sqrt(V(b)) keeps, the solution of a quadratic inequality: it is longer on the
 side where V is larger, and where t^2 bend >= 1 it has no end there. The p-value of no effect takes V at 0, so that p is below

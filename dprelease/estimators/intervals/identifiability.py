@@ -2,15 +2,15 @@
 
 Both kinds of release give the features' second moments M with an error E that the privacy noise makes. In a direction w of
 length one where M is the identity, |E w|^2 has the mean w^T E[E M^-1 E] w; `noise_ratio` is the root of it in the worst direction.
-Formulas of first and second order hold while it is small. Where it is larger, some direction of the features is more noise than
+Formulas of first and second order hold while it is small. If it is larger, some direction of the features is more noise than
 signal, and through it any coefficient may be. The criterion is worked out from released numbers alone. For one weak direction
 among strong ones it asks for a signal of 1 / `LIMIT` = 2 standard errors of its noise in the mean square, which about 2 % of
 features of noise alone have, in moments as in mixed rows (1.3 to 2.3 % of one to three of them, at most 0.4 % of ten); for d weak
 directions, for some sqrt(d) times that. With less signal a 95 % interval of a slope often has no end.
 
 `LIMIT` is no promise of coverage, which depends on how often a draw is claimed. Draws in which noise makes the signal look small
-are not claimed. Where these are few, they are mostly the 2.5 % in which the interval misses on one side, so coverage among claimed
-draws rises to 1 - 0.025 / 0.975 = 97.4 %. Where most draws are not claimed, the claimed ones have a signal that looks too large,
+are not claimed. If these are few, they are mostly the 2.5 % in which the interval misses on one side, so coverage among claimed
+draws rises to 1 - 0.025 / 0.975 = 97.4 %. If most draws are not claimed, the claimed ones have a signal that looks too large,
 and steep slopes that look too flat. Whatever the signal, at most 5 % of all draws claim an interval that misses, give or take
 what the normal law is off. 95 % intervals of the slope of one weakly seen feature
 among ten, correlated by one half with another (benchmarks/coverage.py, 800 draws; slopes in units of the outcome's noise by the

@@ -28,7 +28,7 @@ to "no correlation" where noise hides it, and the noise of one entry is reduced 
 Coordinates without bounds, for a sampler: for each variable a row of its place a and spread b, the logits of (m - l)/(1 - l)
 and of g, and its row of T, lower triangular with a positive diagonal, kept as its logarithm t, and below it as f_ij = T_ij
 unit_ij, unit_ij = sqrt(d_i^2 + h_ij^2). Rows of T scaled to length 1 are a root of R. A sampler has to follow what the data
-hold still. Where a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls: f_ij is
+hold still. If a relation is seen, that is the covariance and not the correlation, which has to grow as d_i falls: f_ij is
 the former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter below it.
 For the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations alone
 chains fall to small spreads on their way from the start and need thousands of turns to leave them.) An outcome that is to be

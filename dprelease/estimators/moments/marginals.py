@@ -5,7 +5,7 @@ The prior is that of `density` for one variable: with l the lower end of its ran
     p = (m - l)/(1 - l) ~ Beta(e, e),   variance = (m - l)(1 - m) g,   g ~ Beta(SPREAD, 1), or 1 for an indicator,
 
 e being EDGE for a number and SHARE for an indicator. Its noisy sum and noisy square sum, the latter for numbers only, are what
-is seen of m and of m^2 + variance. Where a variable keeps to a small part of its range near an end, its square tells the mean
+is seen of m and of m^2 + variance. If a variable keeps to a small part of its range near an end, its square tells the mean
 better than its sum does. Sums are over a grid that is even in the logits of p and g and covers what the noise leaves likely.
 
 Private outcomes that are apart are many, and what the others of their kind suggest of mean and square (`pooling`) multiplies

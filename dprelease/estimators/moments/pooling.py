@@ -1,6 +1,6 @@
 """What the outcomes of one release say of one another: none need be judged by its own noisy numbers alone.
 
-Where thousands of outcomes share a budget, the noise in one outcome's mean can exceed all that the outcome varies, and no
+If thousands of outcomes share a budget, the noise in one outcome's mean can exceed all that the outcome varies, and no
 single one shows how far its features go. Together they show both. For outcome j the others suggest
 
     a number, such as a mean   m_j ~ N(M_-j, T^2 + var M_-j),   seen x_k = m_k + noise of known variance s_k^2,            (1)

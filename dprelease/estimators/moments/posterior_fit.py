@@ -1,6 +1,6 @@
 """Method `posterior`: least squares on the posterior mean of the true moments, and no further than it is likely to help.
 
-Let S_1, ..., S_T be draws of the true moments (`posterior`). Where numbers are coded in ranges they are seen about equally well,
+Let S_1, ..., S_T be draws of the true moments (`posterior`). If numbers are coded in ranges they are seen about equally well,
 and the prior is about the outcome's own regression. The squared error of a linear model is linear in S, so no model does better
 on average over the draws than least squares on their mean, which is positive definite and whose off-diagonal entries have shrunk
 as far as noise hides them. Two things are not left to the average, because a learner minds a bad fit relative to how much the
@@ -91,7 +91,7 @@ def _one(
 
 
 def _needed(whole: Quality, part: Quality, *, ranged: bool) -> bool:
-    """Whether so much more is gained with what is hidden than without it that it is worth its slopes."""
+    """Tells whether so much more is gained with what is hidden than without it that it is worth its slopes."""
     doubts, times = (0.0, IN_RANGES) if ranged else (1.0, NEEDED)
     most, least = (float((each.gain - doubts * each.gain_se)[0]) for each in (whole, part))
     return most > times * max(least, 0.0)

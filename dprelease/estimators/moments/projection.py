@@ -88,7 +88,7 @@ class PublicSide:
 
     @property
     def full_rank(self) -> bool:
-        """Whether no column of P follows from the others."""
+        """Tells whether no column of P follows from the others."""
         return len(self.singular) == len(self.right)
 
     def multipliers(self, along: Floats, radius: Floats) -> Floats:

@@ -20,7 +20,7 @@ On these moments `spectral` fits as on others. Method `posterior` needs no such 
 positive semidefinite and within bounds, which is the same body and more. Nor is there any for a private
 outcome beside private features: its association would be shrunken here and once more by the fit.
 
-Where outcomes are apart the public ones, Y, bound the association with the private features Z: it is projected onto {Y^T Z : |z_c|
+If outcomes are apart the public ones, Y, bound the association with the private features Z: it is projected onto {Y^T Z : |z_c|
 <= sqrt(n)} by the singular value decomposition of Y, O(n l min(n, l)) for l public outcomes and O(n l d) for d private features
 (docs/guarantees.md 16). A spectral ridge then serves all outcomes by one factorisation of the features' covariance.
 

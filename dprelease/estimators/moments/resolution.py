@@ -47,7 +47,7 @@ def hidden_error(error: float, standard_error: float) -> str:
 
 
 def is_hidden(noise_sd: float, width: float) -> bool:
-    """Whether a mean's noise covers the whole public range.
+    """Tells whether a mean's noise covers the whole public range.
 
     Args:
         noise_sd: standard deviation of what noise leaves open.

@@ -5,7 +5,7 @@ draws them from the released numbers. Up to `WIDEST` variables all entries help 
 take too long: the released means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise
 leaves it. Means and spreads of public columns are exact.
 
-Where some columns are outcomes only, these are described one by one (`marginals`) and have no correlations: products of two of
+If some columns are outcomes only, these are described one by one (`marginals`) and have no correlations: products of two of
 them are not released.
 
 Of clipped rows, `before_clipping` says of each draw what normal rows had before. Draws are corrected, not released moments:

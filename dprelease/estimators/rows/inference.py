@@ -17,7 +17,7 @@ C takes off the bias that comes of the error in h. An error in the length of h d
 
     C = W K S + tr(W K) S,    K = H^-1 - h h^T / (a^T h),                                                            (3)
 
-which is 0 for one feature. Where S is the identity and W / m = diag(mu), with F_i = mu_i / (mu_i - 1),
+which is 0 for one feature. If S is the identity and W / m = diag(mu), with F_i = mu_i / (mu_i - 1),
 
     noise_ratio^2 = max_i [F_i (F_i + sum F) - (1 + d)] / m;                                                         (4)
 
@@ -26,7 +26,7 @@ Fuller's (1987, Measurement Error Models, 2.2) but for C and for V at other b; (
 
 Rows of a mixing matrix are many combinations of the same patients, so (2) is about least squares on these patients, who are
 a sample: sigma^2 Cov(x)^-1 / n is added, sigma^2 = the residual variance, taken to be the same everywhere. Rows that are
-patients have it in (2). Where a patient may have q rows, q times as much is added: the sum of their errors has at most q times
+patients have it in (2). If a patient may have q rows, q times as much is added: the sum of their errors has at most q times
 the variance that they would have apart. An intercept is mean(y) - mean(x) b with the means from v, whose noise is independent of
 the rest.
 """
@@ -49,7 +49,7 @@ from dprelease.release.release import Floats
 def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool, repeats: int = 1) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
-    Where the features are hidden, O(d^4) to say which of them would have to be left out.
+    If the features are hidden, O(d^4) to say which of them would have to be left out.
 
     Args:
         rows: as released, the anchor included.

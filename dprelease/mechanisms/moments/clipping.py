@@ -67,7 +67,7 @@ class Clipping(Value):
         return self
 
     def check(self, parties: tuple[tuple[Column, ...], ...], grid_bits: int, *, later: bool = False) -> None:
-        """Whether this is a clipping of these parties' columns.
+        """Tells whether this is a clipping of these parties' columns.
 
         Args:
             parties: declared columns of each party.

@@ -8,7 +8,7 @@ The Gram matrix is that of x = (1, z): the constant, coded as the grid unit G so
     category of more values       a 0/G variable for every one
 
 Entries between two public variables, of which the constant is one, are not released: whoever has the public columns computes
-them. Where some columns are named as outcomes, products of two of them are not released either, but for the squares of
+them. If some columns are named as outcomes, products of two of them are not released either, but for the squares of
 numbers: what is left is the covariance of the features, which all regressions share, and its association with the outcomes.
 
 Source: docs/guarantees.md 11, 15 and 16; PRIMO (2023), Algorithm 1. Bytes in docs/format.md 14.

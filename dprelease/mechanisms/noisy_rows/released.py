@@ -49,7 +49,7 @@ class NoisyRows:
 
     @property
     def mixed(self) -> bool:
-        """Whether a row is a mixture of all patients."""
+        """Tells whether a row is a mixture of all patients."""
         return self.kind == "mixtures"
 
     def index(self, names: tuple[str, ...]) -> list[int]:

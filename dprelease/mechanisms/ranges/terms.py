@@ -75,7 +75,7 @@ class RangesTerms(Terms):
         return guess([count for count in own if count], others, margin / (mu * spec.rows))
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether there is a private number, one target for the whole row, and no weight."""
+        """Tells whether there is a private number, one target for the whole row, and no weight."""
         if not numbers(spec.columns):
             raise ValueError(NOBODY)
         if (self.decades_scale is None) == bool(numbers_without_bounds(spec.columns)):

@@ -97,7 +97,7 @@ class StreamTerms(Terms):
         return self.checkpoints or MOST_CHECKPOINTS
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether numbers are in order, within T and N, and the inner terms fit."""
+        """Tells whether numbers are in order, within T and N, and the inner terms fit."""
         first = self.checkpoint == 1
         if any((part is None) != first for part in (self.first, self.previous)) or first != (not self.history):
             raise ValueError(

@@ -3,7 +3,7 @@
 Let n donors follow the target y, whose mean square over T0 times is v in scaled units. Then c = lambda/2 draws the path to the
 middle of the bounds by the share b = c/(n v T0 + c), about kappa/(2 v) with kappa = lambda/(n T0). Noise of the weights comes
 through their sum, with variance n s_f^2, and through the donors' noise, together n s_f^2 (v + s_Z^2). With mu^2 split evenly
-s_Z^2 = 8 T1/mu^2, and s_f^2 is about 32 v/(kappa^2 n^2 mu^2) where lambda is large. Where the donors' noise is above their values,
+s_Z^2 = 8 T1/mu^2, and s_f^2 is about 32 v/(kappa^2 n^2 mu^2) where lambda is large. If the donors' noise is above their values,
 the sum of v b^2 and of this is least at
 
     kappa = 4 sqrt(2 v) (T1/n)^(1/4) / mu,    lambda = 4 sqrt(2 v) T0 n^(3/4) T1^(1/4) / mu.

@@ -5,7 +5,7 @@ f = X (X'X + lambda/2)^-1 y. As s/(s^2 + c) <= 1/(2 sqrt c), no X gives |f| abov
 
     Delta_f^2 = 2 |y|^2 / lambda,
 
-however many donors change; it is attained. Where lambda >= 2 T0 a donor's series, which is bounded too, moves f less:
+however many donors change; it is attained. If lambda >= 2 T0 a donor's series, which is bounded too, moves f less:
 
     Delta_f^2 <= 16 T0 |y|^2 (1 + T0/(2 lambda)) / (lambda + 2 T0)^2,
 

@@ -67,7 +67,7 @@ class Problem:
 
     @property
     def badly_conditioned(self) -> bool:
-        """Whether doubles could be too coarse to solve for weights, whatever the donors are."""
+        """Tells whether doubles could be too coarse to solve for weights, whatever the donors are."""
         return 2 * self.donors * self.before > WORST_CONDITION * self.penalty
 
     def codes(self, grid_bits: int) -> tuple[int, ...]:
@@ -212,7 +212,7 @@ class SyntheticControlTerms(Terms):
         return Problem(spec.columns, spec.rows, self.series, self.intervention, Fraction(self.penalty))
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether there is one hospital with donors, and the target fits its columns."""
+        """Tells whether there is one hospital with donors, and the target fits its columns."""
         if len(spec.parties) != 1:
             raise ValueError(SEVERAL)
         if any(part.weights for part in spec.parties):
