@@ -13,7 +13,7 @@ import click
 
 from coordinator.cli.dry_run_report import opened_with, report
 from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
-from coordinator.cli.release_report import describe, named, print_release, standing
+from coordinator.cli.release_report import describe, named, print_agreement, standing
 from coordinator.clock import utc_now
 from coordinator.dry_run.dry_run import dry_run
 from coordinator.lifecycle.lifecycle import Cancelled
@@ -42,7 +42,7 @@ class _Checks(TypedDict):
 
 @click.group()
 def release() -> None:
-    """Propose releases and see where they stand. A release may be named by the first digits of its digest.
+    """Propose releases, and see where releases and alignment runs stand. Each may be named by the first digits of its digest.
 
     \b
     Example:
@@ -115,7 +115,7 @@ def create(
         after = {party: str(mu2) for party, mu2 in left.items()}
         print_json(describe(made.release) | {"plan": plan, "left_after_mu2": after})
         return
-    print_release(made.release)
+    print_agreement(made.release)
     if plan:
         click.echo(f"plan: {plan}")
     for party, mu2 in left.items():
@@ -139,7 +139,7 @@ def propose_next(settings: CoordinatorSettings, prefix: str, checkpoint: int | N
     run_time = timedelta(hours=settings.run_hours)
     with opened(settings) as store:
         made, _ = continuing.propose_next(store, prefix, run_time, utc_now(), number=checkpoint)
-    print_json(describe(made)) if as_json else print_release(made)
+    print_json(describe(made)) if as_json else print_agreement(made)
 
 
 def _warn_of(similar: Agreement | None) -> None:
@@ -170,23 +170,23 @@ def _warn_of_others(others: Sequence[str], spec: ReleaseSpec) -> None:
 
 
 @release.command("list")
-@click.option("--open", "only_open", is_flag=True, help="Only releases that are not over.")
+@click.option("--open", "only_open", is_flag=True, help="Only what is not over.")
 @with_json
 @with_settings
 def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool) -> None:
-    """List releases, oldest first, and whom each one waits for.
+    """List releases and alignment runs, oldest first, and whom each one waits for.
 
     \b
     Example:
       coordinator release list --open --json
     """
     with opened(settings) as store, store.reading() as tx:
-        found = tx.releases.open() if only_open else tx.releases.all()
+        found = tx.agreements.open() if only_open else tx.agreements.all()
     if as_json:
         print_json([describe(one) for one in found])
         return
     rows = [(one.digest[:SHORT], one.record.state.value, named(one), one.record.explain()) for one in found]
-    print_table(("RELEASE", "STATE", "TITLE", "EXPLANATION"), rows)
+    print_table(("ID", "STATE", "TITLE", "EXPLANATION"), rows)
 
 
 @release.command()
@@ -194,26 +194,26 @@ def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool)
 @with_json
 @with_settings
 def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
-    """Show one release: its guarantee, who has decided, what happened.
+    """Show a release or an alignment run: its guarantee, who has decided, what happened.
 
     \b
     Example:
       coordinator release show 3fa9c1
     """
     with opened(settings) as store, store.reading() as tx:
-        found = tx.releases.find(prefix)
+        found = tx.agreements.find(prefix)
         lines = tx.history.of_agreement(found.digest)
     if as_json:
         print_json(describe(found, lines))
         return
-    print_release(found)
+    print_agreement(found)
     for line in lines:
         click.echo(f"{instant(line.at)}  {line.what}")
 
 
 @release.command()
 @click.argument("prefix", metavar="ID")
-@click.option("--until-final", is_flag=True, help="Succeed only if the release gets published.")
+@click.option("--until-final", is_flag=True, help="Succeed only if the release gets published, or the run done.")
 @click.option("--timeout", type=float, help="Seconds after which to stop watching.")
 @click.option("--poll-seconds", type=click.FloatRange(0.01), default=1.0, show_default=True, help="How often to look.")
 @with_json
@@ -226,9 +226,9 @@ def watch(
     poll_seconds: float,
     as_json: bool,
 ) -> None:
-    """Print a line at every change, until the release is final, the time is up, or Ctrl-C.
+    """Print a line at every change, until the release or run is over, the time is up, or Ctrl-C.
 
-    With --until-final the exit code is 0 only if it was published.
+    With --until-final the exit code is 0 only if it was published, or done.
 
     \b
     Example:
@@ -243,8 +243,9 @@ def watch(
                 else f"{instant(utc_now())}  {seen.record.state}  {seen.record.explain()}"
             )
             click.echo(line)
-    if until_final and seen.record.state is not State.PUBLISHED:
-        raise Conflict(f"release {seen.digest[:SHORT]} is {seen.record.state}, not published: {seen.record.explain()}")
+    record = seen.record
+    if until_final and record.state not in {State.PUBLISHED, State.DONE}:
+        raise Conflict(f"{record.kind} {seen.digest[:SHORT]} is {record.state}, not published: {record.explain()}")
 
 
 @release.command()
@@ -253,15 +254,15 @@ def watch(
 @with_json
 @with_settings
 def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: bool) -> None:
-    """Withdraw a release. Impossible once the hub may publish it.
+    """Withdraw a release, until the hub may publish it, or an alignment run. What a hospital counted of a run stays counted.
 
     \b
     Example:
       coordinator release cancel 3fa9c1 --reason "wrong columns"
     """
     with opened(settings) as store, store.writing() as tx:
-        found = tx.releases.advance(
-            tx.releases.find(prefix).digest, Cancelled(one_line(reason, settings.limits.longest_reason)), utc_now()
+        found = tx.agreements.advance(
+            tx.agreements.find(prefix).digest, Cancelled(one_line(reason, settings.limits.longest_reason)), utc_now()
         )
     if as_json:
         print_json(describe(found))
@@ -270,12 +271,12 @@ def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: boo
 
 
 def _changes(store: Store, prefix: str, timeout: float | None, poll_seconds: float) -> Iterator[Agreement]:
-    """The release now, and again whenever it changed; ends with a final state or the time."""
+    """The release or run now, and again whenever it changed; ends with a final state or the time."""
     end = None if timeout is None else time.monotonic() + timeout
     last: Agreement | None = None
     while True:
         with store.reading() as tx:
-            now = tx.releases.find(prefix) if last is None else tx.releases.get(last.digest)
+            now = tx.agreements.find(prefix) if last is None else tx.agreements.get(last.digest)
         if now != last:
             yield now
         last = now

@@ -50,7 +50,7 @@ def start(
         if busy:
             raise Conflict(
                 f"alignment run {busy[0].digest[:12]} of {', '.join(busy[0].record.parties)} is open: "
-                f"{busy[0].record.explain()}; wait for it, or: coordinator align cancel {busy[0].digest[:12]}"
+                f"{busy[0].record.explain()}; wait for it, or: coordinator release cancel {busy[0].digest[:12]}"
             )
         fields = {
             "consortium": store.consortium.name,

@@ -131,7 +131,7 @@ def _agree_on_run(catalogues: Mapping[str, Catalogue]) -> None:
             f"{', '.join(names)}: {f'run {run[:12]}' if run else 'never'}" for run, names in groups.items()
         )
         raise InvalidInput(
-            f"the parties were not aligned by one run: {sides}; if one is under way wait for it (coordinator align list), else: "
+            f"the parties were not aligned by one run: {sides}; if one is under way wait for it (coordinator release list), else: "
             "coordinator align start"
         )
 

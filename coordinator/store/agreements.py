@@ -116,8 +116,7 @@ class Agreements:
         start = digest_prefix(prefix)
         found = self._load(agreements.c.digest.startswith(start, autoescape=True))
         if not found:
-            command = "align" if self._noun == Kind.RUN else "release"
-            raise NotFound(f"no {self._noun} begins with {start}; see: coordinator {command} list")
+            raise NotFound(f"no {self._noun} begins with {start}; see: coordinator release list")
         if len(found) > 1:
             raise InvalidInput(f"{len(found)} {self._noun}s begin with {start}; give more digits")
         return found[0]

@@ -279,18 +279,18 @@ def invoke(*arguments: str) -> str:
 def test_the_office_starts_shows_and_cancels(opened: Office) -> None:
     made = json.loads(invoke("align", "start", "--roster", "cohort", "north", "south", "--json"))
     assert (made["state"], made["patients"]) == ("PROPOSED", {"north": 1000, "south": 1000})
-    assert made["run"][:12] in invoke("align", "list")
-    assert "north: 1000 patients" in invoke("align", "show", made["run"][:6])
-    invoke("align", "cancel", made["run"][:6], "--reason", "a newer export")
-    shown = json.loads(invoke("align", "show", made["run"], "--json"))
+    assert made["digest"][:12] in invoke("release", "list")
+    assert "north: 1000 patients" in invoke("release", "show", made["digest"][:6])
+    invoke("release", "cancel", made["digest"][:6], "--reason", "a newer export")
+    shown = json.loads(invoke("release", "show", made["digest"], "--json"))
     assert [line["what"] for line in shown["history"]] == ["proposed", "cancelled: a newer export"]
-    assert json.loads(invoke("align", "list", "--json"))[0]["state"] == "CANCELLED"
+    assert json.loads(invoke("release", "list", "--json"))[0]["state"] == "CANCELLED"
 
 
 def test_a_release_that_leaves_a_hospital_of_the_run_out_is_warned_of(opened: Office, study: Path) -> None:
     opened.enrol("west", now=datetime.now(UTC))
     opened.report(catalogue("west"), now=datetime.now(UTC))
-    run = json.loads(invoke("align", "start", "--roster", "cohort", "north", "south", "west", "--json"))["run"]
+    run = json.loads(invoke("align", "start", "--roster", "cohort", "north", "south", "west", "--json"))["digest"]
     opened.report(*(catalogue(party, aligned=run) for party in ("north", "south", "west")))
     made = CliRunner().invoke(main, ["release", "create", str(study)])
     assert f"warning: west takes no part, and alignment run {run[:12]} is its own as well" in made.stderr

@@ -78,7 +78,7 @@ def test_hospitals_that_share_most_patients_release_what_is_about_all_of_them(co
     found(consortium, parties)
     with pytest.raises(CommandFailed, match=r"clinic, ward, lab never aligned.*coordinator align start"):
         propose(consortium, parties, mechanism="mixed")
-    run = json.loads(at_office(consortium, "align", "start", "--roster", "cohort", *NAMES, "--json"))["run"]
+    run = json.loads(at_office(consortium, "align", "start", "--roster", "cohort", *NAMES, "--json"))["digest"]
     wait_for(lambda: all(run in runs(consortium, name) for name in NAMES), 60, "every hospital to see the run")
     consortium.halt("ward")
     consortium.restart("ward", launcher=("-m", "tests.support.faulty", FAULT, "--"))
@@ -87,7 +87,7 @@ def test_hospitals_that_share_most_patients_release_what_is_about_all_of_them(co
     consortium.restart("ward")
 
     def done() -> bool:
-        return str(json.loads(at_office(consortium, "align", "show", run, "--json"))["state"]) == "DONE"
+        return str(json.loads(at_office(consortium, "release", "show", run, "--json"))["state"]) == "DONE"
 
     def reported() -> bool:
         return [each["rows"] for each in json.loads(at_office(consortium, "party", "list", "--json"))] == [SHARED] * 3
