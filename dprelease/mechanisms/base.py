@@ -167,7 +167,9 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     @abstractmethod
-    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    def guarantee(
+        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
+    ) -> tuple[str, ...]:
         """The guarantee as sentences.
 
         Args:
@@ -175,6 +177,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
             figures: party to the epsilon of its exposure; None where nothing of it is private.
             joint: epsilon of all blocks together.
             delta: of every epsilon here.
+            alone: whether the release has no other round, with a price of its own.
         """
 
     @abstractmethod

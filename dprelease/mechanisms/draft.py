@@ -13,6 +13,9 @@ from dprelease.errors import InvalidInput
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target, Terms
 
+FIRST = "first"
+"""What key ``ranges`` of a request says where a first round of the release itself publishes them."""
+
 
 @dataclass(frozen=True)
 class PublishedRanges:

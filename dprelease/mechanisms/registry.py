@@ -12,17 +12,17 @@ from dprelease.errors import InvalidInput
 from dprelease.files.mistakes import Mistakes, mistakes
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Mechanism
-from dprelease.mechanisms.moments.mechanism import Moments
+from dprelease.mechanisms.moments.mechanism import MOMENTS
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS
 from dprelease.mechanisms.ranges.mechanism import RANGES
 from dprelease.mechanisms.stream.mechanism import Stream
 from dprelease.mechanisms.synthetic_control.mechanism import SYNTHETIC_CONTROL
+from dprelease.mechanisms.then import Then
 from dprelease.one_line import quoted
 from dprelease.spec_base import SpecBase, Terms
 
-_MOMENTS = Moments(first=RANGES)
 _TABLE: dict[str, Mechanism[Any]] = {
-    each.name: each for each in (MIXED, ROWS, RANGES, SYNTHETIC_CONTROL, _MOMENTS, Stream(MIXED, _MOMENTS))
+    each.name: each for each in (MIXED, ROWS, RANGES, SYNTHETIC_CONTROL, Then(RANGES, MOMENTS), Stream(MIXED, MOMENTS))
 }
 
 

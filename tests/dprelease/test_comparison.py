@@ -122,7 +122,7 @@ def test_a_known_outcome_is_weighed_where_ranges_are_recommended() -> None:
     known = found.known()
     assert known is not None
     assert known.explain() in found.lines()
-    assert "outcome_weight = { x15 = 1.7 } makes its noise about 0.66 times" in known.explain()
+    assert "outcome_weight = { x15 = 1.7 }. It makes the noise of this outcome about 0.66 times" in known.explain()
     (way,) = (each for each in found.settings if each.plan == "moments in ranges")
     before, after = (proposed(each).noise.columns for each in (way, way.asking(outcome_weight={"x15": 1.7})))
     assert (after["x15"] / before["x15"], after["x1"] / before["x1"]) == pytest.approx(

@@ -135,7 +135,9 @@ class Sums(Mechanism[SumsTerms]):
         sd[shown] = 0.0
         return NoisyRows(spec.released, sums * grid, np.full(BLOCKS, float(spec.rows)), sd, spec.rows, anchor=False)
 
-    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    def guarantee(
+        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
+    ) -> tuple[str, ...]:
         return (f"Joint: (epsilon, delta) = ({joint}, {delta}) for the sums of every hospital, twice.",)
 
     def words(self, spec: SpecBase) -> Words:

@@ -6,8 +6,21 @@ import math
 from dataclasses import dataclass
 
 from dprelease.data.columns import Column
+from dprelease.data.ranges import share
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_bias import radius2_of
+
+
+def reuse_in_words(source: str, rows: int, columns: tuple[Column, ...]) -> str:
+    """Whose ranges a release uses and what that saves, in a clause.
+
+    Args:
+        source: digest of the release that published them.
+        rows: n.
+        columns: of all parties.
+    """
+    cost = share(rows, columns)
+    return f"in the ranges that release {source[:12]} published, at no charge, where new ones would cost {cost} of mu^2"
 
 
 @dataclass(frozen=True)
@@ -64,16 +77,14 @@ def _numbers(count: int) -> str:
     return "1 number" if count == 1 else f"{count} numbers"
 
 
-def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]], *, two_rounds: bool = False) -> tuple[str, ...]:
+def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
     """How rows are clipped, a line each, for a hospital's review.
 
     Args:
         clipping: of the spec.
         parties: party to its columns.
-        two_rounds: whether the ranges are of the release's own first round.
     """
     source = "" if clipping.source is None else f" by release {clipping.source[:12]}, as the office states"
-    source = " in the first of two rounds" if two_rounds else source
     lines = [
         f"private numbers are coded in the ranges published{source}; public bounds stay, and cells beyond either are clipped"
     ]

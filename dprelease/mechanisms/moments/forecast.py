@@ -10,22 +10,21 @@ from dprelease.data.columns import unbounded
 from dprelease.data.ranges import REACH
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import PlannedFit, Setting
+from dprelease.mechanisms.draft import FIRST
 from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise, bounded, expected, moments_error
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, deviation, guess_of
+from dprelease.mechanisms.moments.clipping_words import reuse_in_words
 from dprelease.mechanisms.moments.entries import Kind
-from dprelease.mechanisms.moments.first_round import reuse_in_words
 from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
-from dprelease.mechanisms.moments.propose import AUTO, FIRST, NONE
+from dprelease.mechanisms.moments.propose import AUTO, NONE
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
 from dprelease.spec_base import SpecBase
 
 TRUST = "hospitals have to trust one another's software for it"
-
-RANGES_FIRST = f"{TRUST}; a release of ranges comes first, for a part of the budget"
 
 _OF_RANGES = ("ranges", "clip", "outcome_weight")
 """Keys of a request that say how rows are coded in ranges."""
@@ -78,7 +77,7 @@ def released_noise(spec: SpecBase, terms: JointMoments, times: float) -> Release
         },
         shape=f"{layout.entries} sums{'' if clipping is None else ' of clipped rows'}",
         unit="of a sum, per patient" if clipping is None else "of a correlation",
-        trust=(TRUST if terms.first is None else RANGES_FIRST) if parties > 1 else "",
+        trust=TRUST if parties > 1 else "",
         levels=levels_in_words(layout, terms.scales, clipping, parties, spec.grid_bits),
         reuse=""
         if clipping is None or clipping.source is None

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dprelease.canonical import read_part, sha256
 from dprelease.data.bounding import BoundedRows, Codes
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers, Mechanism
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Floats, Linear, Stretch
 from dprelease.mechanisms.moments import check, words
-from dprelease.mechanisms.moments.first_round import in_ranges, with_terms
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked
@@ -36,11 +30,7 @@ if TYPE_CHECKING:
 
 
 class Moments(Linear[JointMoments]):
-    """The noisy Gram matrix of all hospitals' columns; `dprelease.mechanisms.base.Mechanism` says what each method is.
-
-    Args:
-        first: mechanism of a first round, where the terms have one: what it reads has ``ranges`` of all private numbers.
-    """
+    """The noisy Gram matrix of all hospitals' columns; `dprelease.mechanisms.base.Mechanism` says what each method is."""
 
     name = "moments"
     purpose = "noisy sums of products of all columns, computed by the hospitals together"
@@ -48,63 +38,26 @@ class Moments(Linear[JointMoments]):
     options = MomentsOptions
     checks_sum = True
 
-    def __init__(self, first: Mechanism[Any]) -> None:
-        self._first = first
-        self._latest: tuple[str, Any, SpecBase] | None = None
-
-    def read_terms(self, data: object) -> JointMoments:
-        return read_part(JointMoments, data, self._first)
-
     def outcomes(self, options: MomentsOptions, columns: Columns) -> tuple[str, ...]:
         return check_outcomes(options.outcomes, columns)
 
     def propose(self, options: MomentsOptions, draft: Draft) -> Numbers:
-        return propose_moments(options, draft, self._first)
+        return propose_moments(options, draft)
 
     def cost(self, spec: SpecBase) -> Cost:
-        own, before = check.cost(spec, self.own(spec)), self._before(spec)
-        if before is None:
-            return own
-        first = self._first.cost(before)
-        return replace(own.after(first), rounds={self._first.name: first.charges, self.name: own.charges})
+        return check.cost(spec, self.own(spec))
 
     def check(self, spec: SpecBase) -> None:
         check.check(spec, self.own(spec))
-        before = self._before(spec)
-        if before is not None:
-            self._first.check(before)
-
-    def rounds(self, spec: SpecBase) -> tuple[int, ...]:
-        before = self._before(spec)
-        return (1,) if before is None else (*self._first.rounds(before), 1)
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
-        before, own = self._before(spec), (1, layout_of(spec).entries)
-        return (own,) if before is None else (*self._first.shapes(before, party), own)
+        return ((1, layout_of(spec).entries),)
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
         return schedule_of(spec) if len(spec.parties) > 1 else None
 
-    def check_round(self, spec: SpecBase, earlier: Earlier) -> None:
-        self._in_ranges(spec, earlier)
-
     def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
-        return coded(rows, self._in_ranges(spec, earlier))
-
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
-        before = self._before(spec)
-        if before is not None and len(earlier.get(party, ())) < sum(self._first.rounds(before)):
-            return self._first.privatize(rows, before, party, noise, earlier=earlier)
-        return super().privatize(rows, self._in_ranges(spec, earlier), party, noise, products)
+        return coded(rows, spec)
 
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
         return exact_share(products or Products(coded(rows, spec), {}, {}), spec, party)
@@ -141,46 +94,16 @@ class Moments(Linear[JointMoments]):
     def read(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
     ) -> NoisyMoments | OutcomeMoments:
-        spec = self._in_ranges(spec, _before_the_last(values))
-        last = {party: blocks[-1] for party, blocks in values.items()}
-        return self.view([spec], self.opened(spec, last, Stretch(spec.rows)), 1.0, public)
+        blocks = {party: only for party, (only,) in values.items()}
+        return self.view([spec], self.opened(spec, blocks, Stretch(spec.rows)), 1.0, public)
 
-    def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
-        return self._read_first(spec, _before_the_last(values))[0]
-
-    def ranged(self, spec: SpecBase) -> frozenset[str]:
-        before = self._before(spec)
-        return frozenset() if before is None else self._first.ranged(before)
-
-    def _before(self, spec: SpecBase) -> SpecBase | None:
-        """The spec as the first round's mechanism reads it; None without one."""
-        first = self.own(spec).first
-        return None if first is None else with_terms(spec, first)
-
-    def _in_ranges(self, spec: SpecBase, earlier: Earlier) -> SpecBase:
-        """The spec with the ranges that everybody recomputes from the first round; itself without one."""
-        return self._read_first(spec, earlier)[1]
-
-    def _read_first(self, spec: SpecBase, earlier: Earlier) -> tuple[Any, SpecBase]:
-        """Ranges of the first round, None without one; and the spec with them."""
-        before = self._before(spec)
-        if before is None:
-            return None, spec
-        blocks = [sha256(block.tobytes()) for part in spec.parties for block in earlier[part.party]]
-        name, latest = ":".join([spec.digest(), *blocks]), self._latest
-        if latest is None or latest[0] != name:  # to read takes a tenth of a second a column, and a session asks often
-            found = self._first.read(before, earlier, np.zeros((spec.rows, 0), np.int32))
-            self._latest = latest = name, found, in_ranges(spec, found.ranges)
-        return latest[1:]
-
-    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
-        before = self._before(spec)
-        cost = None if before is None else self._first.cost(before)
-        return words.guarantee(spec, check.cost(spec, self.own(spec)), joint, delta, cost)
+    def guarantee(
+        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
+    ) -> tuple[str, ...]:
+        return words.guarantee(spec, self.cost(spec), joint, delta, alone=alone)
 
     def words(self, spec: SpecBase) -> Words:
-        found, before = words.words(spec, self.own(spec)), self._before(spec)
-        return found if before is None else words.after(self._first.words(before), found)
+        return words.words(spec, self.own(spec))
 
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
         check_public_features(rows, spec, self.own(spec), party)
@@ -204,6 +127,4 @@ class Moments(Linear[JointMoments]):
         return forecast.forecast(spec, self.own(spec), fit, signal, times)
 
 
-def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> Earlier:
-    """What all parties sent before the moments."""
-    return {party: blocks[:-1] for party, blocks in values.items()}
+MOMENTS = Moments()

@@ -8,23 +8,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from dprelease.data.columns import Name, needs_bounds, private
-from dprelease.data.ranges import share
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Columns, Mechanism
-from dprelease.mechanisms.draft import Draft, Numbers, PublishedRanges
+from dprelease.mechanisms.base import Columns
+from dprelease.mechanisms.draft import FIRST, Draft, Numbers, PublishedRanges
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
+from dprelease.mechanisms.moments.clipping_words import reuse_in_words
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.first_round import reuse_in_words
 from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.parameters import Dealer, least_noise, sensitivity_of
@@ -32,8 +31,8 @@ from dprelease.mechanisms.moments.terms import JointMoments, split_charge
 from dprelease.mechanisms.rational import read_positive
 from dprelease.one_line import listed, quoted
 
-FIRST, AUTO, NONE = "first", "auto", "none"
-"""What ``ranges`` says: a first round, published ranges where some fit, public bounds; a folder of such a name is ``./first``."""
+AUTO, NONE = "auto", "none"
+"""What ``ranges`` says beside `FIRST`: published ranges where some fit, public bounds; a folder of such a name is ``./auto``."""
 
 MOST_CLIP = 1000
 
@@ -78,11 +77,6 @@ class MomentsOptions(Settings):
         if self.ranges not in (AUTO, NONE) and self.outcomes is not None:
             raise ValueError("rows are not clipped where outcomes are named; leave out ranges or outcomes")
         return self
-
-    @property
-    def ranges_first(self) -> bool:
-        """Whether the release publishes its ranges in a first round."""
-        return self.ranges == FIRST
 
     @property
     def k(self) -> float:
@@ -139,13 +133,12 @@ class MomentsPlan:
         )
 
 
-def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]) -> Numbers:
+def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
     """Terms of joint moments.
 
     Args:
         options: of the request.
         draft: what is fixed.
-        first: mechanism of a first round, where one is asked for.
 
     Raises:
         InvalidInput: outcomes, or curious and dealer, do not fit the parties, or parts of the charge do not add up.
@@ -157,9 +150,6 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
     outcomes = check_outcomes(options.outcomes, draft.columns)
     parties, rows = len(draft.columns), draft.agreed.rows
     curious, dealer = choose_dealer(parties, options.curious, options.dealer)
-    spent = share_of(options, draft)
-    before = first.propose(Settings(), replace(draft, part=spent)) if spent else None
-    draft = replace(draft, part=1 - spent)
     layout, mu2 = Layout(draft.everything, outcomes), draft.mu2
     shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
     clipping = clipping_of(options, draft, curious)
@@ -171,26 +161,11 @@ def propose_moments(options: MomentsOptions, draft: Draft, first: Mechanism[Any]
     if clipping is not None and clipping.source is not None:
         plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
     levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
-    found = Numbers(
+    return Numbers(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
         charges=split_charge(mu2, draft.columns, parts),
         explanation=f"{plan} So {levels}." if levels else plan,
         advice="lower epsilon, or name other parts of the charge",
-    )
-    return found if before is None else _after(before, found)
-
-
-def share_of(options: MomentsOptions, draft: Draft) -> Fraction:
-    """Part of mu^2 that a first round spends; 0 without one."""
-    return share(draft.agreed.rows, draft.everything) if options.ranges_first else Fraction(0)
-
-
-def _after(before: Numbers, found: Numbers) -> Numbers:
-    return replace(
-        found,
-        terms=found.terms.model_copy(update={"first": before.terms}),
-        charges={party: mu2 + before.charges[party] for party, mu2 in found.charges.items()},
-        explanation=f"First {before.explanation}; then {found.explanation}",
     )
 
 
@@ -206,7 +181,7 @@ def clipping_of(options: MomentsOptions, draft: Draft, curious: int) -> Clipping
         InvalidInput: the ranges cannot be read or lack a number, a weight is of no private number, or there are none to clip at.
     """
     found = _published(options, draft)
-    if found is None and not options.ranges_first:
+    if found is None and options.ranges != FIRST:
         if options.clip != "auto" or options.outcome_weight:
             raise InvalidInput(
                 "clip and outcome_weight belong to a release with ranges: clipped at public bounds, rows would lose what they say; "

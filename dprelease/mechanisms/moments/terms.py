@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -11,11 +11,12 @@ from pydantic import Field, model_validator
 
 from dprelease.canonical import Rational, Value
 from dprelease.data.columns import Column, Name, needs_bounds, private, public
+from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.first_round import TermsInRanges
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
-from dprelease.mechanisms.moments.first_round import FirstTerms
-from dprelease.spec_base import Label, SpecBase, Terms, label_of
+from dprelease.spec_base import Label, SpecBase, label_of
 
 
 def split_charge(
@@ -56,7 +57,7 @@ class Association(Value):
     public_norm2: Annotated[Rational | None, Field(exclude_if=lambda norm2: norm2 is None)] = None
 
 
-class JointMoments(Terms):
+class JointMoments(TermsInRanges):
     """The parameters of mechanism ``moments``; scales are in units of the Gram matrix's integers, squared grid steps.
 
     Attributes:
@@ -71,7 +72,6 @@ class JointMoments(Terms):
             canonical bytes then leave the key out.
         clipping: how rows are coded in ranges, weighted and clipped; None where every number is coded in its public bounds, and
             then left out of canonical bytes.
-        first: terms of the mechanism whose blocks come first and publish these ranges; None where they were published before.
         parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
             equal, and then left out of canonical bytes.
     """
@@ -84,7 +84,6 @@ class JointMoments(Terms):
     diagonal_scale: Annotated[float, Field(ge=0)]
     association: Annotated[Association | None, Field(exclude_if=lambda association: association is None)] = None
     clipping: Annotated[Clipping | None, Field(exclude_if=lambda clipping: clipping is None)] = None
-    first: FirstTerms = None
     parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
 
     @model_validator(mode="after")
@@ -96,6 +95,11 @@ class JointMoments(Terms):
         if self.first is not None and (self.clipping is None or self.clipping.ranges or self.clipping.source):
             raise ValueError("ranges that a first round publishes are for clipped rows, and are in no spec")
         return self
+
+    def in_ranges(self, ranges: Iterable[Range]) -> JointMoments:
+        """The terms with the ranges in which rows are coded."""
+        assert self.clipping is not None  # noqa: S101 - validated
+        return self.model_copy(update={"clipping": self.clipping.model_copy(update={"ranges": tuple(ranges)})})
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -142,8 +146,7 @@ class JointMoments(Terms):
             self.clipping.check(
                 tuple(part.columns for part in spec.parties), spec.grid_bits, later=self.first is not None
             )
-        if self.first is not None:
-            self.first.consistent(spec)
+        super().consistent(spec)
 
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
         """Whether these are terms for these parties.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 from dprelease.mechanisms.moments.calibration import released_sd
@@ -35,28 +34,17 @@ STATED_NORM = (
     "no patient's are longer than stated. Whoever verifies the release makes sure again."
 )
 
-TWO_ROUNDS = (
-    "Two rounds are in it: ranges of single columns, with {percent} % of mu^2, of which each hospital is charged what its own "
-    "columns cost, and then moments of rows as coded in these ranges."
-)
-
-OWN_RANGES = "In the first round each hospital added the whole noise to the ranges of its own columns."
-
 KEYS = "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates."
 
 ADDED_UP = "moments recomputed: the blocks of all parties added up, where their masks cancel"
 
 
-def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, before: Cost | None = None) -> tuple[str, ...]:
-    """The guarantee as sentences; arguments as of `Mechanism.guarantee`, but for what the moments and a first round cost."""
+def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, *, alone: bool) -> tuple[str, ...]:
+    """The guarantee as sentences; arguments as of `Mechanism.guarantee`, but for what the moments cost."""
     which = "private" if spec.public else "released"
     figure = f"(epsilon, delta) = ({joint}, {delta}) for all {which} columns of a patient"
-    rounds: tuple[str, ...] = ()
-    if before is not None:
-        percent = round(100 * before.joint / (before.joint + cost.joint))
-        rounds = (TWO_ROUNDS.format(percent=percent),)
     if not cost.collusion_threshold:
-        return (f"Joint: {figure}, provided the hospital added its declared noise.", *rounds)
+        return (f"Joint: {figure}, provided the hospital added its declared noise.",)
     with_private = " with a private column" if spec.public else ""
     charged = {party: mu2 for party, mu2 in cost.charges.items() if mu2}
     parts = ", ".join(f"{party} {mu2 / cost.joint}" for party, mu2 in charged.items())
@@ -64,11 +52,10 @@ def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, before: Cost |
     split = f"to the hospitals{with_private} in equal parts" if equal else f"in parts: {parts}"
     t = cost.collusion_threshold
     pooled = "any single hospital" if t == 1 else f"any {t} hospitals that pool what they saw"
-    price = "Its price" if before is None else "The price of the moments"
+    price = "Its price" if alone else "The price of the moments"
     return (
         f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
         f"provided every other hospital added its declared noise. {price} is charged {split}.",
-        *rounds,
     )
 
 
@@ -93,20 +80,6 @@ def words(spec: SpecBase, terms: JointMoments) -> Words:
         shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}{reused}",
         figures={"curious": terms.curious, "dealer": terms.dealer, **({} if source is None else {"ranges": source})},
         checks=(ADDED_UP,),
-    )
-
-
-def after(before: Words, found: Words) -> Words:
-    """The sentences of a release of two rounds."""
-    return replace(
-        found,
-        would_publish=f"first {before.would_publish}; then {found.would_publish}",
-        trust=(*found.trust, OWN_RANGES),
-        content=f"{found.content}, in ranges of its own first round",
-        summary=f"{found.summary}, in ranges of its own first round",
-        shape=f"{found.shape}, ranges first",
-        figures={**found.figures, "ranges": "first"},
-        checks=(*before.checks, *found.checks),
     )
 
 
@@ -156,7 +129,7 @@ def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
 
 def _parts(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     if terms.clipping is not None:
-        return details(terms.clipping, spec.columns_by_party, two_rounds=terms.first is not None)
+        return details(terms.clipping, spec.columns_by_party)
     if terms.association is None:
         return ()
     names = {

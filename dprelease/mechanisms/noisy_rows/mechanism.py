@@ -66,7 +66,9 @@ class _NoisyRows(Linear[AnyRows]):
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         return ((self.own(spec).released_rows(spec), len(released_names(spec.part(party).private))),)
 
-    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    def guarantee(
+        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
+    ) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:

@@ -78,7 +78,9 @@ class RangesMechanism(Mechanism[RangesTerms]):
     def ranged(self, spec: SpecBase) -> frozenset[str]:
         return frozenset(column.name for column in numbers(spec.columns))
 
-    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    def guarantee(
+        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
+    ) -> tuple[str, ...]:
         return words.guarantee(figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:

@@ -30,7 +30,5 @@ def check(over: Linear[Any], spec: SpecBase, terms: StreamTerms) -> None:
     if terms.of.outcomes:
         raise SpecRefused("a stream names no outcomes")
     whole = inner(spec, terms, terms.most_rows)
-    if over.rounds(whole) != (1,):
-        raise SpecRefused("a stream has no first round of ranges; name the folder of an earlier release of ranges")
     over.check(whole)
     over.check_reach(whole, terms.stretch)

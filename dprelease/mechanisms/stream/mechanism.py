@@ -125,7 +125,9 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
         over, terms, _ = self._at(spec)
         return read_prefix(over, spec, terms, {party: only for party, (only,) in values.items()}, checkpoint, public)
 
-    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    def guarantee(
+        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
+    ) -> tuple[str, ...]:
         over, terms, _ = self._at(spec)
         whole = inner(spec, terms, terms.most_rows)
         return words.guarantee(over.guarantee(whole, figures, joint, delta), spec, terms)

@@ -11,7 +11,7 @@ from pydantic import Field, create_model, model_validator
 from dprelease.data.columns import public
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.draft import Draft, Numbers
+from dprelease.mechanisms.draft import FIRST, Draft, Numbers
 from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.stream.factorization import MOST_CHECKPOINTS, FactorName, error
 from dprelease.mechanisms.stream.terms import StreamTerms
@@ -58,7 +58,8 @@ class StreamOptions(Settings):
         foreign = self._given - self.over[self.of].options.model_fields.keys()
         if foreign:
             raise ValueError(f"a stream of {self.of!r} has no {', '.join(sorted(foreign))}")
-        _ = self.inner
+        if getattr(self.inner, "ranges", None) == FIRST:
+            raise ValueError("a stream has no first round of ranges; name the folder of an earlier release of ranges")
         return self
 
     @property

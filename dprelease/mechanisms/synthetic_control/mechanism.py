@@ -65,7 +65,9 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
         ((weights, donors),) = values.values()
         return released.read(spec, self.own(spec), weights, donors)
 
-    def guarantee(self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str) -> tuple[str, ...]:
+    def guarantee(
+        self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
+    ) -> tuple[str, ...]:
         return words.guarantee(spec, self.own(spec), figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:
