@@ -33,7 +33,7 @@ from dprelease.analyses import (
     contingency_table,
     correlations,
     mediation,
-    regression,
+    nested,
     two_stage_least_squares,
 )
 from dprelease.data.columns import NumericColumn
@@ -174,7 +174,7 @@ def _p_values(release: Release, columns: Columns) -> Iterator[tuple[str, Callabl
     def tests(found: object) -> list[float]:
         return [test.p_value for test in found.tests.values()]  # type: ignore[attr-defined]
 
-    yield "all coefficients, and two of them", lambda: tests(regression(release, OUTCOME, numeric, numeric[:2]))
+    yield "all coefficients, and two of them", lambda: tests(nested(release, OUTCOME, numeric, numeric[:2]))
     for name in categories:
         yield "group means", lambda name=name: tests(compare_groups(release, OUTCOME, [name]))  # type: ignore[misc]
         yield (

@@ -125,9 +125,10 @@ def _compare(console: Console, table: pd.DataFrame, reports: Reports) -> None:
         fits = [reports[mechanism][place] for mechanism in MECHANISMS]
         for fit in fits:
             rows = table[fit["features"]].clip(*_ends(fit), axis=1).to_numpy()
-            predicted = fit["intercept"][0] + rows @ np.array(fit["coef"][0])
+            start, *slopes = (row["value"] for row in fit["predictor"])
+            predicted = start + rows @ np.array(slopes)
             cells.append(r_squared(outcome, predicted))
-        cells += [r_squared(outcome, np.full(len(outcome), fit["constant"]["value"][0])) for fit in fits]
+        cells += [r_squared(outcome, np.full(len(outcome), fit["fit"][0]["constant"]["estimate"])) for fit in fits]
         grid.add_row(target, *(f"{cell:,.3f}" for cell in cells))
     console.print(grid)
     console.print(

@@ -1,12 +1,9 @@
-"""Text that somebody else wrote, made safe to print, to log and to quote: one line, nothing that a terminal obeys, not endless.
-
-And lines in a table.
-"""
+"""Text that somebody else wrote, made safe to print, to log and to quote: one line, nothing that a terminal obeys, not endless."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 
 LONGEST_QUOTE = 200
 """Characters that an error quotes of what a caller wrote."""
@@ -52,25 +49,3 @@ def listed(names: Iterable[str]) -> str:
     found = list(names)
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ", ".join(found[:NAMED]) + more
-
-
-def aligned(lines: Sequence[Sequence[str]], left: Collection[int] | None = None) -> list[str]:
-    """Lines of a table whose cells are as wide as the widest of their column.
-
-    Args:
-        lines: of as many cells each, the head among them.
-        left: columns that begin at the left, the others end at the right; all of them if None.
-    """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if left is None or place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-
-
-def indented(sentences: Sequence[str]) -> list[str]:
-    """Sentences below a heading."""
-    return [f"  {sentence}" for sentence in sentences]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from dprelease.canonical import Digest, Value, readable
+from dprelease.document.cells import Said
+from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.release.manifest import Manifest
 from dprelease.release.stream import Checkpoint, checkpoint_of
@@ -17,6 +20,9 @@ from dprelease.spec_base import Instant
 
 INDEX = "index.json"
 """Name of the list in a folder of published releases."""
+
+SHOWN_DIGITS = 16
+"""Hexadecimal digits of a digest in tables: an ID that every command takes."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 """How many there are of something."""
@@ -57,10 +63,35 @@ class Listed:
         """Place in the list: later publications have greater tokens."""
         return f"{self.published}/{self.digest}"
 
-    def to_json(self) -> dict[str, Any]:
-        """The line as plain data."""
-        found = {key: value for key, value in asdict(self).items() if key != "checkpoint"}
-        return found if self.checkpoint is None else {**found, "checkpoint": self.checkpoint.model_dump(mode="json")}
+
+def listing(lines: Sequence[Listed]) -> Document:
+    """A list for people and programs; checkpoints of a stream stand together, where its newest one stands."""
+    together: dict[str, list[Listed]] = {}
+    for line in lines:
+        together.setdefault(line.checkpoint.stream if line.checkpoint else line.digest, []).append(line)
+    streams = any(group[0].checkpoint for group in together.values())
+    rows = [
+        (
+            Said(line.digest, line.digest[:SHOWN_DIGITS]),
+            line.title,
+            Said(line.checkpoint.model_dump(mode="json") if line.checkpoint else None, str(line.checkpoint or "")),
+            line.published,
+            line.rows,
+            line.columns,
+            Said(line.size, f"{line.size / 2**20:.1f}"),
+        )
+        for line in chain.from_iterable(together.values())
+    ]
+    headings = (
+        Heading("digest", "ID"),
+        "title",
+        Heading("checkpoint", detail=not streams),
+        "published",
+        Heading("rows", "patients"),
+        "columns",
+        Heading("size", "MiB"),
+    )
+    return Document("", tables=(Table.of("releases", headings, rows),))
 
 
 class Index(Value):

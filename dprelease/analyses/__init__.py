@@ -8,8 +8,8 @@ from dprelease.analyses.instruments import two_stage_least_squares
 from dprelease.analyses.lasso import lasso
 from dprelease.analyses.logistic import logistic
 from dprelease.analyses.mediation import mediation
+from dprelease.analyses.nested import nested
 from dprelease.analyses.rates import rates
-from dprelease.analyses.regression import regression
 from dprelease.analyses.result import Analysis
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "lasso",
     "logistic",
     "mediation",
+    "nested",
     "principal_components",
     "rates",
-    "regression",
     "two_stage_least_squares",
 ]

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
-from dprelease.estimators.intervals.inference import LEVEL, plain
 from dprelease.release.release import Floats
 
 Link = Literal["identity", "log", "fisher"]
@@ -122,18 +122,3 @@ class Estimates:
         return replace(
             self, names=(name,), location=self.location[:, [place]], scale=scale, units=self.units[place : place + 1]
         )
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """One mapping for each; a number that is not finite is None."""
-        columns = {
-            "estimate": self.estimate,
-            "standard_error": self.standard_error,
-            "noise_sd": self.noise_sd,
-            "lower": self.interval()[0],
-            "upper": self.interval()[1],
-            "p_value": self.p_value,
-        }
-        return [
-            {"name": name, "scale": self.link} | {key: plain(values[place]) for key, values in columns.items()}
-            for place, name in enumerate(self.names)
-        ]

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, chdtri, fdtrc
 
-from dprelease.estimators.intervals.inference import plain
 from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.release.release import Floats
 
@@ -40,10 +38,6 @@ class JointTest:
     degrees: float
     p_value: float
     resolution: float
-
-    def to_json(self) -> dict[str, Any]:
-        """The test as plain data."""
-        return {name: plain(value) if isinstance(value, float) else value for name, value in vars(self).items()}
 
 
 def joint_test(location: Floats, covariance: Floats, degrees: float = np.inf) -> JointTest:

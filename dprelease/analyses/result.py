@@ -1,36 +1,33 @@
-"""What an analysis gives back: tables of estimates, tests, and when not to believe them; as text, and as plain data."""
+"""What an analysis gives back: tables of estimates, tests, and when not to believe them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
-from dprelease.estimators.intervals.inference import EQUAL_SPREAD, LEVEL
-from dprelease.estimators.moments.resolution import rounded
+from dprelease.document.cells import Estimate, Said, p_text
+from dprelease.document.document import Document, Heading, Table
+from dprelease.document.text import text
+from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.estimators.result import SEVERAL_ROWS
-from dprelease.one_line import aligned, indented, listed, one_line
+from dprelease.one_line import listed
 from dprelease.release.reaches import GENTLE
 from dprelease.release.release import Release
-from dprelease.release.trust import trust
 
-VERSION = 1
-"""Version of the mapping that `Analysis.to_json` makes."""
-
-_BOTH = "intervals: privacy noise and sampling"
-_NOISE = "intervals: privacy noise only, about these patients"
+_BOTH = "Errors and intervals hold privacy noise and sampling."
+_NOISE = "Errors and intervals hold privacy noise only: they are about these patients."
 _SAFE = (
     "If noise is large, P values of tables, of chi-square tests and of 'least squares would do' err on the safe side. Without "
     "an effect they are below 0.05 in 0 to 5 % of cases."
 )
-_RATIO = {"log": "std err is that of the logarithm", "fisher": "std err is that of Fisher's z"}
+_RATIO = {"log": "The standard error is that of the logarithm.", "fisher": "The standard error is that of Fisher's z."}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Analysis:
     """Result of an analysis.
 
@@ -88,73 +85,71 @@ class Analysis:
             told.append(SEVERAL_ROWS)
         return (*self.caveats, *told)
 
-    def summary(self) -> str:
-        """The analysis as text, in the manner of statistical packages; lines are not wrapped."""
-        spec = self.release.spec
-        facts = {"release": self.release.digest, "patients": f"{self.release.patients:,}"} | dict(self.facts)
-        parts = [[self.title, *(f"{name:<11}{text}" for name, text in facts.items())]]
-        parts += [_table(caption, table) for caption, table in self.tables.items()]
-        parts += [[_sentence(name, test) for name, test in self.tests.items()]] if self.tests else []
-        parts += [
-            ["When not to believe it", *indented(self.warnings)],
-            ["Guarantee", *indented(self.release.guarantee)],
-            ["Trust", *indented(trust(spec))],
-        ]
-        return "\n\n".join("\n".join(one_line(line) for line in part) for part in parts)
+    def document(self) -> Document:
+        """All that the analysis has to tell."""
+        facts = {"release": self.release.digest, "patients": self.release.patients} | dict(self.facts)
+        tables = [_table(caption, found) for caption, found in self.tables.items()]
+        if self.tests:
+            tables.append(_tests(self.tests))
+        return Document(
+            self.title, facts, tuple(tables), self.warnings, self.release.promise, heading="When not to believe it"
+        )
 
-    def to_json(self) -> dict[str, Any]:
-        """The analysis as plain data, the same for the same release."""
-        return {
-            "version": VERSION,
-            "release": self.release.digest,
-            "analysis": self.title,
-            "patients": self.release.patients,
-            "facts": dict(self.facts),
-            "tables": {
-                caption: {"interval": "noise" if table.scale is None else "noise and sampling", "rows": table.to_json()}
-                for caption, table in self.tables.items()
-            },
-            "tests": {name: test.to_json() for name, test in self.tests.items()},
-            "caveats": list(self.warnings),
-            "guarantee": list(self.release.guarantee),
-            "trust": list(trust(self.release.spec)),
-        }
+    def summary(self, *, explain: bool = False) -> str:
+        """The analysis as text, in the manner of statistical packages; lines are not wrapped.
+
+        Args:
+            explain: with all notes and the whole guarantee.
+        """
+        return text(self.document(), explain=explain)
+
+    def __repr__(self) -> str:
+        """What was done on what, in one line."""
+        return f"Analysis({self.title}, release {self.release.digest[:12]})"
 
 
-def _table(caption: str, table: Estimates) -> list[str]:
-    lower, upper = table.interval()
-    # The error of the transformed is the relative error of a ratio, and about the error of a correlation.
-    errors = table.standard_error * (table.estimate if table.link == "log" else 1.0)
-    known = table.scale is None and len(table.location) == 1  # one draw without an error: nothing is left open
-    columns = [["", *table.names], ["estimate", *map(rounded, table.estimate, errors)]]
-    if not known:
-        columns.append(_column("noise sd", table.noise_sd, ".3g"))
-    if table.scale is not None:
-        columns.append(_column("std err", table.standard_error, ".3g"))
-    if not known:
-        columns.append(_column(f"[{(1 - LEVEL) / 2:g}", lower, ".5g"))
-        columns.append(_column(f"{(1 + LEVEL) / 2:g}]", upper, ".5g"))
-    if table.tested:
-        columns.append(["P", *(_p(value, table.resolution) for value in table.p_value)])
-    if any(table.units):
-        columns.append(["unit", *table.units])
-    left = [place for place, (head, *_) in enumerate(columns) if head in ("", "unit")]
-    lines = aligned(list(zip(*columns, strict=True)), left)
-    rule = "-" * max(map(len, lines))
-    told = [_NOISE if table.scale is None else _BOTH, *([_RATIO[table.link]] if table.link in _RATIO else [])]
-    return [caption, rule, lines[0], rule, *lines[1:], rule, *([] if known else ["; ".join(told)])]
+def _table(caption: str, found: Estimates) -> Table:
+    lower, upper = found.interval()
+    known = found.scale is None and len(found.location) == 1  # one draw without an error: nothing is left open
+    estimates = [
+        Estimate(
+            float(found.estimate[place]),
+            float("nan") if known else float(found.standard_error[place]),
+            float(lower[place]),
+            float(upper[place]),
+            found.units[place] if found.units else "",
+            p_value=float(found.p_value[place]),
+            least_p=found.resolution,
+            relative=found.link == "log",
+        )
+        for place in range(len(found.names))
+    ]
+    parts = ["estimate", *([] if known else ["standard_error", "lower", "upper"])]
+    parts += [*(["p_value"] if found.tested else []), *(["unit"] if any(found.units) else [])]
+    told = [_NOISE if found.scale is None else _BOTH, *([_RATIO[found.link]] if found.link in _RATIO else [])]
+    headings = (
+        Heading("table", detail=True),
+        Heading("name", " "),
+        Heading("value", parts=tuple(parts), ratio=""),
+        Heading("noise_sd", detail=True),
+        Heading("interval_holds", detail=True),
+        Heading("scale", detail=True),
+    )
+    holds = "noise" if found.scale is None else "noise and sampling"
+    rows = [
+        (caption, name, one, float(sd), holds, found.link)
+        for name, one, sd in zip(found.names, estimates, found.noise_sd, strict=True)
+    ]
+    return Table.of("tables", headings, rows, title=caption, below=() if known else (" ".join(told),))
 
 
-def _column(head: str, values: Sequence[float] | Any, form: str) -> list[str]:
-    return [head, *(format(value, form) if np.isfinite(value) else "-" for value in values)]
-
-
-def _p(value: float, resolution: float) -> str:
-    return f"{value:.3f}" if value > max(resolution, 0.0005) else f"<{max(resolution, 0.001):.1g}"
-
-
-def _sentence(name: str, test: JointTest) -> str:
-    finite = np.isfinite(test.degrees)
-    law = f"F({test.restrictions}, {test.degrees:g})" if finite else f"chi-square({test.restrictions})"
-    p = _p(test.p_value, test.resolution)
-    return f"Test that {name}: {law} = {test.statistic:.4g}, P {f'< {p[1:]}' if p[0] == '<' else f'= {p}'}"
+def _tests(found: Mapping[str, JointTest]) -> Table:
+    headings = ("null hypothesis", Heading("law", "test"), "statistic", Heading("p_value", "P"))
+    more = tuple(Heading(key, detail=True) for key in ("restrictions", "degrees", "resolution"))
+    rows = []
+    for name, test in found.items():
+        finite = np.isfinite(test.degrees)
+        law = f"F({test.restrictions}, {test.degrees:g})" if finite else f"chi-square({test.restrictions})"
+        p = Said(test.p_value, p_text(test.p_value, test.resolution))
+        rows.append((name, law, float(test.statistic), p, test.restrictions, float(test.degrees), test.resolution))
+    return Table.of("tests", (*headings, *more), rows, title="Tests")

@@ -1,1 +1,1 @@
-"""What the program tells people and programs: documents of facts, tables and notes, printed as text, JSON or HTML."""
+"""Documents that tell people and programs something: facts, tables and notes, printed as text, JSON or HTML."""

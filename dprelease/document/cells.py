@@ -7,7 +7,7 @@ estimate and its interval end at the same place.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -120,7 +120,8 @@ PARTS: Mapping[str, str] = MappingProxyType(
 )
 """Parts of an estimate that a table may show in columns of their own, and the heads of these."""
 
-Cell = str | int | float | Fraction | bool | Estimate | Said | None
+Cell = str | int | float | Fraction | bool | Estimate | Said | Mapping[str, Any] | Sequence[Any] | None
+"""Of a table, or a fact; mappings and lists are for programs only."""
 
 
 def price(mu2: Fraction, delta: float) -> Said:
@@ -196,4 +197,6 @@ def plain(cell: Any) -> Any:
         return [plain(each) for each in cell]
     if isinstance(cell, Fraction):
         return str(cell)
+    if hasattr(cell, "tolist"):  # of numpy, which this room does not load
+        return plain(cell.tolist())
     return known(cell) if isinstance(cell, float) else cell

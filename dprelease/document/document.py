@@ -1,4 +1,4 @@
-"""Documents: a title, facts, tables, notes and a guarantee. Whoever tells something makes one, and nobody else lays out a table."""
+"""Documents: a title, facts, tables, notes and a guarantee. Nobody else lays out a table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
-from dprelease.document.cells import PARTS, UNKNOWN, Cell, Estimate, lines_of, plain, told
+from dprelease.document.cells import LEVEL, PARTS, UNKNOWN, Cell, Estimate, Said, lines_of, plain, told
 from dprelease.one_line import one_line
 
 VERSION = 2
@@ -25,7 +25,7 @@ class Heading:
         unit: of its numbers, printed in the head.
         digits: significant digits of numbers without an error.
         parts: names of `PARTS` to show in columns of their own; empty to show an estimate and its error in one cell.
-        ratio: what the ratio of an estimate to its error is called, z or t.
+        ratio: what the ratio of an estimate to its error is called, z or t; empty where none is shown.
         level: confidence of the intervals.
         detail: only for programs.
     """
@@ -36,7 +36,7 @@ class Heading:
     digits: int = 4
     parts: tuple[str, ...] = ()
     ratio: str = "z"
-    level: float = 0.95
+    level: float = LEVEL
     detail: bool = False
 
     @property
@@ -45,8 +45,12 @@ class Heading:
         if not self.parts:
             head = one_line(self.text or self.key.replace("_", " "))
             return (f"{head} ({one_line(self.unit)})" if self.unit else head,)
-        ends = {"lower": f"[{(1 - self.level) / 2:.3g}", "upper": f"{(1 + self.level) / 2:.3g}]"}
-        return tuple(ends.get(part, PARTS[part]).replace("z", self.ratio) for part in self.parts)
+        heads = {"lower": f"[{(1 - self.level) / 2:.3g}", "upper": f"{(1 + self.level) / 2:.3g}]"}
+        if not self.ratio:
+            heads["p_value"] = "P"
+        if self.text:
+            heads["estimate"] = one_line(self.text)
+        return tuple(heads.get(part, PARTS[part].replace("z", self.ratio)) for part in self.parts)
 
     def shown(self, cell: Cell) -> tuple[tuple[str, ...], ...]:
         """Lines of a cell, for each head."""
@@ -77,7 +81,7 @@ class Table:
     """Rows of cells.
 
     Attributes:
-        key: its name in JSON, where it is a list of objects.
+        key: its name in JSON, where it is a list of objects; empty for a table that only people get.
         headings: of the columns.
         rows: of as many cells each.
         title: above it.
@@ -93,8 +97,8 @@ class Table:
     detail: bool = False
 
     @classmethod
-    def of(cls, key: str, headings: Sequence[Heading | str], rows: Sequence[Sequence[Cell]], **more: Any) -> Table:
-        """A table of rows; a heading that is only a key may be given as text."""
+    def of(cls, key: str, headings: Sequence[Any], rows: Sequence[Sequence[Any]], **more: Any) -> Table:
+        """A table of rows of `Cell`; a `Heading` that is only a key may be given as text."""
         heads = tuple(Heading(each) if isinstance(each, str) else each for each in headings)
         return cls(key, heads, tuple(map(tuple, rows)), **more)
 
@@ -103,13 +107,13 @@ class Table:
         """The table as people see it."""
         shown = [(place, heading) for place, heading in enumerate(self.headings) if not heading.detail]
         heads = tuple(head for _, heading in shown for head in heading.heads)
-        cells = [[each for at, heading in shown for each in heading.shown(row[at])] for row in self.rows]
-        lines = tuple(line for row in cells for line in zip_longest(*row, fillvalue=""))
         right = tuple(
-            part != "unit" and any(isinstance(row[place], int | float | Estimate) for row in self.rows)
+            part != "unit" and any(_is_number(row[place]) for row in self.rows)
             for place, heading in shown
             for part in heading.parts or ("",)
         )
+        cells = [[each for at, heading in shown for each in heading.shown(row[at])] for row in self.rows]
+        lines = tuple(line for row in cells for line in zip_longest(*row, fillvalue=""))
         return Grid(heads, lines, right)
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -118,15 +122,30 @@ class Table:
         return [dict(zip(keys, map(plain, row), strict=True)) for row in self.rows]
 
 
+def _is_number(cell: Cell) -> bool:
+    value = cell.value if isinstance(cell, Said) else cell
+    return isinstance(value, int | float | Estimate) and not isinstance(value, bool)
+
+
+class Promised(Protocol):
+    """The guarantee of a release, and who has to be trusted for it; sentences may be made when they are asked for."""
+
+    @property
+    def line(self) -> str:
+        """Both in one line."""
+
+    @property
+    def guarantee(self) -> tuple[str, ...]:
+        """The guarantee in sentences."""
+
+    @property
+    def trust(self) -> tuple[str, ...]:
+        """The people who have to be trusted, in sentences."""
+
+
 @dataclass(frozen=True)
 class Promise:
-    """What a release guarantees, and who has to be trusted for it.
-
-    Attributes:
-        line: both in one line.
-        guarantee: in sentences.
-        trust: in sentences.
-    """
+    """A promise that is known already; see `Promised`."""
 
     line: str
     guarantee: tuple[str, ...]
@@ -135,25 +154,27 @@ class Promise:
 
 @dataclass(frozen=True)
 class Document:
-    """What the program tells about one thing.
+    """All that is told about one thing.
 
     Attributes:
         title: what it is.
-        facts: name to value, or to several lines; people read names with spaces for underscores.
+        facts: name to a `Cell`, or to several lines in a tuple; people read names with spaces for underscores.
         tables: in order.
         notes: sentences, the most important ones first.
         promise: what the release behind it guarantees; None where there is none.
         data: what only programs get.
         details: further facts, which people see only when they ask for them; programs always do.
+        heading: above the notes; empty for none.
     """
 
     title: str
-    facts: Mapping[str, Cell | tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    facts: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
-    promise: Promise | None = None
+    promise: Promised | None = None
     data: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    details: Mapping[str, Cell | tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    details: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    heading: str = ""
 
     def table(self, key: str) -> Table:
         """The table of that name."""
@@ -162,7 +183,7 @@ class Document:
     def to_json(self) -> dict[str, Any]:
         """All of it as data: facts, tables and further data by their names; tables of one name stand together."""
         tables: dict[str, list[dict[str, Any]]] = {}
-        for table in self.tables:
+        for table in filter(lambda each: each.key, self.tables):
             tables.setdefault(table.key, []).extend(table.to_json())
         promise = self.promise
         words = {} if promise is None else {"guarantee": list(promise.guarantee), "trust": list(promise.trust)}

@@ -107,7 +107,7 @@ def page(document: Document, sections: Sequence[Section] = (), kind: str = "", l
     """
     found = list(sections) or [Section("results", "Results", (*_facts(document), *document.tables))]
     if document.notes:
-        found.append(Section("notes", "Notes", (Listing.of(document.notes),)))
+        found.append(Section("notes", document.heading or "Notes", (Listing.of(document.notes),)))
     promise = document.promise
     if promise is not None:
         said = (("Guarantee", promise.guarantee), ("Trust", promise.trust))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from textwrap import wrap
+from typing import Any
 
-from dprelease.document.cells import Cell, told
+from dprelease.document.cells import told
 from dprelease.document.document import Document, Grid, Table
 from dprelease.one_line import one_line
 
@@ -39,15 +40,15 @@ def text(
         shown: keys of tables to print that are details.
         strong: makes a heading stand out.
     """
-    head = [strong(one_line(document.title))] if document.title else []
-    head += facts({**document.facts, **(document.details if explain else {})}, width)
+    told_first = facts({**document.facts, **(document.details if explain else {})}, width)
+    head = [*([strong(one_line(document.title))] if document.title else []), *told_first]
     parts = [head] if head else []
     parts += [table(each, width, strong) for each in document.tables if explain or not each.detail or each.key in shown]
-    parts += [_notes(document, width, explain=explain)]
+    parts.append(_notes(document, width, strong, explain=explain))
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def facts(values: Mapping[str, Cell | tuple[str, ...]], width: int | None = None) -> list[str]:
+def facts(values: Mapping[str, Any], width: int | None = None) -> list[str]:
     """Names and values below one another."""
     pairs = [(name.replace("_", " "), value) for name, value in values.items()]
     margin = max((len(name) for name, _ in pairs), default=0) + len(_GAP)
@@ -97,21 +98,26 @@ def folded(sentence: str, width: int | None) -> list[str]:
     return [whole] if width is None else wrap(whole, max(width, _NARROWEST), break_on_hyphens=False) or [""]
 
 
-def _notes(document: Document, width: int | None, *, explain: bool) -> list[str]:
+def _notes(document: Document, width: int | None, strong: Callable[[str], str], *, explain: bool) -> list[str]:
     notes, promise = list(document.notes), document.promise
     if not explain and len(notes) > MOST_NOTES:
         notes = [*notes[: MOST_NOTES - 1], MORE.format(count=len(notes) - MOST_NOTES + 1)]
-    lines = [line for note in notes for line in folded(note, width)]
+    lines = [strong(one_line(document.heading))] if document.heading and notes else []
+    lines += [line for note in notes for line in folded(note, width)]
     if promise is None:
         return lines
     if not explain:
-        return [*lines, *folded(promise.line, width)]
+        return [*lines, *([""] if lines else []), *folded(promise.line, width)]
     for title, sentences in (("Guarantee", promise.guarantee), ("Trust", promise.trust)):
-        lines += ["", title, *(f"{_GAP}{line}" for each in sentences for line in folded(each, width and width - 2))]
+        lines += [
+            "",
+            strong(title),
+            *(f"{_GAP}{line}" for each in sentences for line in folded(each, width and width - 2)),
+        ]
     return lines
 
 
-def _lines(value: Cell | tuple[str, ...]) -> list[str]:
+def _lines(value: Any) -> list[str]:
     return [told(each) for each in value] or [told(None)] if isinstance(value, tuple) else [told(value)]
 
 

@@ -12,12 +12,12 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import fit_moments, resolve
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.design import Design, design
+from dprelease.estimators.fit_document import fit_document
 from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
 from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate, spent_parameters
-from dprelease.estimators.regression_table import regression_table
 from dprelease.estimators.result import ALIKE, Diagnostics, FitResult, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.solve import Solution
@@ -25,7 +25,6 @@ from dprelease.mechanisms.moments.released import with_constant
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.release.release import Floats, Release
-from dprelease.release.trust import trust
 
 
 def fit(
@@ -88,15 +87,14 @@ def fit(
         constant_noise_sd=half_width * found.constant_noise_sd,
         quality=found.quality.in_units(half_width),
         diagnostics=_of_patients(release, found.diagnostics),
-        guarantee=release.guarantee,
-        trust=trust(release.spec),
+        promise=release.promise,
         release=release.digest,
         patients=release.patients,
         mechanism=release.spec.mechanism,
         view=view.kind,
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},
         infer=partial(infer, release, names, intercept=intercept),
-        render=regression_table,
+        tell=fit_document,
         within=str(kept) if kept else None,
     )
 

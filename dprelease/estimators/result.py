@@ -1,15 +1,16 @@
-"""What a fit gives back: the model, the constant predictor beside it, how far both can be trusted, and the guarantee."""
+"""The result of a fit: the model, the constant predictor beside it, how far both can be trusted, and the guarantee."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from dprelease.estimators.intervals.inference import Inference, plain
+from dprelease.document.document import Document, Promised
+from dprelease.document.text import text
+from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.moments.resolution import hidden
 from dprelease.estimators.prediction_table import Rows, design_matrix
 from dprelease.estimators.quality import INDISTINCT, Quality
@@ -18,8 +19,6 @@ from dprelease.release.release import Floats
 
 FAR = 1.0
 """Widths of a target's public range by which predictions may leave it."""
-VERSION = 1
-"""Version of the dictionary that `FitResult.to_json` makes."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class ScaledFit:
     diagnostics: Diagnostics
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FitResult:
     """A fitted model, in original units.
 
@@ -94,15 +93,14 @@ class FitResult:
             what the noise leaves open about the mean.
         quality: estimated mean squared errors on the private rows, squared target's units.
         diagnostics: numerical health.
-        guarantee: the release's privacy guarantee in words. Fitting is post-processing: it costs nothing more.
-        trust: who has to be trusted for what, in words.
+        promise: the release's guarantee and whom it trusts. Fitting is post-processing: it costs nothing more.
         release: the release's digest.
         patients: n.
         mechanism: of the release.
         view: what the fit read of it: ``mixtures``, ``rows`` or ``moments``.
         units: released name to the unit that its column was declared in, empty for none.
         infer: works `inference` out.
-        render: writes `summary`.
+        tell: makes `document`.
         within: the set that the weights were kept within, as `ConvexSet.parse` reads it; None for no set.
     """
 
@@ -121,15 +119,14 @@ class FitResult:
     constant_noise_sd: Floats
     quality: Quality
     diagnostics: Diagnostics
-    guarantee: tuple[str, ...]
-    trust: tuple[str, ...]
+    promise: Promised
     release: str
     patients: int
     mechanism: str
     view: str
     units: Mapping[str, str]
     infer: Callable[[], Inference] = field(repr=False)
-    render: Callable[[FitResult], str] = field(repr=False)
+    tell: Callable[[FitResult], Document] = field(repr=False)
     within: str | None = None
 
     @cached_property
@@ -137,9 +134,32 @@ class FitResult:
         """Estimates, standard errors and intervals of the population's coefficients; worked out when first asked for."""
         return self.infer()
 
-    def summary(self) -> str:
-        """The fit as text, in the manner of statistical packages: `print(result.summary())`."""
-        return self.render(self)
+    @cached_property
+    def estimates(self) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+        """Estimates, standard errors, ends of intervals, z and p-values of the coefficients, (l, d), and the intercepts, (l,)."""
+        found = self.inference
+        ends = found.intercept_interval()
+        return (
+            (found.estimate, found.standard_error, *found.interval(), found.z, found.p_value),
+            (found.intercept, found.intercept_se, *ends, found.intercept_z, found.intercept_p_value),
+        )
+
+    def document(self) -> Document:
+        """All that the fit has to tell; its `to_json` is how a fit is saved."""
+        return self.tell(self)
+
+    def summary(self, *, explain: bool = False) -> str:
+        """The fit as text, in the manner of statistical packages: `print(result.summary())`.
+
+        Args:
+            explain: with all notes, the model that predicts and the whole guarantee.
+        """
+        return text(self.document(), explain=explain)
+
+    def __repr__(self) -> str:
+        """Targets, method and release in one line."""
+        on = f"{', '.join(self.targets)} on {len(self.features)} features"
+        return f"FitResult({on}, method {self.method}, release {self.release[:12]})"
 
     @cached_property
     def hidden(self) -> tuple[dict[str, str], ...]:
@@ -178,39 +198,3 @@ class FitResult:
         rows = np.clip(design_matrix(X, self.features), *self.feature_ends)
         predicted: Floats = rows @ self.coef.T + self.intercept
         return np.clip(predicted, self.lower - beyond, self.upper + beyond)
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain data, the same for the same fit; a number that is not finite is None."""
-        quality = {name: plain(value) for name, value in vars(self.quality).items()}
-        return {
-            "version": VERSION,
-            "release": self.release,
-            "guarantee": list(self.guarantee),
-            "trust": list(self.trust),
-            "method": self.method,
-            "algorithm": self.algorithm,
-            "reason": self.reason,
-            "within": self.within,
-            "fit_intercept": self.fit_intercept,
-            "targets": list(self.targets),
-            "features": list(self.features),
-            "coef": plain(self.coef),
-            "intercept": plain(self.intercept),
-            "feature_ends": plain(self.feature_ends),
-            "range": {"lower": plain(self.lower), "upper": plain(self.upper)},
-            "constant": {"value": plain(self.constant), "noise_sd": plain(self.constant_noise_sd)},
-            "quality": quality
-            | {
-                "explained": plain(self.quality.explained),
-                "explained_se": plain(self.quality.explained_se),
-                "verdict": list(self.verdicts),
-            },
-            "hidden": list(self.hidden),
-            "inference": self.inference.to_json(),
-            "diagnostics": {
-                "smallest_eigenvalue": self.diagnostics.smallest_eigenvalue,
-                "condition_number": plain(self.diagnostics.condition_number),
-                "indefinite": self.diagnostics.indefinite,
-                "warnings": list(self.diagnostics.warnings),
-            },
-        }

@@ -10,12 +10,12 @@ from itertools import chain, starmap
 from typing import Any
 
 from dprelease.data.columns import needs_bounds
+from dprelease.document.text import aligned
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, names_for_fits
-from dprelease.one_line import aligned
 from dprelease.planning.choice import OtherSpread, choice, other_spread, useful_from
 from dprelease.planning.forecast import (
     MOST_EPSILON,

@@ -24,6 +24,7 @@ from dprelease.one_line import listed, one_line
 from dprelease.release.block import Block, values_of
 from dprelease.release.reaches import Reach, reaches_of
 from dprelease.release.spec import ReleaseSpec
+from dprelease.release.trust import ReleasePromise
 
 Regressable = NoisyRows | NoisyMoments | OutcomeMoments
 """What estimators read of a release, whatever its mechanism."""
@@ -47,7 +48,7 @@ class PublicColumns:
     values: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """A verified release.
 
@@ -67,6 +68,21 @@ class Release:
     def digest(self) -> str:
         """The release's identity."""
         return self.spec.digest()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the released columns; a category has one for each level."""
+        return self.spec.released
+
+    @property
+    def promise(self) -> ReleasePromise:
+        """What it guarantees and whom it trusts."""
+        return ReleasePromise(self.spec, self.guarantee)
+
+    def __repr__(self) -> str:
+        at = "" if self.upto is None else f", checkpoint {self.upto}"
+        about = f"{self.digest[:12]}, {self.spec.mechanism}, {self.patients} patients, {len(self.columns)} columns{at}"
+        return f"Release({about})"
 
     @property
     def patients(self) -> int:

@@ -9,10 +9,12 @@ from typing import Literal
 
 import click
 
+from dprelease.cli.printing import explain_option, json_option
+from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
-from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.estimators.fit_document import PREDICTOR
 from dprelease.estimators.moments.summary import NOT_CLIPPED
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -20,9 +22,9 @@ from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import listed
 from dprelease.release.release import Release
-from learner.cli import counterfactual, show
-from learner.cli.releases import from_option, json_option, write_file
-from learner.client.describe import describe
+from learner.cli.releases import from_option, print_about, write_file
+from learner.client.describe import Description, describe
+from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Opened, open_release
 from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
@@ -67,7 +69,9 @@ def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
 @click.command("fit")
 @of_a_fit
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the fit as JSON to this file.")
+@click.option("--predictor", is_flag=True, help="Show the model that predicts, too.")
 @json_option
+@explain_option
 @click.pass_obj
 def fit_release(
     home: Path,
@@ -80,12 +84,14 @@ def fit_release(
     intercept: bool | None,
     output: Path | None,
     name: str | None,
+    predictor: bool,
     as_json: bool,
+    explain: bool,
 ) -> None:
     """Fit linear models on a release, after verifying it.
 
-    Coefficients are in original units: those of the model, and beside them estimates of the population's with standard
-    errors and intervals. Below stand the constant predictor and how far both are off. Fitting costs no privacy.
+    Coefficients are estimates of the population's in original units, with standard errors and intervals. Predictions come from
+    another model, which --predictor shows and --output saves too. Fitting costs no privacy.
 
     \b
     Example:
@@ -94,25 +100,22 @@ def fit_release(
     opened = open_release(home, release, name)
     chosen = features_of(features, without, targets, opened.release) or None
     result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
-    data = json.dumps(result.to_json(), indent=2)
+    document = result.document()
     if output is not None:
-        write_file(output, f"{data}\n")
-    if as_json:
-        click.echo(data)
-    else:
-        click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
-        show.fitted(result)
+        write_file(output, f"{json.dumps(document.to_json(), indent=2)}\n")
+    print_about([opened], document, as_json=as_json, explain=explain, shown=(PREDICTOR,) if predictor else ())
 
 
 @click.command("describe")
 @click.argument("release", metavar="ID|DIR")
 @click.option("--columns", multiple=True, metavar="A,B,...", help="Columns to describe; every column if left out.")
-@click.option("--unclipped", is_flag=True, help="Of clipped rows: what all would be before, were rows normal.")
+@click.option("--unclipped", is_flag=True, help="Correct for clipping, assuming normally distributed data.")
 @from_option
 @json_option
+@explain_option
 @click.pass_obj
 def describe_release(
-    home: Path, release: str, columns: tuple[str, ...], unclipped: bool, name: str | None, as_json: bool
+    home: Path, release: str, columns: tuple[str, ...], unclipped: bool, name: str | None, as_json: bool, explain: bool
 ) -> None:
     """Show means, standard deviations and correlations, after verifying a release.
 
@@ -130,18 +133,14 @@ def describe_release(
     ranges = isinstance(opened.release.view, Ranges)
     if unclipped and (ranges or isinstance(opened.release.view, Panel)):
         raise InvalidInput(NOT_CLIPPED)
+    found: Description | DescribedRanges | DescribedCounterfactual
     if isinstance(opened.release.view, Panel) and not names:
-        counterfactual.shown([opened], LEVEL, as_json=as_json)
-        return
-    found = describe_ranges(opened.release, names) if ranges else describe(opened.release, names, unclipped=unclipped)
-    if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
-        return
-    click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
-    if isinstance(found, DescribedRanges):
-        show.ranges(found)
+        found = describe_counterfactual([opened.release], LEVEL)
+    elif ranges:
+        found = describe_ranges(opened.release, names)
     else:
-        show.described(found)
+        found = describe(opened.release, names, unclipped=unclipped)
+    print_about([opened], found.document(), as_json=as_json, explain=explain)
 
 
 @click.command("export")

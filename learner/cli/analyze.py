@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -19,16 +18,16 @@ from dprelease.analyses import (
     lasso,
     logistic,
     mediation,
+    nested,
     principal_components,
     rates,
-    regression,
     two_stage_least_squares,
 )
 from dprelease.analyses.beyond import BEYOND, refuse
+from dprelease.cli.printing import explain_option, json_option
 from dprelease.release.release import Release
-from learner.cli import show
 from learner.cli.analysis import names_of
-from learner.cli.releases import from_option, json_option
+from learner.cli.releases import from_option, print_about
 from learner.client.library import open_release
 
 
@@ -71,16 +70,12 @@ def analysis(name: str) -> Callable[[Callable[..., Analysis]], click.Command]:
         @click.argument("release", metavar="ID|DIR")
         @from_option
         @json_option
+        @explain_option
         @click.pass_obj
         @wraps(found)
-        def run(home: Path, /, release: str, name: str | None, as_json: bool, **options: Any) -> None:
+        def run(home: Path, /, release: str, name: str | None, as_json: bool, explain: bool, **options: Any) -> None:
             opened = open_release(home, release, name)
-            shown = found(opened.release, **options)
-            if as_json:
-                click.echo(json.dumps(shown.to_json(), indent=2))
-            else:
-                click.echo(f"verified: release {opened.release.digest} of {opened.consortium.name}\n")
-                show.fitted(shown)
+            print_about([opened], found(opened.release, **options).document(), as_json=as_json, explain=explain)
 
         return run
 
@@ -138,18 +133,18 @@ def means(release: Release, outcome: str, by: tuple[str, ...], adjust: tuple[str
     return compare_groups(release, outcome, names_of(by, release), names_of(adjust, release))
 
 
-@analysis("regression")
+@analysis("nested")
 @outcome
 @on
 @several("--without", "without", "Features to test together: can they be left out?")
-def regression_command(release: Release, outcome: str, on: tuple[str, ...], without: tuple[str, ...]) -> Analysis:
-    """Standardised slopes, inflation, nested F tests.
+def nested_command(release: Release, outcome: str, on: tuple[str, ...], without: tuple[str, ...]) -> Analysis:
+    """Nested F tests and inflation; `learner fit` has slopes.
 
     \b
     Example:
-      learner analyze regression 3f9a12c4 glucose --on age,stage --without stage
+      learner analyze nested 3f9a12c4 glucose --on age,stage --without stage
     """
-    return regression(release, outcome, names_of(on, release), names_of(without, release))
+    return nested(release, outcome, names_of(on, release), names_of(without, release))
 
 
 @analysis("correlate")

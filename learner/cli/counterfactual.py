@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from dprelease.estimators.intervals.inference import LEVEL
-from learner.cli import show
-from learner.cli.releases import OUT_TOO, from_option, json_option, write_file
-from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
-from learner.client.library import Opened, open_release
+from dprelease.cli.printing import explain_option, json_option
+from dprelease.document.cells import LEVEL
+from learner.cli.releases import OUT_TOO, from_option, print_about, write_file
+from learner.client.describe_counterfactual import describe_counterfactual
+from learner.client.library import open_release
 from learner.report.counterfactual_page import counterfactual_page
 
 
@@ -28,9 +26,16 @@ from learner.report.counterfactual_page import counterfactual_page
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="HTML page with the plot.")
 @from_option
 @json_option
+@explain_option
 @click.pass_obj
 def counterfactual_release(
-    home: Path, releases: tuple[str, ...], level: float, output: Path | None, name: str | None, as_json: bool
+    home: Path,
+    releases: tuple[str, ...],
+    level: float,
+    output: Path | None,
+    name: str | None,
+    as_json: bool,
+    explain: bool,
 ) -> None:
     """Show the path without the intervention, after verifying releases of a synthetic control.
 
@@ -43,21 +48,9 @@ def counterfactual_release(
       learner counterfactual 3f9a12c4 77b0e1aa --output effect.html
     """
     opened = [open_release(home, release, name) for release in releases]
-    found = shown(opened, level, as_json=as_json)
+    found = describe_counterfactual([each.release for each in opened], level)
+    print_about(opened, found.document(), as_json=as_json, explain=explain)
     if output is None:
         return
     different = {each.release.digest: each for each in opened}
     write_file(output, counterfactual_page(tuple(different.values()), found))
-
-
-def shown(opened: Sequence[Opened], level: float, *, as_json: bool) -> DescribedCounterfactual:
-    """Print a counterfactual of verified releases."""
-    found = describe_counterfactual([each.release for each in opened], level)
-    if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
-        return found
-    for each in opened:
-        click.echo(f"verified: release {each.release.digest} of {each.consortium.name}")
-    click.echo()
-    show.counterfactual(found)
-    return found

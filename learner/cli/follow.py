@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -11,18 +11,21 @@ from typing import Any
 import click
 import numpy as np
 
+from dprelease.cli.printing import json_option, print_document
+from dprelease.document.cells import LEVEL, Estimate, Said
+from dprelease.document.document import Document, Table
 from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.estimators import METHODS, FitResult, fit
+from dprelease.estimators.fit_document import slope
 from dprelease.estimators.intervals.clipped import WIDER
-from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.result import ALIKE
 from dprelease.files.extras import require
-from dprelease.one_line import listed, one_line
+from dprelease.one_line import listed
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
 from dprelease.release.stream import Checkpoint, checkpoint_of
 from learner.cli.analysis import names_of
-from learner.cli.releases import download_bar, from_option, json_option, tell
+from learner.cli.releases import download_bar, from_option, tell
 from learner.client import stream_plot
 from learner.client.download import Source
 from learner.client.follow import fetch_checkpoint, newest
@@ -32,8 +35,6 @@ from learner.client.sources import answered, hub_first, mirrors_first
 
 SHOWN = 4
 """Coefficients that a line has unless others are asked for."""
-
-_WIDTH = 28
 
 
 @click.command("follow")
@@ -91,18 +92,18 @@ def follow_stream(
     while True:
         release = stream.newer()
         if release is not None:
-            wanted = names_of(features, release) or None
-            for number, at in release.checkpoints().items():
-                if number in fits:
-                    continue
-                fits[number] = fit(at, [target], wanted, method)
-                if as_json:
-                    click.echo(json.dumps(_to_json(stream.place, number, fits[number])))
-                    continue
-                places = _places(fits[number], names_of(shown, release))
-                if len(fits) == 1:
-                    _say_what_follows(release, fits[number], places)
-                click.echo(_line(str(stream.place.model_copy(update={"number": number})), fits[number], places))
+            wanted, first = names_of(features, release) or None, not fits
+            new = {number: at for number, at in release.checkpoints().items() if number not in fits}
+            fits |= {number: fit(at, [target], wanted, method) for number, at in new.items()}
+            if as_json:
+                for number in new:
+                    click.echo(json.dumps(_data(stream.place, number, fits[number])))
+            else:
+                places = _places(fits[stream.place.number], names_of(shown, release))
+                found = {stream.place.model_copy(update={"number": number}): fits[number] for number in new}
+                if first:
+                    print_document(_about(release, fits[stream.place.number], places))
+                print_document(Document("", tables=(_table(release, found, places),)))
             if plot is not None:
                 stream_plot.draw(fits, plot)
         if once or stream.place.ended:
@@ -163,40 +164,42 @@ def _places(found: FitResult, names: Sequence[str]) -> list[int]:
     return [found.features.index(name) for name in names] or list(range(min(len(found.features), SHOWN)))
 
 
-def _say_what_follows(release: Release, found: FitResult, places: Sequence[int]) -> None:
-    click.echo(one_line(f"{release.spec.title}: {found.targets[0]} by method {found.method}, {LEVEL:.0%} intervals"))
+def _about(release: Release, found: FitResult, places: Sequence[int]) -> Document:
+    """Title and notes of the lines."""
+    notes = [f"{LEVEL:.0%} intervals in brackets."]
     if len(places) < len(found.features):
-        click.echo(f"{len(places)} of {len(found.features)} coefficients; the others with --show, --json or --plot")
+        notes.append(f"{len(places)} of {len(found.features)} coefficients: the others with --show, --json or --plot.")
     if release.spec.rows_per_subject > 1:
-        click.echo(ALIKE)
+        notes.append(ALIKE)
     if release.reaches:
-        click.echo(f"about all rows; {WIDER}")
-        click.echo(one_line("; ".join(map(str, release.reaches))))
-    heads = [one_line(found.features[place]).ljust(_WIDTH) for place in places]
-    click.echo("  ".join(["checkpoint", release.spec.counted.rjust(12), *heads, "variance explained"]))
+        notes.append(f"Coefficients describe all rows; {WIDER}.")
+        notes.append("; ".join(map(str, release.reaches)))
+    title = f"{release.spec.title}: {found.targets[0]} by method {found.method}"
+    return Document(title, notes=tuple(notes))
 
 
-def _line(checkpoint: str, found: FitResult, places: Sequence[int]) -> str:
-    estimate, (lower, upper) = found.inference.estimate[0], found.inference.interval(LEVEL)
-    cells = [
-        f"{estimate[place]:.3g} [{lower[0, place]:.3g}, {upper[0, place]:.3g}]"
-        if np.isfinite(estimate[place])
-        else "nothing known"
-        for place in places
-    ]
-    quality = found.quality
-    share = f"{quality.explained[0]:.2f} ({quality.explained_se[0]:.2f})"
-    told = "hidden" if "explained" in found.hidden[0] else share
-    return "  ".join(
-        [checkpoint.rjust(10), f"{found.patients:,}".rjust(12), *(cell.ljust(_WIDTH) for cell in cells), told]
-    )
+def _table(release: Release, fits: Mapping[Checkpoint, FitResult], places: Sequence[int]) -> Table:
+    """A line for each checkpoint."""
+    rows, some = [], next(iter(fits.values()))
+    for checkpoint, found in fits.items():
+        share = Estimate(float(found.quality.explained[0]), float(found.quality.explained_se[0]))
+        explained = Said(share, "hidden") if "explained" in found.hidden[0] else share
+        rows.append((str(checkpoint), found.patients, *(_interval(slope(found, 0, at)) for at in places), explained))
+    heads = (some.features[place] for place in places)
+    return Table.of("", ("checkpoint", release.spec.counted, *heads, "variance explained"), rows)
 
 
-def _to_json(place: Checkpoint, number: int, found: FitResult) -> dict[str, Any]:
+def _interval(found: Estimate) -> Said:
+    if not np.isfinite(found.value):
+        return Said(found, "not identified")
+    return Said(found, f"{found.part('estimate')} [{found.part('lower')}, {found.part('upper')}]")
+
+
+def _data(place: Checkpoint, number: int, found: FitResult) -> dict[str, Any]:
     return {
         "stream": place.stream,
         "checkpoint": number,
         "checkpoints": place.last,
         "patients": found.patients,
-        "fit": found.to_json(),
+        "fit": found.document().to_json(),
     }

@@ -9,10 +9,10 @@ import click
 
 from dprelease.canonical import read_data
 from dprelease.cli.plan_options import compared, with_guesses
+from dprelease.cli.printing import json_option
 from dprelease.mechanisms.assumptions import PlannedFit, Setting, chosen, draft_of, evenly
 from dprelease.mechanisms.registry import names
 from dprelease.spec_base import Target
-from learner.cli.releases import json_option
 
 
 def _weights(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:

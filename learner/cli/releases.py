@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -13,21 +12,23 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
+from dprelease.cli.printing import json_option, print_document
+from dprelease.document.document import Document, Table
 from dprelease.errors import InvalidInput
 from dprelease.files.durable import write_durably
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.release.verification import checks
 from dprelease.sequence import BlockKey
-from learner.cli import show
 from learner.client import download
 from learner.client.download import consortium_of, fetch
 from learner.client.library import Library, Opened, open_release, open_verified
 from learner.client.mirror import Mirror, split_release
 from learner.client.pinned_roots import TrustStore
 from learner.client.sources import Place, answered, hub_first, mirrors_first
+from learner.listing import listing
 
 from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 OUT_TOO = {"token_normalize_func": lambda name: "output" if name == "out" else name}
 """For commands whose ``--output`` was called ``--out`` before."""
 
@@ -63,12 +64,9 @@ def list_releases(home: Path, name: str | None, as_json: bool) -> None:
     """
     most = None if as_json else MOST_LISTED + 1
     lines = answered(hub_first(TrustStore(home).get(name)), lambda source: list(islice(source.releases(), most)), tell)
-    if as_json:
-        click.echo(json.dumps([line.to_json() for line in lines], indent=2))
-    else:
-        show.listed(lines[:MOST_LISTED])
-        if len(lines) > MOST_LISTED:
-            tell(f"these are the newest {MOST_LISTED:,}; learner list --json prints all")
+    print_document(listing(lines if as_json else lines[:MOST_LISTED]), as_json=as_json)
+    if not as_json and len(lines) > MOST_LISTED:
+        tell(f"these are the newest {MOST_LISTED:,}; learner list --json prints all")
 
 
 @click.command("fetch")
@@ -98,7 +96,7 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
     with download_bar() as progress:
         folder = answered(places, lambda source: fetch(source, consortium, Library(home), release, progress), tell)
     tell(f"kept in {folder.path}")
-    _report(open_verified(folder, trust, consortium.name), as_json)
+    print_document(verified(open_verified(folder, trust, consortium.name)), as_json=as_json, explain=True)
 
 
 @click.command("verify")
@@ -113,30 +111,37 @@ def verify_release(home: Path, release: str, name: str | None, as_json: bool) ->
     Example:
       learner verify 3f9a12c4
     """
-    _report(open_release(home, release, name), as_json)
+    print_document(verified(open_release(home, release, name)), as_json=as_json, explain=True)
 
 
-def _report(opened: Opened, as_json: bool) -> None:
-    if not as_json:
-        show.verified(opened)
-        return
+def verified(opened: Opened) -> Document:
+    """All that was checked, the guarantee, and who is trusted for it."""
     spec = opened.release.spec
-    data = {
-        "verified": True,
-        "release": opened.release.digest,
-        "folder": str(opened.folder.path),
+    facts = {
+        "release": spec.digest(),
         "consortium": spec.consortium,
-        "root_sha256": opened.consortium.fingerprint,
-        "title": spec.title,
         "published": opened.manifest.published,
-        "patients": spec.patients,
         "mechanism": spec.mechanism,
-        "columns": [{"name": column, "unit": opened.release.column(column).unit} for column in spec.released],
-        "checked": list(checks(spec)),
-        "guarantee": list(opened.release.guarantee),
-        "trust": list(opened.manifest.trust),
+        spec.counted: spec.patients,
+        "content": mechanism_of(spec).words(spec).content,
+        "root_sha256": opened.consortium.fingerprint,
+        "folder": str(opened.folder.path),
+        "checked": tuple(checks(spec)),
     }
-    click.echo(json.dumps(data, indent=2))
+    columns = [(name, opened.release.column(name).unit) for name in spec.released]
+    table = Table.of("columns", ("name", "unit"), columns, detail=True)
+    return Document(spec.title, facts, (table,), (), opened.release.promise, {"verified": True})
+
+
+def print_about(
+    opened: Sequence[Opened], document: Document, *, as_json: bool, explain: bool = False, shown: Collection[str] = ()
+) -> None:
+    """A document about releases, and that they were verified."""
+    if not as_json:
+        for each in opened:
+            click.echo(f"verified: release {each.release.digest} of {each.consortium.name}")
+        click.echo()
+    print_document(document, as_json=as_json, explain=explain, shown=shown)
 
 
 @contextmanager

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.cli.printing import json_option, print_json
+from dprelease.document.cells import LEVEL
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
 from learner.cli.analysis import features_of, of_a_fit
-from learner.cli.releases import OUT_TOO, json_option, write_file
+from learner.cli.releases import OUT_TOO, write_file
 from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Opened, open_release
@@ -51,14 +52,14 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
         said = f"{made.fit.method} of {len(made.fit.targets)} targets on {len(made.fit.features)} features"
     elif isinstance(opened.release.view, Panel):
         made = describe_counterfactual([opened.release], LEVEL)
-        text, card = counterfactual_page([opened], made), made.to_json()
+        text, card = counterfactual_page([opened], made), made.document().to_json()
         said = f"a counterfactual of {sum(made.found.donors)} donors"
     else:
         made = describe_ranges(opened.release)
-        text, card = ranges_page(opened, made), made.to_json()
+        text, card = ranges_page(opened, made), made.document().to_json()
         said = f"ranges of {len(made.columns)} columns"
     write_file(output, text)
-    click.echo(json.dumps(card, indent=2) if as_json else f"{output}: {said}")
+    print_json(card) if as_json else click.echo(f"{output}: {said}")
 
 
 @click.command("card")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from learner.cli import show
-from learner.cli.releases import from_option, json_option, tell
+from dprelease.cli.printing import json_option, print_document
+from learner.cli.releases import from_option, tell
 from learner.client.pinned_roots import TrustStore
 from learner.client.sources import answered, hub_first
-from learner.client.spending import accounts, signed_manifests, summary, to_json
+from learner.client.spending import accounts, signed_manifests, spending_document
 
 
 @click.command("spending")
@@ -32,12 +31,4 @@ def spending(home: Path, delta: float, budget: float | None, name: str | None, a
     """
     consortium = TrustStore(home).get(name)
     found = answered(hub_first(consortium), lambda source: accounts(signed_manifests(source, consortium)), tell)
-    if as_json:
-        click.echo(json.dumps({"consortium": consortium.name, **to_json(found, delta, budget)}, indent=2))
-        return
-    for account in found:
-        show.spent(account, delta)
-        for line in summary(account, delta, budget):
-            click.echo(line)
-    if not found:
-        click.echo(f"{consortium.name} has published nothing yet")
+    print_document(spending_document(consortium.name, found, delta, budget), as_json=as_json)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from dprelease.cli.printing import json_option, print_document
+from dprelease.document.cells import Said
+from dprelease.document.document import Document, Heading, Table
 from dprelease.identity.certificates import certificate_fingerprint
-from learner.cli import show
 from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
 
 
@@ -57,7 +58,7 @@ def add(
 
 
 @trust.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_obj
 def list_trusted(home: Path, as_json: bool) -> None:
     """Show the consortia that are trusted.
@@ -66,15 +67,17 @@ def list_trusted(home: Path, as_json: bool) -> None:
     Example:
       learner trust list --json
     """
-    consortia = TrustStore(home).all()
-    if as_json:
-        data = [
-            {"name": each.name, "hub": each.hub, "mirrors": list(each.mirrors), "root_sha256": each.fingerprint}
-            for each in consortia
-        ]
-        click.echo(json.dumps(data, indent=2))
-    else:
-        show.trusted(consortia)
+    rows = [
+        (
+            each.name,
+            Said(each.hub, each.hub or "none"),
+            Said(each.mirrors, " ".join(each.mirrors) or "none"),
+            each.fingerprint,
+        )
+        for each in TrustStore(home).all()
+    ]
+    headings = (Heading("name", "consortium"), "hub", "mirrors", Heading("root_sha256", "root SHA-256"))
+    print_document(Document("", tables=(Table.of("consortia", headings, rows),)), as_json=as_json)
 
 
 @trust.command("remove")

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from dprelease.document.cells import Estimate, Said
+from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
-from dprelease.estimators.intervals.inference import plain
 from dprelease.estimators.moments.resolution import WIDTHS, is_hidden
 from dprelease.estimators.moments.summary import NOT_CLIPPED, summarise
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.mechanisms.ranges.released import Summary
+from dprelease.mechanisms.ranges.released import HIDDEN, Summary
 from dprelease.release.release import Floats, Release
-from dprelease.release.trust import trust
-from learner.client.describe_ranges import column_to_json
+from learner.client.describe_ranges import range_notes, ranges_table
 
-CLIPPED = (
-    "means, standard deviations and correlations are those of rows as clipped: see Trust; --unclipped says what they would be "
-    "before, were rows normal"
-)
+MOST_CORRELATED = 10
+"""Columns whose correlations fit on a terminal."""
+CLIPPED = "Means, standard deviations and correlations describe clipped records. --unclipped corrects them, assuming normal data."
 NORMAL = (
-    "means, standard deviations and correlations are what they would be before clipping, were rows normal: of columns with a long "
-    "tail the standard deviation stays too small, and the mean is not mended"
+    "Means, standard deviations and correlations are corrected for clipping, assuming normal data. With a long tail the "
+    "standard deviation stays too small, and the mean is not corrected."
 )
 APART = 2.0
 """Errors of both rounds from which on they say different things of a number."""
-BELOW = "means and standard deviations from the first round, below, are about rows before clipping, of any law"
+BELOW = (
+    "Means and standard deviations of the first round describe all records before clipping and assume no distribution."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Description:
             return (told,)
         return (
             told,
-            f"release {clipping.source[:16]} has means and standard deviations of rows before clipping, of any law",
+            f"Release {clipping.source[:16]} has means and standard deviations before clipping that assume no distribution.",
         )
 
     @property
@@ -111,8 +111,8 @@ class Description:
         """Which numbers the two rounds say different things of, beyond the errors of both: clipping took it."""
         return tuple(
             f"{each.column.name}: mean {each.mean:.4g} ({each.mean_error:.2g}) and standard deviation {each.deviation:.4g} "
-            f"({each.deviation_error:.2g}) before clipping, {self.mean[at]:.4g} and {self.deviation[at]:.4g} above: the former are "
-            "those of all rows"
+            f"({each.deviation_error:.2g}) before clipping, {self.mean[at]:.4g} and {self.deviation[at]:.4g} after it. "
+            "Use the former for all records."
             for each in self.ranges
             for at in [self.names.index(each.column.name)]
             if abs(each.mean - self.mean[at]) > APART * np.hypot(each.mean_error, self.mean_noise_sd[at])
@@ -120,30 +120,71 @@ class Description:
             > APART * np.hypot(each.deviation_error, self.deviation_noise_sd[at])
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The description as plain data; a number that is not known is None."""
-        numbers = (self.mean, self.mean_noise_sd, self.deviation, self.deviation_noise_sd)
-        keys = ("mean", "mean_noise_sd", "standard_deviation", "standard_deviation_noise_sd")
-        rows = zip(self.names, self.hidden, *numbers, strict=True)
-        return {
-            "version": 1,
-            "release": self.release.digest,
-            "patients": self.release.patients,
+    def document(self, most_correlated: int = MOST_CORRELATED) -> Document:
+        """All that the description has to tell.
+
+        Args:
+            most_correlated: columns whose correlations people get as a table.
+        """
+        tables, notes = [self._columns()], [f"{name} is derived: {how}" for name, how in self.derivations.items()]
+        notes += [*self.rows]
+        if any(self.hidden):
+            notes.append("hidden: noise covers the whole range of a mean, or a spread cannot be told from none.")
+        if self.correlation is None:
+            notes.append("Standard deviations and correlations need a release of joint moments (mechanism moments).")
+        elif len(self.correlated) > most_correlated:
+            notes.append(
+                f"For correlations of {len(self.correlated)} columns choose up to {most_correlated} with --columns, or --json."
+            )
+        elif self.correlated:
+            tables.append(self._correlations())
+        if self.correlation is not None and len(self.correlated) < len(self.names):
+            notes.append("Outcome-only columns have no correlations: fit them on the features.")
+        if self.ranges:
+            tables.append(ranges_table(self.ranges, "Before clipping, from the first round"))
+            notes += range_notes(self.ranges)
+        facts = {"release": self.release.digest, "patients": self.release.patients}
+        data = {
             "unclipped": self.unclipped,
-            "rows": list(self.rows),
-            "columns": [
-                {"name": name, "unit": self.unit(name), "hidden": list(hidden)}
-                | dict(zip(keys, map(plain, row), strict=True))
-                for name, hidden, *row in rows
-            ],
             "derivations": self.derivations,
-            "ranges": [column_to_json(each) for each in self.ranges],
             "correlated": list(self.correlated),
-            "correlation": None if self.correlation is None else plain(self.correlation),
-            "correlation_noise_sd": None if self.correlation_noise_sd is None else plain(self.correlation_noise_sd),
-            "guarantee": list(self.release.guarantee),
-            "trust": list(trust(self.release.spec)),
+            "correlation": self.correlation,
+            "correlation_noise_sd": self.correlation_noise_sd,
         }
+        return Document("Columns", facts, tuple(tables), tuple(notes), self.release.promise, data)
+
+    def _columns(self) -> Table:
+        moments = self.correlation is not None
+        spread = [Heading("standard_deviation", "standard deviation", detail=not moments)]
+        rows = []
+        for place, (name, hidden) in enumerate(zip(self.names, self.hidden, strict=True)):
+            unit = self.unit(name)
+            mean = Estimate(float(self.mean[place]), float(self.mean_noise_sd[place]), unit=unit)
+            deviation = Estimate(float(self.deviation[place]), float(self.deviation_noise_sd[place]), unit=unit)
+            told = [
+                Said(each, HIDDEN) if key in hidden else each
+                for key, each in (("mean", mean), ("standard_deviation", deviation))
+            ]
+            rows.append((name, *told, unit, hidden))
+        title = f"{self.release.patients:,} {self.release.spec.counted}; errors are standard deviations of the privacy noise"
+        headings = (Heading("name", "column"), "mean", *spread, "unit", Heading("hidden", detail=True))
+        return Table.of("columns", headings, rows, title=title)
+
+    def _correlations(self) -> Table:
+        """The lower triangle, for people."""
+        assert self.correlation is not None, self  # noqa: S101 - callers looked
+        assert self.correlation_noise_sd is not None, self  # noqa: S101
+        names, values, noise = self.correlated, self.correlation, self.correlation_noise_sd
+        rows = [
+            (
+                f"{row + 1} {name}",
+                *(Estimate(float(values[row, at]), float(noise[row, at])) for at in range(row)),
+                *("" for _ in range(row, len(names) - 1)),
+            )
+            for row, name in enumerate(names)
+        ]
+        headings = (Heading("name", "correlation with"), *(str(place) for place in range(1, len(names))))
+        return Table.of("", headings, rows, title="Correlations, errors in brackets")
 
 
 def describe(release: Release, columns: Sequence[str] = (), *, unclipped: bool = False) -> Description:

@@ -1,4 +1,4 @@
-"""What verified releases of a synthetic control say of an intervention: path, effect, band and placebos, as plain data."""
+"""The answer of verified releases of a synthetic control to an intervention: path, effect, band and placebos, as plain data."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dprelease.document.cells import Estimate, Said, figure
+from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.errors import InvalidInput
 from dprelease.estimators.counterfactual import Counterfactual, counterfactual
 from dprelease.release.release import Release
-from dprelease.release.trust import trust
 
 BAND = (
-    "the band shows what privacy noise leaves open about the path that these donors would give without noise. It does not show "
-    "whether they are a good control: how well they follow the target before costs privacy and is not released"
+    "The band covers privacy noise only. It does not say whether these donors are a good control: how well they follow the target "
+    "before the intervention is not released."
 )
 SHRINKAGE = (
-    "lambda draws the path to the middle of the public bounds, with privacy or without, and part of an effect may be this pull. A "
-    "release with a smaller lambda has less of it, and more noise"
+    "lambda pulls the path to the middle of the public bounds, so part of an effect may be this pull. A smaller lambda pulls less "
+    "and has more noise."
 )
 PLACEBO = (
-    "placebo: how many donors, on whom nothing was done, are as far from the path as the target. Weights were made for the target, "
-    "so a large share is expected without an effect, and noise in the donors' values can hide one"
+    "The placebo share counts donors that are as far from the path as the target. Weights were made for the target, so the share "
+    "is large without an effect, and noise in the donors' values can hide one."
 )
 CUT = (
-    "at {times} of {all} times noise leaves more open than the public bounds do, and the band ends at them: it says little of "
-    "these times"
+    "At {times} of {all} times the band is cut at the public bounds, because the noise is larger: it says little there."
 )
-POOLS = (
-    "paths of several hospitals are averaged, each by how little noise leaves open; guarantees hold apart if no person is a "
-    "donor of two"
-)
+POOLS = "Paths of several hospitals are averaged, weighted by precision. Each guarantee holds if no person is a donor of two."
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,33 +65,49 @@ class DescribedCounterfactual:
         said = (CUT.format(times=cut, all=after),) if cut else ()
         return (*said, BAND, SHRINKAGE, PLACEBO) + ((POOLS,) if len(self.releases) > 1 else ())
 
-    def to_json(self) -> dict[str, Any]:
-        """The description as plain data; every ``error`` is a standard deviation of what privacy noise leaves open."""
-        found, placebo = self.found, self.found.placebo
+    def document(self) -> Document:
+        """All that the counterfactual has to tell."""
+        found, placebo, unit = self.found, self.found.placebo, self.unit
         mean, error = found.mean_effect
-        keys = ("time", "target", "counterfactual", "error", "effect", "lower", "upper")
-        return {
-            "version": 1,
-            "releases": [release.digest for release in self.releases],
-            "donors": list(found.donors),
-            "unit": self.unit,
-            "level": self.level,
-            "before": [
-                {"time": column.name, "target": float(value)}
-                for column, value in zip(found.columns[: found.before], found.target, strict=False)
-            ],
-            "after": [dict(zip(keys, line, strict=True)) for line in self.lines],
-            "mean_effect": {"estimate": mean, "error": error},
-            "placebo": {
-                "p_value": placebo.p_value,
-                "gap": placebo.gap,
-                "donors_gap": placebo.donors_gap,
-                "donors": placebo.donors,
-            },
-            "notes": list(self.notes),
-            "guarantee": [list(release.guarantee) for release in self.releases],
-            "trust": [list(trust(release.spec)) for release in self.releases],
+        facts = {
+            "releases": tuple(release.digest for release in self.releases),
+            "donors": Said(list(found.donors), f"{sum(found.donors):,}"),
+            "mean_effect": Estimate(mean, error, unit=unit),
         }
+        parts = ("estimate", "standard_error")
+        effect = Heading("effect", "effect", parts=("estimate", "lower", "upper"), level=self.level)
+        headings = ("time", "target", Heading("counterfactual", "counterfactual", parts=parts), effect)
+        rows = [
+            (
+                name,
+                Said(target, figure(target, path_sd)),
+                Estimate(path, path_sd, unit=unit, level=self.level),
+                Estimate(gap, path_sd, low, high, unit, self.level),
+            )
+            for name, target, path, path_sd, gap, low, high in self.lines
+        ]
+        path = Table.of("path", headings, rows, title=f"Effect at each time{f', {unit}' if unit else ''}")
+        measures = (
+            ("share of units with as large a gap (placebo p)", placebo.p_value),
+            ("gap of the target, root mean square in half-widths of the bounds", placebo.gap),
+            ("gap of a donor, noise removed", placebo.donors_gap),
+        )
+        target = Table.of("", ("", "value"), measures, title="The target among donors")
+        data = {"level": self.level, "before": self._before(), "placebo": vars(placebo)}
+        return Document("Counterfactual", facts, (path, target), self.notes, self._promise, data)
+
+    def _before(self) -> list[dict[str, Any]]:
+        """The target's series up to the intervention."""
+        pairs = zip(self.found.columns[: self.found.before], self.found.target, strict=False)
+        return [{"time": column.name, "target": float(value)} for column, value in pairs]
+
+    @property
+    def _promise(self) -> Promise:
+        """The promises of all releases together."""
+        found = [release.promise for release in self.releases]
+        guarantee = tuple(sentence for each in found for sentence in each.guarantee)
+        trusted = tuple(dict.fromkeys(sentence for each in found for sentence in each.trust))
+        return Promise(" ".join(each.line for each in found), guarantee, trusted)
 
 
 def describe_counterfactual(releases: Sequence[Release], level: float) -> DescribedCounterfactual:

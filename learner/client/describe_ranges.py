@@ -1,15 +1,24 @@
-"""What a verified release of ranges says about each column: mean, spread and quantiles, in original units, with errors."""
+"""Each column in a verified release of ranges: mean, spread and quantiles, in original units, with errors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
-from dprelease.estimators.intervals.inference import plain
-from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary
+from dprelease.document.cells import Estimate
+from dprelease.document.document import Document, Heading, Table
+from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary, boxes
 from dprelease.release.release import Release
-from dprelease.release.trust import trust
+
+ERRORS = (
+    "Errors are standard deviations of what the privacy noise leaves open; those of quantiles include the width of a counted cell.",
+    "In a column with long tails the standard deviation is too small: sums count the tails as less than they are.",
+)
+BOUNDED = (
+    '"at most" and "at least": the quantile may lie outside the declared (or inferred) bounds. '
+    '"hidden": it may lie beyond either end.'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,19 +33,12 @@ class DescribedRanges:
     release: Release
     columns: tuple[Summary, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The description as plain data; every ``error`` is a standard deviation of what privacy noise leaves open.
-
-        ``found`` are bounds of a number that was declared without any.
-        """
-        return {
-            "version": 1,
-            "release": self.release.digest,
-            "patients": self.release.spec.rows,
-            "columns": [column_to_json(each) for each in self.columns],
-            "guarantee": list(self.release.guarantee),
-            "trust": list(trust(self.release.spec)),
-        }
+    def document(self) -> Document:
+        """All that the description has to tell."""
+        spec = self.release.spec
+        table = ranges_table(self.columns, f"{spec.rows:,} {spec.counted}", key="columns")
+        facts = {"release": self.release.digest, "patients": spec.rows}
+        return Document("Columns", facts, (table,), range_notes(self.columns), self.release.promise)
 
 
 def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRanges:
@@ -53,27 +55,44 @@ def describe_ranges(release: Release, names: Sequence[str] = ()) -> DescribedRan
     return DescribedRanges(release, tuple(ranges.of(name) for name in names or ranges.names))
 
 
-def column_to_json(each: Summary) -> dict[str, Any]:
-    """One column of them as plain data."""
-    distribution = each.distribution
-    found = {} if each.range.box is None else {"found": each.column.domain}
-    return found | {
-        "name": each.column.name,
-        "unit": each.column.unit,
-        "mean": each.mean,
-        "mean_error": each.mean_error,
-        "standard_deviation": each.deviation,
-        "standard_deviation_error": each.deviation_error,
-        "quantiles": [
-            {"share": share, "value": None if words == HIDDEN else value, "error": error, "bound": words or None}
-            for share, value, error, words in zip(
-                SHARES, plain(each.quantiles), plain(each.quantile_errors), each.quantile_words, strict=True
-            )
-        ],
-        "below": {
-            "value": plain(each.edges[1:-1]),
-            "share": plain(distribution.noisy),
-            "error": plain(distribution.noise_sd),
-        },
-        "range": each.range.model_dump(mode="json"),
-    }
+def ranges_table(columns: Sequence[Summary], title: str, key: str = "ranges") -> Table:
+    """Mean, standard deviation and quantiles of columns.
+
+    Programs also get the distribution function, ``below``, the ``range`` and, of a number that was declared without any, the
+    bounds that were ``found``.
+    """
+    shares = tuple(f"{share:.0%}" for share in SHARES)
+    details = tuple(Heading(each, detail=True) for each in ("below", "range", "found"))
+    rows = [
+        (
+            each.column.name,
+            Estimate(each.mean, each.mean_error, unit=each.column.unit),
+            Estimate(each.deviation, each.deviation_error, unit=each.column.unit),
+            *_quantiles(each),
+            each.column.unit,
+            {
+                "value": each.edges[1:-1],
+                "share": each.distribution.noisy,
+                "error": each.distribution.noise_sd,
+            },
+            each.range.model_dump(mode="json"),
+            None if each.range.box is None else each.column.domain,
+        )
+        for each in columns
+    ]
+    headings = (Heading("name", "column"), "mean", Heading("standard_deviation"), *shares, "unit", *details)
+    return Table.of(key, headings, rows, title=title)
+
+
+def range_notes(columns: Sequence[Summary]) -> tuple[str, ...]:
+    """How to read the table."""
+    bounded = any(chain.from_iterable(each.quantile_words for each in columns))
+    return (*(f"{each}." for each in boxes(columns)), *((BOUNDED,) if bounded else ()), *ERRORS)
+
+
+def _quantiles(each: Summary) -> tuple[Estimate, ...]:
+    told = zip(each.quantile_words, each.quantiles.tolist(), each.quantile_errors.tolist(), strict=True)
+    unit, nothing = each.column.unit, float("nan")
+    return tuple(
+        Estimate(nothing if words == HIDDEN else value, error, unit=unit, said=words) for words, value, error in told
+    )

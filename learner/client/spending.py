@@ -7,19 +7,24 @@ was charged and never published: the hospitals' ledgers have the last word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
+from dprelease.document.cells import UNKNOWN, Said
+from dprelease.document.document import Document, Heading, Table
 from dprelease.privacy.calibration import budget
-from dprelease.privacy.price import epsilon_at, mu2_text, price_text, room_text
+from dprelease.privacy.price import epsilon_at, epsilon_figure, mu2_text, room_text
 from dprelease.release.accounting import guarantee
 from dprelease.release.manifest import Manifest
 from dprelease.spec_base import Target
 from learner.client.download import Patience, signed_manifest
 from learner.client.pinned_roots import Trusted
 from learner.client.sources import ListingSource
+from learner.listing import SHOWN_DIGITS
+
+MU2 = Heading("mu2", "mu^2")
+"""Of an exact price."""
 
 
 @dataclass(frozen=True)
@@ -95,56 +100,79 @@ def _account(roster: str, manifests: Iterable[Manifest]) -> Account:
     return Account(roster, tuple(releases), hospitals)
 
 
-def summary(account: Account, delta: float, epsilon: float | None) -> list[str]:
-    """Sentences: what is spent, by hospital too, and what is left.
+def spending_document(consortium: str, found: Sequence[Account], delta: float, epsilon: float | None) -> Document:
+    """All that was published, its price and the rest of a budget; every mu^2 is an exact rational in JSON, ``"p/q"``.
 
     Args:
-        account: of a roster.
+        consortium: its name.
+        found: an account for each roster.
         delta: at which epsilon is said.
         epsilon: the consortium's budget at that delta, as it announced it; None if nobody said.
     """
-    found = [f"spent on roster {account.roster}: {price_text(account.total, delta)}"]
-    found += [f"  charged to {name}: {price_text(mu2, delta)}" for name, mu2 in account.hospitals.items()]
-    if epsilon is None:
-        return [*found, "remaining: manifests do not state the consortium's budget; say it with --budget EPSILON"]
-    left = account.remaining(epsilon, delta)
-    if left < 0:
-        return [
-            *found,
-            f"remaining: nothing; a budget of epsilon = {epsilon:g} is exceeded by mu^2 = {mu2_text(-left)}",
-        ]
-    latest = account.releases[-1]
-    room = room_text(left, latest.mu2, f"the latest release, {latest.manifest.spec.digest()[:12]}")
-    return [
-        *found,
-        f"remaining of a budget of epsilon = {epsilon:g}, over all hospitals' ledgers together: {price_text(left, delta)}, {room}, "
-        "at most: a hospital's own ledger may have less",
+    tables = [_releases(account, delta) for account in found]
+    charged = [
+        (account.roster, hospital, *_price(mu2, delta))
+        for account in found
+        for hospital, mu2 in account.hospitals.items()
     ]
+    if found:
+        tables += [
+            Table.of("charged", ("roster", "hospital", MU2, "epsilon"), charged, title="Charged to the hospitals"),
+            _totals(found, delta, epsilon),
+        ]
+    facts = {"consortium": consortium, "delta": Said(delta, f"{delta:g}")}
+    return Document("Privacy budget of published releases", facts, tuple(tables), _left(found, delta, epsilon))
 
 
-def to_json(found: Iterable[Account], delta: float, epsilon: float | None) -> dict[str, Any]:
-    """The accounts as plain data; every mu^2 is an exact rational, ``"p/q"``."""
-    return {"delta": delta, "rosters": [_account_json(account, delta, epsilon) for account in found]}
+def _releases(account: Account, delta: float) -> Table:
+    headings = (Heading("roster", detail=True), "published", "release", "title", "mechanism", MU2, "epsilon")
+    so_far = (Heading("spent_mu2", "spent so far: mu^2"), Heading("spent_epsilon", "epsilon"))
+    rows = [
+        (
+            account.roster,
+            each.manifest.published,
+            Said(each.manifest.spec.digest(), each.manifest.spec.digest()[:SHOWN_DIGITS]),
+            each.manifest.spec.title,
+            each.manifest.spec.mechanism,
+            *_price(each.mu2, delta),
+            *_price(each.total, delta),
+        )
+        for each in account.releases
+    ]
+    return Table.of("releases", (*headings, *so_far), rows, title=f"Roster {account.roster}")
 
 
-def _account_json(account: Account, delta: float, epsilon: float | None) -> dict[str, Any]:
-    return {
-        "roster": account.roster,
-        "spent_mu2": str(account.total),
-        "spent_epsilon": epsilon_at(account.total, delta),
-        "remaining_mu2": None if epsilon is None else str(account.remaining(epsilon, delta)),
-        "charged_mu2": {name: str(mu2) for name, mu2 in account.hospitals.items()},
-        "releases": [
-            {
-                "release": each.manifest.spec.digest(),
-                "title": each.manifest.spec.title,
-                "published": each.manifest.published,
-                "mechanism": each.manifest.spec.mechanism,
-                "mu2": str(each.mu2),
-                "epsilon": epsilon_at(each.mu2, delta),
-                "spent_mu2": str(each.total),
-                "spent_epsilon": epsilon_at(each.total, delta),
-            }
-            for each in account.releases
-        ],
-    }
+def _totals(found: Sequence[Account], delta: float, epsilon: float | None) -> Table:
+    headings = ("roster", Heading("spent_mu2", "spent: mu^2"), Heading("spent_epsilon", "epsilon"))
+    left = (Heading("remaining_mu2", "left: mu^2"), Heading("remaining_epsilon", "epsilon"))
+    rows = []
+    for account in found:
+        room: tuple[Said | None, Said | None] = (None, None)
+        if epsilon is not None:
+            room = _price(account.remaining(epsilon, delta), delta)
+        rows.append((account.roster, *_price(account.total, delta), *room))
+    return Table.of("rosters", (*headings, *left), rows, title="In all")
+
+
+def _left(found: Sequence[Account], delta: float, epsilon: float | None) -> tuple[str, ...]:
+    """Sentences on what is left."""
+    if not found:
+        return ("Nothing has been published yet.",)
+    if epsilon is None:
+        return ("Manifests do not state the consortium's budget: say it with --budget EPSILON to see what is left.",)
+    said = []
+    for account in found:
+        left = account.remaining(epsilon, delta)
+        if left < 0:
+            said.append(f"Roster {account.roster}: a budget of epsilon = {epsilon:g} is exceeded.")
+            continue
+        latest = account.releases[-1]
+        room = room_text(left, latest.mu2, f"the latest release, {latest.manifest.spec.digest()[:12]}")
+        said.append(f"Roster {account.roster}: what is left of epsilon = {epsilon:g} is {room}.")
+    return (*said, "The budget is that of all hospitals together: the ledger of one hospital may have less.")
+
+
+def _price(mu2: Fraction, delta: float) -> tuple[Said, Said]:
+    """An exact mu^2 and its epsilon; below 0 there is none."""
+    epsilon = None if mu2 < 0 else epsilon_at(mu2, delta)
+    return Said(mu2, mu2_text(mu2)), Said(epsilon, UNKNOWN if epsilon is None else epsilon_figure(epsilon))

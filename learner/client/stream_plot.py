@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult
 from dprelease.estimators.intervals.clipped import WIDER
-from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.files.extras import require
 from dprelease.one_line import one_line
 

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from dprelease.document.cells import LEVEL
 from dprelease.estimators import ConvexSet, FitResult, fit
-from dprelease.estimators.intervals.inference import LEVEL
 from dprelease.estimators.quality import BETTER
 from dprelease.release.release import Floats, Release
 from learner.client.describe import Description, describe

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dprelease.estimators.intervals.inference import LEVEL
+from dprelease.document.cells import LEVEL
 from learner.report.content import Coefficient, Report
 from learner.report.markup import Cell, Markup, cut_off, element, figure, section, short, table
 from learner.report.plots import Interval, forest

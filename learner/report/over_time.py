@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dprelease.document.cells import LEVEL
 from dprelease.estimators import FitResult
-from dprelease.estimators.intervals.inference import LEVEL
 from learner.report.axis import Axis
 from learner.report.content import Report
 from learner.report.markup import Cell, Markup, element, figure, joined, section, short, table

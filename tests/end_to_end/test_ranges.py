@@ -83,10 +83,9 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     consortium.run("learner", *home, "fetch", second[:10])
     assert "Moments are of rows as clipped" in " ".join(consortium.run("learner", *home, "verify", second[:10]).split())
     report = learner / "fit.json"
-    text = consortium.run("learner", *home, "fit", second[:10], "--target", "pressure", "--output", str(report))
-    assert "Moments are of rows as clipped" in " ".join(text.split())
+    consortium.run("learner", *home, "fit", second[:10], "--target", "pressure", "--output", str(report))
     fitted = json.loads(report.read_text())
-    slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
+    slopes = {row["feature"]: row["value"] for row in fitted["predictor"]}
     assert abs(slopes["age"] - 0.8) < 0.2
     assert abs(slopes["dose"] - 1.5) < 0.5
     assert np.shape(fitted["feature_ends"]) == (2, len(fitted["features"]))
@@ -122,7 +121,7 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     }
     consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(learner / "fit.json"))
     fitted = json.loads((learner / "fit.json").read_text())
-    slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
+    slopes = {row["feature"]: row["value"] for row in fitted["predictor"]}
     assert abs(slopes["age"] - 0.8) < 0.3
     assert abs(slopes["dose"] - 1.5) < 0.7
 

@@ -138,11 +138,13 @@ def test_the_page_leads_from_an_export_to_a_fit(consortium: Consortium) -> None:
 
     found = json.loads((walk.home("learner") / "fit.json").read_text())
     slopes, explained = least_squares(everybody, found["targets"][0], found["features"])
-    errors = np.array(found["inference"]["coef"]["standard_error"][0])
+    fitted = {row["feature"]: row for row in found["coefficients"]}
+    errors = np.array([fitted[name]["coefficient"]["standard_error"] for name in found["features"]])
+    coef = {row["feature"]: row["value"] for row in found["predictor"]}
     told = "{:.2f} for age, {:.2f} for weight and {:.2f} for cigarettes, and explains {:.2f}".format(*slopes, explained)
     assert told in " ".join(page.split())
-    assert np.all(np.abs(np.array(found["coef"][0]) - slopes) < errors)
-    assert abs(found["quality"]["explained"][0] - explained) < 0.01
+    assert np.all(np.abs(np.array([coef[name] for name in found["features"]]) - slopes) < errors)
+    assert abs(found["fit"][0]["explained"]["estimate"] - explained) < 0.01
     nothing_of_patients_is_elsewhere(consortium)
 
 

@@ -61,4 +61,4 @@ def test_releases_of_two_hospitals_are_combined_and_nothing_else_is_charged(cons
     names = [release[:10] for release in releases]
     data = json.loads(consortium.run("learner", *home, "counterfactual", *names, "--json"))
     assert data["donors"] == [DONORS, DONORS]
-    assert len(data["after"]) == 2
+    assert len(data["path"]) == 2

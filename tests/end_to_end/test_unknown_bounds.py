@@ -42,7 +42,7 @@ def test_ranges_find_bounds_and_moments_use_them(consortium: Consortium) -> None
     told = " ".join(consortium.run("learner", *home, "describe", first[:10]).split())
     assert "age was declared without bounds; its box, found from noisy counts, is" in told
     shown = json.loads(consortium.run("learner", *home, "describe", first[:10], "--json"))
-    assert [column["name"] for column in shown["columns"] if "found" in column] == ["age", "dose"]
+    assert [column["name"] for column in shown["columns"] if column["found"]] == ["age", "dose"]
     consortium.run("learner", *home, "report", first[:10], "--output", str(learner / "ranges.html"))
     assert "age was declared without bounds" in (learner / "ranges.html").read_text()
 
@@ -71,10 +71,10 @@ def test_a_first_round_finds_bounds_and_fits_are_in_the_unit_of_the_data(consort
     consortium.run("learner", *home, "report", release[:10], "--target", "pressure", "--output", str(report))
     assert "bounds unknown" in report.read_text()
     described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
-    means = {column["name"]: column["mean"] for column in described["columns"]}
+    means = {column["name"]: column["mean"]["estimate"] for column in described["columns"]}
     assert abs(means["age"] - 50) < 5
     fitted = json.loads(fit.read_text())
-    slopes = dict(zip(fitted["features"], fitted["coef"][0], strict=True))
+    slopes = {row["feature"]: row["value"] for row in fitted["predictor"]}
     assert abs(slopes["age"] - 0.8) < 0.3
     assert abs(slopes["dose"] - 1.5) < 0.7
     lower, upper = np.array(fitted["feature_ends"], float)[:, fitted["features"].index("age")]

@@ -30,7 +30,7 @@ LINES = {
     "table": ("smoker", "stage"),
     "logistic": ("smoker", "--on", "age,stage"),
     "means": ("glucose", "--by", "stage,smoker", "--adjust", "age"),
-    "regression": ("glucose", "--on", "age,stage", "--without", "stage"),
+    "nested": ("glucose", "--on", "age,stage", "--without", "stage"),
     "correlate": ("age", "glucose", "--given", "smoker"),
     "lasso": ("glucose", "--on", "age", "--on", "smoker,stage"),
     "iv": ("glucose", "--on", "age", "--instruments", "stage", "--given", "smoker"),
@@ -70,23 +70,25 @@ def test_every_family_as_text_and_as_data(name: str, run: Run, release: Opened) 
     assert shown.exit_code == 0, shown.output
     assert shown.output.startswith(f"verified: release {release.release.digest} of {CONSORTIUM}")
     assert "When not to believe it" in shown.output
+    assert release.release.promise.line in shown.output
+    explained = run(name, release.folder.path, *LINES[name], "--explain").output
     for sentence in (*release.release.guarantee, *trust(release.release.spec)):
-        assert sentence in shown.output
+        assert sentence in explained
     data = json.loads(run(name, release.folder.path, *LINES[name], "--json").output)
     assert (data["release"], data["patients"]) == (release.release.digest, 20_000)
-    assert data["analysis"] in shown.output
-    for caption, table in data["tables"].items():
-        assert caption in shown.output
-        assert [row["name"] in shown.output for row in table["rows"]] == [True] * len(table["rows"])
-    assert [caveat for caveat in data["caveats"] if caveat not in shown.output] == []
+    assert data["title"] in shown.output
+    for row in (*data["tables"], *data.get("tests", ())):
+        assert [each for each in (row.get("table"), row.get("name"), row.get("null hypothesis")) if each] != []
+        assert all(row[key] in shown.output for key in ("table", "name", "null hypothesis") if key in row)
+    assert [note for note in data["notes"] if note not in explained] == []
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_errors_out_of_residuals_say_once_what_they_take_for_granted(name: str, run: Run, release: Opened) -> None:
-    times = 1 if name in ("logistic", "means", "regression", "iv", "mediation") else 0
+    times = 1 if name in ("logistic", "means", "nested", "iv", "mediation") else 0
     assert run(name, release.folder.path, *LINES[name]).output.count(EQUAL_SPREAD) == times
     data = json.loads(run(name, release.folder.path, *LINES[name], "--json").output)
-    assert data["caveats"].count(EQUAL_SPREAD) == times
+    assert data["notes"].count(EQUAL_SPREAD) == times
 
 
 def test_the_text_is_that_of_the_library(run: Run, release: Opened) -> None:
@@ -121,5 +123,5 @@ def test_a_release_of_rows_is_refused(folder: ReleaseFolder, world: World, tmp_p
 def test_an_outcome_apart_is_refused(tmp_path: Path) -> None:
     release = opened(World(tmp_path, COLUMNS[3]), tmp_path, rows=3000, outcomes=("glucose",)).release
     with pytest.raises(InvalidInput, match="glucose is an outcome apart"):
-        analyses.regression(release, "glucose", ["age"])
+        analyses.nested(release, "glucose", ["age"])
     assert analyses.correlations(release, ["age", "smoker"]).tables["correlations"].names == ("age, smoker=yes",)

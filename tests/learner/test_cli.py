@@ -17,10 +17,10 @@ from dprelease.identity.certificates import certificate_fingerprint
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.trust import trust
 from dprelease.release.verification import CHECKS
-from learner.cli import show
 from learner.cli.main import main
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from learner.listing import SHOWN_DIGITS
 from tests.learner.commands import EXIT, Run
 from tests.learner.tampering import BLOCKS, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
@@ -61,13 +61,13 @@ def test_pinning_asks_to_compare(run: Run, world: World) -> None:
     declined = run(*add, input="n\n")
     assert declined.exit_code == 1
     assert fingerprint in declined.output
-    assert json.loads(run("trust", "list", "--json").output) == []
+    assert json.loads(run("trust", "list", "--json").output)["consortia"] == []
     wrong = run(*add, "--fingerprint", "00" * 32)
     assert wrong.exit_code == EXIT["InvalidInput"]
     assert "do not trust" in wrong.output
     assert run(*add, input="y\n").exit_code == 0
     assert run(*add, "--fingerprint", fingerprint.upper()).exit_code == 0
-    assert json.loads(run("trust", "list", "--json").output) == [
+    assert json.loads(run("trust", "list", "--json").output)["consortia"] == [
         {"name": CONSORTIUM, "hub": "hub.example.org:7444", "mirrors": [], "root_sha256": fingerprint}
     ]
     assert fingerprint in run("trust", "list").output
@@ -76,11 +76,11 @@ def test_pinning_asks_to_compare(run: Run, world: World) -> None:
 
 
 def test_list_fetch_verify(trusting: Run, sealed: Sealed, home: Path) -> None:
-    lines = json.loads(trusting("list", "--json").output)
+    lines = json.loads(trusting("list", "--json").output)["releases"]
     assert sealed.digest in {line["digest"] for line in lines}
     assert len(lines) == 2
     shown = trusting("list", "--from", CONSORTIUM).output
-    assert sealed.digest[: show.SHOWN_DIGITS] in shown
+    assert sealed.digest[:SHOWN_DIGITS] in shown
     assert sealed.spec.title in shown
     fetched = trusting("fetch", sealed.digest[:8])
     assert fetched.exit_code == 0, fetched.output
@@ -160,33 +160,31 @@ def test_a_fit_prints_the_model_and_the_constant_predictor(
     result = trusting(*fit_arguments(sealed.digest), "--output", output)
     assert result.exit_code == 0, result.output
     expected = fit(folder.verify(world.root.certificate), ["glucose"], ["age", "sex"])
-    text = result.output
-    assert text.index("verified") < text.index("unshrunken")
-    assert expected.summary() in text
-    assert "mmol/l per years" in text
-    assert f"constant hidden (noise sd {expected.constant_noise_sd[0]:.3g})" in text
-    for number in (expected.quality.mse, expected.quality.constant_mse):
-        assert (f"{number[0]:.6g}" in text) is bool(number[0] >= 0)
-    assert expected.verdicts[0] in text
-    told = max(expected.quality.mse[0], expected.quality.constant_mse[0]) >= 0
-    assert ("(mmol/l)²" in text) is bool(told)
+    shown = result.output
+    assert shown.startswith("verified: release ")
+    assert expected.summary() in shown
+    assert expected.verdicts[0] in shown
+    shown = trusting(*fit_arguments(sealed.digest), "--explain").output
+    assert expected.summary(explain=True) in shown
+    assert "mmol/l per year" in shown
     for sentence in sealed_guarantee(sealed):
-        assert sentence in text
+        assert sentence in shown
+    assert "The model that predicts" in trusting(*fit_arguments(sealed.digest), "--predictor").output
     saved = json.loads(output.read_text())
-    assert saved == expected.to_json()
+    assert saved == expected.document().to_json()
     assert json.loads(trusting(*fit_arguments(sealed.digest), "--json").output) == saved
 
 
 @pytest.mark.parametrize("method", ["calibrated", "ols", "rmgm", "bgm", "dgm"])
 def test_every_method_can_be_chosen(trusting: Run, sealed: Sealed, method: str) -> None:
-    lines = json.loads(trusting("list", "--json").output)
+    lines = json.loads(trusting("list", "--json").output)["releases"]
     rows = next(line["digest"] for line in lines if line["digest"] != sealed.digest)
     digest = rows if method in {"bgm", "dgm"} else sealed.digest
     trusting("fetch", digest)
     for flag, expected in (("--intercept", True), ("--no-intercept", False)):
         shown = trusting(*fit_arguments(digest), "--method", method, flag)
         assert shown.exit_code == 0, shown.output
-        assert ("no intercept" in shown.output) is not expected
+        assert ("without an intercept" in shown.output) is not expected
         result = json.loads(trusting(*fit_arguments(digest), "--method", method, flag, "--json").output)
         assert (result["method"], result["fit_intercept"]) == (method, expected)
 
@@ -222,10 +220,3 @@ def test_an_export_says_what_rows_are(
         assert np.array_equal(np.load(output)["values"][:, 1:], scaled.values)
     nowhere = trusting("export", sealed.digest, "--format", kind, "--output", tmp_path / "none" / "file")
     assert nowhere.exit_code == EXIT["InvalidInput"]
-
-
-def test_text_from_a_hub_cannot_steer_the_terminal() -> None:
-    shown = show.plain("\x1b[31mred\nnext [bold]line[/bold]")
-    assert "\x1b" not in shown
-    assert "\n" not in shown
-    assert "\\[bold]" in shown

@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprelease.data.ranges import STEPS, Range
+from dprelease.estimators.fit_document import slope
 from dprelease.estimators.intervals.clipped import WIDER
 from dprelease.mechanisms.draft import PublishedRanges
 from learner.client import stream_plot
@@ -80,12 +81,11 @@ def test_follow_says_how_far_in_one_line(place: Place, run: Run) -> None:
         shown = run("follow", place.stream.releases[0].digest, *ASKED, "--once")
     assert shown.exit_code == 0, shown.output
     lines, found = shown.stdout.splitlines(), place.made.fit.inference
-    told = [line for line in lines if line == f"about all rows; {WIDER}"]
+    told = [line for line in lines if line == f"Coefficients describe all rows; {WIDER}."]
     assert len(told) == (place.clip is not None)
     assert all(str(reach) in shown.stdout for reach in found.reaches)
-    lower, upper = (ends[0, 0] for ends in found.interval())
-    assert f"{found.estimate[0, 0]:.3g} [{lower:.3g}, {upper:.3g}] " in lines[-1]
-    assert len({line.rindex("  ") for line in lines[-2:]}) == 1
+    one = slope(place.made.fit, 0, 0)
+    assert f"{one.part('estimate')} [{one.part('lower')}, {one.part('upper')}] " in lines[-2]
 
 
 def test_a_picture_says_what_its_intervals_are_about(
@@ -103,7 +103,7 @@ def test_a_page_has_how_much_wider_and_how_far(place: Place) -> None:
     said = words(part(place.tree, "coefficients"))
     for sentence in found.clipping_notes:
         assert sentence in said
-    assert ("about all rows" in said) is (place.clip is not None)
+    assert ("describe all rows" in said) is (place.clip is not None)
     if found.wider is None or found.wider_intercept is None:
         assert "How far numbers reach" not in words(next(place.tree.iter("main")))
         return
@@ -123,12 +123,13 @@ def test_whatever_is_clear_of_zero_is_so_for_all_rows(place: Place) -> None:
 
 def test_a_card_has_all_of_it(place: Place) -> None:
     card, found = model_card(place.made), place.made.fit.inference
-    outcome = card["outcomes"][0]
+    coefficients = card["fit"]["coefficients"]
     assert tuple(card["caveats"][: len(found.clipping_notes)]) == found.clipping_notes
-    assert [each["name"] for each in card["reaches"]] == [each.name for each in found.reaches]
-    beside = [each["wider"] for each in (outcome["intercept"], *outcome["coefficients"])]
+    reaches = card["fit"].get("reaches", [])
+    assert [each["name"] for each in reaches] == [each.name for each in found.reaches]
+    beside = [each["wider"] for each in coefficients]
     if found.wider is None or found.wider_intercept is None:
         assert beside == [None] * 3
     else:
         assert beside == [*found.wider_intercept, *found.wider[0]]
-        assert all(0 < each["kept"] <= 1 for each in card["reaches"])
+        assert all(0 < each["kept"] <= 1 for each in reaches)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from coordinator.dry_run.simulate import Signer, Signers, Stopwatch, rehearse
+from dprelease.document.cells import figure
 from dprelease.estimators.counterfactual import counterfactual
 from dprelease.release.fake import fake_spec, marked
 from dprelease.release.folder import ReleaseFolder
@@ -63,24 +64,23 @@ def test_path_effect_and_placebo(run: Run, releases: list[Opened]) -> None:
     shown = run("counterfactual", path)
     assert shown.exit_code == 0, shown.output
     found = counterfactual([releases[0].release.panel()])
-    (line,) = [line for line in shown.output.splitlines() if " y2018 " in line]
+    (line,) = [line for line in shown.output.splitlines() if line.startswith("y2018 ")]
     for value in (12.0, found.path[0], found.path_sd[0], found.effect[0]):
-        assert f" {value:.4g} " in line
-    for said in (
-        "mean effect",
-        "placebo: p =",
-        "Guarantee",
-        "one donor's whole series",
-        "Trust",
-        "what privacy noise leaves open",
-    ):
+        assert f" {figure(value, found.path_sd[0])} " in line
+    for said in ("mean effect", "placebo p", "Guarantee: ", "The band covers privacy noise only."):
         assert said in shown.output
+    explained = run("counterfactual", path, "--explain").output
+    assert "one donor's whole series" in explained
+    assert "\nTrust\n" in explained
     assert "\x1b" not in shown.output
     data = json.loads(run("counterfactual", path, "--level", "0.5", "--json").output)
-    assert [each["counterfactual"] for each in data["after"]] == found.path.tolist()
+    assert [each["counterfactual"]["estimate"] for each in data["path"]] == found.path.tolist()
     assert [each["target"] for each in data["before"]] == SERIES[:3]
-    for each in data["after"]:
-        assert each["lower"] < each["effect"] == each["target"] - each["counterfactual"] < each["upper"]
+    for each in data["path"]:
+        effect = each["effect"]
+        assert effect["estimate"] == each["target"] - each["counterfactual"]["estimate"]
+        assert effect["lower"] < effect["estimate"] < effect["upper"]
+        assert effect["level"] == 0.5
     assert data["placebo"]["donors"] == 30
     assert data["level"] == 0.5
     assert run("describe", path).output == shown.output
@@ -94,7 +94,7 @@ def test_two_hospitals_are_combined_once_each(run: Run, releases: list[Opened], 
     data = json.loads(shown.output)
     both = counterfactual([each.release.panel() for each in releases[:2]])
     assert data["releases"] == [each.release.digest for each in releases[:2]]
-    assert [each["counterfactual"] for each in data["after"]] == both.path.tolist()
+    assert [each["counterfactual"]["estimate"] for each in data["path"]] == both.path.tolist()
     assert "no person is a donor of two" in data["notes"][-1]
     assert releases[1].release.digest in page.read_text()
 
@@ -164,8 +164,8 @@ def test_verify_says_what_was_checked(run: Run, releases: list[Opened]) -> None:
 def test_a_band_that_ends_at_the_public_bounds_says_so(releases: list[Opened]) -> None:
     narrow = describe_counterfactual([releases[0].release], 0.5)
     wide = replace(narrow, found=replace(narrow.found, covariance=1e6 * np.eye(2)))
-    assert "the band ends at them" not in " ".join(narrow.notes)
-    assert wide.notes[0].startswith("at 2 of 2 times noise leaves more open than the public bounds")
+    assert "cut at the public bounds" not in " ".join(narrow.notes)
+    assert wide.notes[0].startswith("At 2 of 2 times the band is cut at the public bounds")
     target = releases[0].release.panel().target[3:]
     assert [line[5] for line in wide.lines] == pytest.approx((target - 50).tolist())
     assert [line[6] for line in wide.lines] == pytest.approx(target.tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 
 from dprelease.canonical import canonical_bytes
 from dprelease.estimators import fit
+from dprelease.estimators.fit_document import slope
 from dprelease.estimators.result import ALIKE
 from dprelease.release.release import Release
 from learner.cli import follow
@@ -85,8 +87,8 @@ def test_who_comes_late_has_every_checkpoint_from_one_download(
         assert {(line["stream"], line["checkpoints"]) for line in lines} == {(first.digest, CHECKPOINTS)}
         assert [line["patients"] for line in lines] == np.cumsum(ROWS).tolist()
         for line, release in zip(lines, stream.releases, strict=True):  # as who had fetched each of them
-            alone = fit(release, ["glucose"], method="ols").to_json()
-            same = ("coef", "intercept", "inference", "quality")
+            alone = fit(release, ["glucose"], method="ols").document().to_json()
+            same = ("coefficients", "predictor", "fit", "quality")
             assert json.loads(json.dumps({key: alone[key] for key in same})) == {key: line["fit"][key] for key in same}
         assert {path.split("/")[1] for path, _ in web.asked if path.endswith(".block")} == {last.digest}
         asked = [path.split("/")[1] for path, _ in web.asked if path.endswith("manifest.json")]
@@ -113,24 +115,24 @@ def test_at_a_hub_a_stream_is_listed_together_and_followed(
         assert places[0] == places[1] + 1 == places[2] + 2
         for place, number, rows in zip(places, (1, 2, 3), np.cumsum(ROWS), strict=True):
             assert f"{number} of {CHECKPOINTS}" in lines[place]
-            assert f" {rows} " in lines[place]
-        listed = json.loads(run("list", "--json").stdout)
+            assert f" {rows:,} " in lines[place]
+        listed = json.loads(run("list", "--json").stdout)["releases"]
         found = {line["digest"]: line.get("checkpoint") for line in listed}
         expected = {"stream": stream.releases[0].digest, "number": 2, "last": CHECKPOINTS}
         assert found[stream.releases[1].digest] == expected
         assert list(found.values()).count(None) == 1
         shown = run("follow", stream.releases[1].digest[:12], *FIT, "--once", "--features", "age,smoker")
         assert shown.exit_code == 0, shown.output
-        head, columns, *rows = shown.stdout.splitlines()
-        assert head == "a stream of patients: glucose by method ols, 95% intervals"
+        head, *_ = shown.stdout.splitlines()
+        assert head == "a stream of patients: glucose by method ols"
+        columns, *rows = [line for line in shown.stdout.splitlines() if "  " in line]
         assert columns.split() == ["checkpoint", "patients", "age", "smoker=other", "variance", "explained"]
         assert [row.split()[:4] for row in rows] == [
-            [str(number), "of", "4", str(total)] for number, total in enumerate(np.cumsum(ROWS), 1)
+            [str(number), "of", "4", f"{total:,}"] for number, total in enumerate(np.cumsum(ROWS), 1)
         ]
-        inference = fit(stream.releases[-1], ["glucose"], ["age", "smoker"], "ols").inference
-        lower, upper = inference.interval()
-        for place in (0, 1):
-            assert f"{inference.estimate[0, place]:.3g} [{lower[0, place]:.3g}, {upper[0, place]:.3g}]" in rows[-1]
+        last = fit(stream.releases[-1], ["glucose"], ["age", "smoker"], "ols")
+        for one in (slope(last, 0, 0), slope(last, 0, 1)):
+            assert f"{one.part('estimate')} [{one.part('lower')}, {one.part('upper')}]" in rows[-1]
         alone = next(digest for digest, place in found.items() if place is None)
         refused = run("follow", alone, *FIT)
         assert refused.exit_code == EXIT["InvalidInput"]
@@ -157,7 +159,7 @@ def test_who_stays_gets_a_line_when_a_checkpoint_comes_until_the_last(
     asked = ("--features", "age", "--every", "7", "--plot", picture)
     found = run("follow", stream.releases[0].digest, *FIT, *asked)
     assert found.exit_code == 0, found.output
-    assert [line.split()[0] for line in found.stdout.splitlines()[2:]] == ["1", "2"]
+    assert re.findall(r"^[12] of 2 ", found.stdout, re.M) == ["1 of 2 ", "2 of 2 "]
     assert "asking again" in found.stderr
     assert [seconds for seconds, _ in waits] == [7, 7, 7]
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -175,7 +177,7 @@ def test_an_interrupt_while_it_waits_ends_it_well(
     monkeypatch.setattr(follow, "sleep", interrupted)
     found = run("follow", stream.releases[0].digest, *FIT)
     assert found.exit_code == 0
-    assert len(found.stdout.splitlines()) == 3
+    assert re.findall(r"^\d of \d ", found.stdout, re.M) == ["1 of 4 "]
 
 
 def test_a_stream_that_does_not_say_how_long_it_is(trio: World, storage: Storage, run: Run) -> None:
@@ -184,8 +186,8 @@ def test_a_stream_that_does_not_say_how_long_it_is(trio: World, storage: Storage
     stream.publish(storage)
     found = run("follow", stream.releases[0].digest, *FIT, "--once")
     assert found.exit_code == 0, found.output
-    assert [line.split()[:2] for line in found.stdout.splitlines()[-2:]] == [["1", "400"], ["2", "650"]]
-    listed = json.loads(run("list", "--json").stdout)
+    assert [line.split()[:2] for line in found.stdout.splitlines()[-3:-1]] == [["1", "400"], ["2", "650"]]
+    listed = json.loads(run("list", "--json").stdout)["releases"]
     assert listed[0]["checkpoint"] == {"stream": stream.releases[0].digest, "number": 2}
 
 
@@ -195,8 +197,10 @@ def test_rows_of_one_patient_are_called_rows_and_warned_of(trio: World, storage:
     found = run("follow", stream.releases[0].digest, *FIT, "--once")
     assert found.exit_code == 0, found.output
     assert ALIKE in found.stdout
-    assert found.stdout.splitlines()[-2].split()[:2] == ["checkpoint", "rows"]
-    assert "\n400 rows, checkpoint 1" in run("verify", stream.releases[0].digest).stdout
+    assert found.stdout.splitlines()[-4].split()[:2] == ["checkpoint", "rows"]
+    shown = run("verify", stream.releases[0].digest).stdout
+    assert re.search(r"^rows +400$", shown, re.M)
+    assert re.search(r"^content +checkpoint 1", shown, re.M)
 
 
 def _repeats_other_numbers(release: Release) -> Release:

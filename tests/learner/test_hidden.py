@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dprelease.document.text import text
 from dprelease.release.folder import ReleaseFolder
-from learner.cli import show
 from learner.client.describe import Description, describe
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
@@ -67,42 +67,34 @@ def test_a_better_model_with_a_hidden_share_says_both(made: Report) -> None:
     assert "%" not in found
 
 
-def test_a_card_has_null_and_a_reason(made: Report) -> None:
-    before, after = (json.loads(json.dumps(model_card(each)))["outcomes"][0] for each in (made, impossible(made)))
+def test_a_card_has_the_reasons_beside_the_numbers(made: Report) -> None:
+    before, after = (json.loads(json.dumps(model_card(each)))["fit"] for each in (made, impossible(made)))
     assert list(before) == list(after)
-    assert before["hidden"] == {}
-    assert None not in [before[name] for name in ("variance_explained", "variance_explained_se", "constant")]
-    assert set(after["hidden"]) == {"explained", "mse", "constant_mse", "constant"}
-    assert all(reason.startswith("cannot be told") for reason in after["hidden"].values())
-    assert [after[name] for name in ("variance_explained", "variance_explained_se", "constant")] == [None] * 3
-    for name in ("explained", "explained_se", "mse", "mse_se", "constant_mse", "constant_mse_se"):
-        assert before["quality"][name] is not None
-        assert after["quality"][name] is None
-    assert after["quality"]["gain"] == 1.172
+    assert before["hidden"] == [{}] * len(TARGETS)
+    for hidden in after["hidden"]:
+        assert set(hidden) == {"explained", "mse", "constant_mse", "constant"}
+        assert all(reason.startswith("cannot be told") for reason in hidden.values())
+    assert after["quality"]["gain"] == [1.172] * len(TARGETS)
 
 
 def described(made: Report, **changes: np.ndarray) -> Description:
     return replace(made.described, **changes)  # type: ignore[arg-type]
 
 
-def test_a_description_marks_means_and_spreads_that_noise_hides(
-    made: Report, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_description_marks_means_and_spreads_that_noise_hides(made: Report) -> None:
     plain = made.described
     assert set(plain.hidden) == {()}
-    show.described(plain)
-    assert "hidden" not in capsys.readouterr().out
+    assert "hidden" not in text(plain.document())
     wide = plain.mean_noise_sd.copy()
     wide[0] = 1e6
     narrow, flat = plain.deviation_noise_sd.copy(), plain.deviation.copy()
     narrow[1], flat[1] = 0.021, 0.0384417
     found = replace(plain, mean_noise_sd=wide, deviation=flat, deviation_noise_sd=narrow)
     assert found.hidden[:2] == (("mean",), ("standard_deviation",))
-    assert [column["hidden"] for column in found.to_json()["columns"][:2]] == [["mean"], ["standard_deviation"]]
-    show.described(found)
-    shown = capsys.readouterr().out
-    assert f"{plain.mean[0]:.6g}" not in shown
-    assert "0.0384417" not in shown
+    columns = found.document().to_json()["columns"][:2]
+    assert [column["hidden"] for column in columns] == [["mean"], ["standard_deviation"]]
+    shown = text(found.document())
+    assert f"{plain.mean[0]:.4g}" not in shown
     assert shown.count("hidden") == 3
 
 

@@ -7,6 +7,7 @@ import shutil
 import socket
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_a_prefix_names_one_release(web: Web, published: Path, sealed: Sealed) -
         index = Index.from_bytes((published / INDEX).read_bytes())
         (line,) = (line for line in index.releases if line.digest == sealed.digest)
         other = "1" if sealed.digest[10] == "0" else "0"
-        twin = type(line)(**{**line.to_json(), "digest": sealed.digest[:10] + other * 54})
+        twin = replace(line, digest=sealed.digest[:10] + other * 54)
         (published / INDEX).write_bytes(Index(releases=(line, line, twin)).to_bytes())
         with pytest.raises(InvalidInput, match="2 releases start so"):
             mirror.manifest(sealed.digest[:8])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dprelease.canonical import sha256
+from dprelease.document.cells import Estimate
 from dprelease.estimators import fit
 from dprelease.estimators.moments.summary import repaired, summarise
 from dprelease.mechanisms.moments.words import ADDED_UP, RANGE_ATTACK
@@ -19,7 +20,7 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sign_manifest
 from dprelease.release.trust import trust
 from dprelease.release.verification import CHECKS
-from learner.cli import show
+from learner.client.describe import MOST_CORRELATED
 from learner.client.library import Opened
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
@@ -62,7 +63,7 @@ def test_verify_says_what_was_checked_and_whom_to_trust(run: Run, release: Opene
     spec, folder = release.release.spec, release.folder.path
     shown = run("verify", folder)
     assert shown.exit_code == 0, shown.output
-    assert f"{ROWS} patients, moments of {len(spec.columns)} columns, {TOGETHER[parties]}" in shown.output
+    assert f"moments of {len(spec.columns)} columns, {TOGETHER[parties]}" in shown.output
     assert "released rows" not in shown.output
     for sentence in (*CHECKS, ADDED_UP, *check_spec(spec).words(), *trust(spec)):
         assert sentence in shown.output
@@ -85,10 +86,12 @@ def test_a_fit_takes_the_method_of_the_mechanism_and_prints_the_trust(
     assert expected.summary() in shown.output
     assert "shrinkage, with an intercept" in shown.output
     assert expected.verdicts[0] in shown.output
+    assert release.release.promise.line in shown.output
+    explained = run(*arguments, "--explain").output
     for sentence in (*release.release.guarantee, *trust(release.release.spec)):
-        assert sentence in shown.output
+        assert sentence in explained
     saved = json.loads(output.read_text())
-    assert saved == expected.to_json() == json.loads(run(*arguments, "--json").output)
+    assert saved == expected.document().to_json() == json.loads(run(*arguments, "--json").output)
     assert saved["trust"] == list(trust(release.release.spec))
     other = json.loads(run(*arguments, "--method", "ols", "--json").output)
     assert other["method"] == "ols"
@@ -115,16 +118,15 @@ def test_a_description_in_original_units(run: Run, release: Opened) -> None:
     for name, index, midpoint, half_width in (("age", 1, 60, 60), ("glucose", 3, 16, 14), ("stage=II", 5, 0, 1)):
         described, mean = columns[name], exact[0, index]
         deviation = np.sqrt(exact[index, index] - mean**2)
-        assert abs(described["mean"] - midpoint - half_width * mean) < 5 * described["mean_noise_sd"]
-        assert (
-            abs(described["standard_deviation"] - half_width * deviation) < 5 * described["standard_deviation_noise_sd"]
-        )
+        found_mean, spread = described["mean"], described["standard_deviation"]
+        assert abs(found_mean["estimate"] - midpoint - half_width * mean) < 5 * found_mean["standard_error"]
+        assert abs(spread["estimate"] - half_width * deviation) < 5 * spread["standard_error"]
     summary = summarise(release.release.moments())
     place = VARIABLES.index("age"), VARIABLES.index("glucose")
     names = list(columns)
     assert found["correlation"][names.index("age")][names.index("glucose")] == summary.correlation[place]
     yes, rest = columns["smoker=yes"], columns["smoker=other"]
-    assert rest["mean"] == pytest.approx(1 - yes["mean"])
+    assert rest["mean"]["estimate"] == pytest.approx(1 - yes["mean"]["estimate"])
     assert rest | {"mean": 0} == yes | {"mean": 0}
     binary = names.index("smoker=yes")
     signs = [1 if name != "smoker=other" else -1 for name in names]
@@ -143,14 +145,17 @@ def test_a_description_as_tables(run: Run, release: Opened) -> None:
     summary = summarise(release.release.moments())
     for name in ("age", "glucose", "stage=other"):
         index = VARIABLES.index(name)
-        line = next(line for line in shown.output.splitlines() if f" {name} " in line)
-        assert f" {summary.mean[index]:.6g} " in line
-        assert f" {summary.standard_deviation[index]:.6g} " in line
+        line = next(line for line in shown.output.splitlines() if line.startswith(f"{name} "))
+        assert f" {Estimate(summary.mean[index], summary.mean_sd[index]).text} " in line
+        spread = Estimate(summary.standard_deviation[index], summary.standard_deviation_sd[index])
+        assert f" {spread.text}" in line
     correlation = summary.correlation[VARIABLES.index("age"), VARIABLES.index("glucose")]
-    assert f"{correlation:.2f} (" in shown.output
+    assert (
+        f" {Estimate(correlation, summary.correlation_sd[VARIABLES.index('age'), VARIABLES.index('glucose')]).text}"
+        in shown.output
+    )
     assert "smoker" not in shown.output
-    for sentence in (*release.release.guarantee, *trust(release.release.spec)):
-        assert sentence in shown.output
+    assert release.release.promise.line in shown.output
     refused = run("describe", release.folder.path, "--columns", "age,weight")
     assert refused.exit_code == EXIT["InvalidInput"]
     assert "weight" in refused.stderr
@@ -213,20 +218,20 @@ def test_a_release_of_rows_has_means_and_nothing_more(folder: ReleaseFolder, wor
     run("trust", "add", CONSORTIUM, "--root", world.root_path, "--hub", "localhost:1", "--yes")
     shown = run("describe", folder.path)
     assert shown.exit_code == 0, shown.output
-    assert "standard deviations and correlations need a release of joint moments" in shown.output
+    assert "Standard deviations and correlations need a release of joint moments" in shown.output
     found = json.loads(run("describe", folder.path, "--json", "--columns", "glucose,sex").output)
     assert found["correlation"] is None
     assert [column["name"] for column in found["columns"]] == ["glucose", "sex=female", "sex=male", "sex=other"]
-    assert {column["standard_deviation"] for column in found["columns"]} == {None}
+    assert {column["standard_deviation"]["estimate"] for column in found["columns"]} == {None}
     verified = folder.verify(world.root.certificate)
     expected = fit(verified, ["glucose"], method="ols")
     glucose = found["columns"][0]
-    assert (glucose["mean"], glucose["mean_noise_sd"]) == (expected.constant[0], expected.constant_noise_sd[0])
+    mean = glucose["mean"]
+    assert (mean["estimate"], mean["standard_error"]) == (expected.constant[0], expected.constant_noise_sd[0])
     fitted = run("fit", folder.path, "--target", "glucose", "--features", "age")
     assert "calibrated, with an intercept" in fitted.output
-    for sentence in trust(verified.spec):
-        assert sentence in fitted.output
-        assert sentence in shown.output
+    assert verified.promise.line in fitted.output
+    assert verified.promise.line in shown.output
     refused = run("export", folder.path, "--format", "csv", "--output", tmp_path / "output", "--as", "matrix")
     assert refused.exit_code == EXIT["InvalidInput"]
     assert "no matrix of moments" in refused.stderr
@@ -236,13 +241,13 @@ def test_a_release_of_rows_has_means_and_nothing_more(folder: ReleaseFolder, wor
 
 
 def test_many_columns_do_not_fit_a_terminal(tmp_path: Path) -> None:
-    columns = {"north": tuple(numeric(f"x{place}") for place in range(show.MOST_CORRELATED + 1))}
+    columns = {"north": tuple(numeric(f"x{place}") for place in range(MOST_CORRELATED + 1))}
     release = opened(World(tmp_path, columns), tmp_path, rows=200)
     run = runner(tmp_path / "home")
     shown = run("describe", release.folder.path)
-    assert f"choose up to {show.MOST_CORRELATED} with --columns" in shown.output
+    assert f"choose up to {MOST_CORRELATED} with --columns" in shown.output
     assert "correlation with" not in shown.output
-    chosen = ",".join(f"x{place}" for place in range(show.MOST_CORRELATED))
+    chosen = ",".join(f"x{place}" for place in range(MOST_CORRELATED))
     assert "correlation with" in run("describe", release.folder.path, "--columns", chosen).output
 
 

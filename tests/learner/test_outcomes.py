@@ -80,16 +80,17 @@ def test_describe_has_all_columns_and_correlations_of_features(run: Run, full: O
     exact, n = np.array(truth(full.release.spec)), ROWS
     for name, index, middle, half in (("glucose", 3, 16.0, 14.0), ("stage=II", 5, 0.0, 1.0), ("age", 1, 60.0, 60.0)):
         own = found[name]
-        assert own["mean_noise_sd"] > 0
-        assert abs(own["mean"] - (middle + half * exact[0, index] / n)) < 5 * own["mean_noise_sd"]
+        mean, deviation = own["mean"], own["standard_deviation"]
+        assert mean["standard_error"] > 0
+        assert abs(mean["estimate"] - (middle + half * exact[0, index] / n)) < 5 * mean["standard_error"]
         spread = half * np.sqrt(exact[index, index] / n - (exact[0, index] / n) ** 2)
-        assert abs(own["standard_deviation"] - spread) < 5 * own["standard_deviation_noise_sd"]
+        assert abs(deviation["estimate"] - spread) < 5 * deviation["standard_error"]
     assert facts["correlated"] == ["age", "smoker=yes", "smoker=other"]
     assert np.array(facts["correlation"]).shape == (3, 3)
     shown = run("describe", full.folder.path)
     assert shown.exit_code == 0, shown.output
     assert "correlation with" in shown.output
-    assert "outcomes of this release have no correlations" in shown.output
+    assert "Outcome-only columns have no correlations" in shown.output
     alone = run("describe", full.folder.path, "--columns", "glucose")
     assert alone.exit_code == 0, alone.output
     assert "correlation with" not in alone.output
@@ -112,7 +113,7 @@ def test_a_fit_takes_all_outcomes_unless_told(run: Run, full: Opened, tmp_path: 
     made = json.loads(path.read_text())
     assert made["targets"] == ["glucose", "stage=I", "stage=II", "stage=other"]
     assert made["features"] == ["age", "smoker=other"]
-    assert "share of variance explained" in shown.output
+    assert "variance explained" in shown.output
     one = run("fit", full.folder.path, "--target", "glucose", "--features", "age", "--json")
     assert json.loads(one.output)["targets"] == ["glucose"]
     refused = run("fit", full.folder.path, "--target", "age", "--features", "glucose")
@@ -208,7 +209,7 @@ def test_public_features_are_exact_and_fits_use_them(label: Opened) -> None:
     assert not moments.across_sd[:, inner].any()
     made = fit(label.release, ["glucose", "bmi"])
     assert made.features == ("age", "site=B", "site=other")
-    assert any("label-DP" in sentence for sentence in made.guarantee)
+    assert any("label-DP" in sentence for sentence in made.promise.guarantee)
     assert np.isfinite(made.coef).all()
     shown = page(report(label, ()))
     assert "The released features carry no noise to compare with." in shown

@@ -12,6 +12,8 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.reach import Guess
+from dprelease.document.cells import Estimate
+from dprelease.document.text import text
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments import summary
 from dprelease.estimators.moments.summary import NOT_CLIPPED
@@ -19,9 +21,8 @@ from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.words import RECOMPUTED
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
-from learner.cli import show
 from learner.client.describe import BELOW, CLIPPED, NORMAL, describe
-from learner.client.describe_ranges import column_to_json, describe_ranges
+from learner.client.describe_ranges import BOUNDED, describe_ranges
 from learner.client.library import Opened
 from tests.learner.moments import opened
 from tests.learner.pages import LEVELS, TITLE, UNIT, parsed
@@ -64,16 +65,16 @@ def test_describe_has_means_spreads_and_quantiles_with_errors(run: Run, release:
     shown = run("describe", release.folder.path)
     assert shown.exit_code == 0, shown.output
     glucose = release.release.ranges().of("glucose")
-    (line,) = [line for line in shown.output.splitlines() if " glucose " in line]
-    assert f"{glucose.mean:.4g} ({glucose.mean_error:.2g})" in line
-    assert f"{glucose.deviation:.4g} ({glucose.deviation_error:.2g})" in line
-    for value, error in zip(glucose.quantiles, glucose.quantile_errors, strict=True):
-        assert f"{value:.4g} ({error:.2g})" in line
+    (line,) = [line for line in shown.output.splitlines() if line.startswith("glucose ")]
+    told = [(glucose.mean, glucose.mean_error), (glucose.deviation, glucose.deviation_error)]
+    for value, error in (*told, *zip(glucose.quantiles, glucose.quantile_errors, strict=True)):
+        assert f" {Estimate(value, error).text} " in line
     assert "\x1b" not in shown.output
     found = json.loads(run("describe", release.folder.path, "--columns", "glucose", "--json").output)
     (column,) = found["columns"]
-    assert column["mean"] == glucose.mean
-    assert [each["share"] for each in column["quantiles"]] == [0.05, 0.25, 0.5, 0.75, 0.95]
+    assert column["mean"]["estimate"] == glucose.mean
+    shares = ("5%", "25%", "50%", "75%", "95%")
+    assert [column[share]["estimate"] for share in shares] == glucose.quantiles.tolist()
     assert len(column["below"]["share"]) == len(column["below"]["error"]) == 255
     assert column["range"] == glucose.range.model_dump(mode="json")
     refused = run("describe", release.folder.path, "--columns", "stage")
@@ -82,7 +83,7 @@ def test_describe_has_means_spreads_and_quantiles_with_errors(run: Run, release:
 
 
 def test_quantiles_beyond_what_was_counted_are_at_most_and_at_least(
-    release: Opened, capsys: pytest.CaptureFixture[str]
+    release: Opened,
 ) -> None:
     found = describe_ranges(release.release, ["glucose"])
     (glucose,) = found.columns
@@ -90,29 +91,30 @@ def test_quantiles_beyond_what_was_counted_are_at_most_and_at_least(
         [[0.0], np.linspace(0.2, 0.9, CELLS - 1), [1.0]]
     )  # a fifth and a tenth of the rows at the ends
     distribution = replace(glucose.distribution, monotone=piled, noise_sd=np.full(CELLS - 1, 0.01))
-    show.ranges(replace(found, columns=(replace(glucose, distribution=distribution),)))
-    shown = " ".join(capsys.readouterr().out.split())
-    low, high = 2 + 28 / CELLS, 30 - 28 / CELLS
-    assert f"at most {low:.4g} (" in shown
-    assert f"at least {high:.4g} (" in shown
-    assert "values beyond the bounds, or the box, count in the outermost cell" in shown
-    told = column_to_json(replace(glucose, distribution=distribution))["quantiles"]
-    assert [each["bound"] for each in told] == ["at most", None, None, None, "at least"]
-    assert (told[0]["value"], told[4]["value"]) == (pytest.approx(low), pytest.approx(high))
+    document = replace(found, columns=(replace(glucose, distribution=distribution),)).document()
+    shown = " ".join(text(document).split())
+    assert "at most 2.1" in shown
+    assert "at least 29.8" in shown
+    assert BOUNDED in shown
+    (column,) = document.to_json()["columns"]
+    told = [column[share] for share in ("5%", "25%", "50%", "75%", "95%")]
+    assert [each["said"] for each in told] == ["at most", "", "", "", "at least"]
+    assert told[0]["estimate"] == pytest.approx(2 + 28 / CELLS)
+    assert told[4]["estimate"] == pytest.approx(30 - 28 / CELLS)
 
 
-def test_quantiles_that_noise_lets_be_anywhere_are_hidden(release: Opened, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quantiles_that_noise_lets_be_anywhere_are_hidden(release: Opened) -> None:
     found = describe_ranges(release.release, ["glucose"])
     (glucose,) = found.columns
     drowned = replace(glucose, distribution=replace(glucose.distribution, noise_sd=np.full(CELLS - 1, 3.0)))
-    show.ranges(replace(found, columns=(drowned,)))
-    shown = capsys.readouterr().out
-    (line,) = [line for line in shown.splitlines() if " glucose " in line]
+    document = replace(found, columns=(drowned,)).document()
+    (line,) = [line for line in text(document).splitlines() if line.startswith("glucose ")]
     assert line.count("hidden") == 5
     assert "at most " not in line
     assert "at least " not in line
-    told = column_to_json(drowned)["quantiles"]
-    assert [(each["bound"], each["value"]) for each in told] == [("hidden", None)] * 5
+    (column,) = document.to_json()["columns"]
+    told = [column[share] for share in ("5%", "25%", "50%", "75%", "95%")]
+    assert [(each["said"], each["estimate"]) for each in told] == [("hidden", None)] * 5
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,7 @@ def two_rounds() -> Release:
 
 
 def test_moments_of_two_rounds_are_described_with_the_ranges_of_the_first(
-    two_rounds: Release, capsys: pytest.CaptureFixture[str]
+    two_rounds: Release,
 ) -> None:
     found = describe(two_rounds)
     assert [each.column.name for each in found.ranges] == ["age", "glucose"]
@@ -131,10 +133,8 @@ def test_moments_of_two_rounds_are_described_with_the_ranges_of_the_first(
     clipping: Any = in_published_ranges(two_rounds.spec, first).terms
     assert tuple(each.range for each in found.ranges) == clipping.clipping.ranges
     glucose = found.ranges[1]
-    show.described(found)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if f" {glucose.mean:.4g} ({glucose.mean_error:.2g})" in line]
-    data = describe(two_rounds, ["glucose", "stage"]).to_json()
+    assert f" {Estimate(glucose.mean, glucose.mean_error).text} " in text(found.document())
+    data = describe(two_rounds, ["glucose", "stage"]).document().to_json()
     assert [(each["name"], each["range"]) for each in data["ranges"]] == [("glucose", glucose.range.model_dump())]
     assert len(data["columns"]) > 1
 
@@ -195,7 +195,7 @@ def test_of_a_release_too_wide_for_draws_the_same(
     assert (np.abs(found.mean - rows.mean(axis=0)) < 4 * found.mean_noise_sd + 0.01 * rows.std(axis=0)).all()
 
 
-def test_a_description_says_which_rows_it_is_about(clipped: Release, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_description_says_which_rows_it_is_about(clipped: Release) -> None:
     for unclipped, sentence in ((False, CLIPPED), (True, NORMAL)):
         found = describe(clipped, ["age", "glucose"], unclipped=unclipped)
         assert found.rows[:2] == (sentence, BELOW)
@@ -203,12 +203,12 @@ def test_a_description_says_which_rows_it_is_about(clipped: Release, capsys: pyt
         assert unclipped or apart == ["age"]
         for row in found.rows[2:]:
             assert "before clipping" in row
-            assert row.endswith("the former are those of all rows")
-        show.described(found)
-        assert sentence in capsys.readouterr().out
-        data = found.to_json()
-        assert (data["unclipped"], data["rows"]) == (unclipped, list(found.rows))
-        assert data["columns"][0]["standard_deviation"] == found.deviation[0]
+            assert row.endswith("Use the former for all records.")
+        assert sentence in text(found.document())
+        data = found.document().to_json()
+        assert data["unclipped"] is unclipped
+        assert set(found.rows) <= set(data["notes"])
+        assert data["columns"][0]["standard_deviation"]["estimate"] == found.deviation[0]
 
 
 def test_ranges_of_another_release_are_pointed_to(two_rounds: Release) -> None:
@@ -219,9 +219,7 @@ def test_ranges_of_another_release_are_pointed_to(two_rounds: Release) -> None:
     spec = spec.model_copy(update={"terms": terms.model_copy(update={"clipping": clipping})})
     found = describe(Release(spec, {party: blocks[1:] for party, blocks in two_rounds.blocks.items()}, ()))
     assert found.rows[0] == CLIPPED
-    assert found.rows[1].startswith(
-        "release abababababababab has means and standard deviations of rows before clipping"
-    )
+    assert found.rows[1].startswith("Release abababababababab has means and standard deviations before clipping")
 
 
 def test_where_rows_are_not_clipped_there_is_nothing_to_correct_for(run: Run, release: Opened) -> None:
@@ -239,7 +237,7 @@ def test_moments_of_one_round_have_no_ranges() -> None:
     (block,) = privatize(random_rows(spec, "north"), spec, "north", SeededNoise(4))
     release = one_block_each(spec, {"north": block})
     assert release.first_ranges is None
-    assert describe(release).to_json()["ranges"] == []
+    assert "ranges" not in describe(release).document().to_json()
 
 
 @pytest.mark.parametrize(
@@ -265,10 +263,10 @@ def test_the_page_has_every_column_s_distribution(run: Run, release: Opened, tmp
     shown = run("report", release.folder.path, "--output", path)
     assert shown.exit_code == 0, shown.output
     assert "ranges of 2 columns" in shown.output
-    text = path.read_text()
-    tree = parsed(text)
+    written = path.read_text()
+    tree = parsed(written)
     assert {node.tag for node in tree.iter()} <= TAGS
-    assert text.count("<script") == text.count("<img") == 0
+    assert written.count("<script") == written.count("<img") == 0
     assert [words(next(plot.iter("title"))) for plot in tree.iter("svg")] == [
         "Distribution of age",
         "Distribution of glucose",

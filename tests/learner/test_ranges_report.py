@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from dprelease.mechanisms.ranges.released import Summary
+from dprelease.mechanisms.ranges.released import SHARES, Summary
 from learner.client.library import Opened
 from learner.report.content import Report, report
 from learner.report.model_card import model_card
@@ -81,7 +81,7 @@ def test_of_columns_that_are_not_fitted_there_is_nothing(two_rounds: Opened, glu
     assert len(list(part(parsed(page(made)), "ranges").iter("svg"))) == 1
     (told,) = model_card(made)["ranges"]
     assert told["name"] == "glucose"
-    assert [each["error"] for each in told["quantiles"]] == glucose.quantile_errors.tolist()
+    assert [told[f"{share:.0%}"]["standard_error"] for share in SHARES] == glucose.quantile_errors.tolist()
 
 
 def test_without_a_first_round_there_is_no_such_section(one_round: Opened) -> None:

@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dprelease.document.text import text
 from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
 from dprelease.privacy.calibration import budget
-from dprelease.privacy.price import mu2_text, price_text
+from dprelease.privacy.price import epsilon_text, mu2_text
 from dprelease.release.accounting import guarantee
 from dprelease.release.manifest import Manifest
 from dprelease.spec_base import Target
 from learner.cli.main import main
 from learner.client.download import Patience
 from learner.client.pinned_roots import Trusted
-from learner.client.spending import Account, accounts, signed_manifests, summary
+from learner.client.spending import Account, accounts, signed_manifests, spending_document
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.listing import Listed
@@ -76,15 +77,15 @@ def test_what_is_left_follows_from_a_budget_that_somebody_announced(account: Acc
     left = budget(Target(scope="joint", epsilon=3.0, delta=DELTA)) - account.total
     assert account.remaining(3.0, DELTA) == left
     latest = account.releases[-1]
-    assert summary(account, DELTA, 3.0)[-1] == (
-        f"remaining of a budget of epsilon = 3, over all hospitals' ledgers together: {price_text(left, DELTA)}, enough for "
-        f"{left // latest.mu2} more like the latest release, {latest.manifest.spec.digest()[:12]}, at most: a hospital's own "
-        "ledger may have less"
+    plenty, unsaid, over = (spending_document(CONSORTIUM, [account], DELTA, each) for each in (3.0, None, 0.1))
+    assert plenty.notes[0] == (
+        f"Roster roster-1: what is left of epsilon = 3 is enough for {left // latest.mu2} more like the latest release, "
+        f"{latest.manifest.spec.digest()[:12]}."
     )
-    assert "do not state the consortium's budget" in summary(account, DELTA, None)[-1]
-    over = summary(account, DELTA, 0.1)[-1]
-    assert over.startswith("remaining: nothing")
-    assert mu2_text(-account.remaining(0.1, DELTA)) in over
+    assert plenty.table("rosters").grid.lines[0][3:] == (mu2_text(left), epsilon_text(left, DELTA))
+    assert "do not state the consortium's budget" in unsaid.notes[0]
+    assert over.notes[0] == "Roster roster-1: a budget of epsilon = 0.1 is exceeded."
+    assert over.table("rosters").grid.lines[0][3:] == (mu2_text(account.remaining(0.1, DELTA)), "-")
 
 
 def test_rosters_are_kept_apart(account: Account) -> None:
@@ -154,15 +155,16 @@ def test_the_command(
     storage.close()
     port = start_hub().public_port
     run("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes", "--hub", f"localhost:{port}")
-    text = run("spending", "--budget", "3").stdout
+    shown = run("spending", "--budget", "3").stdout
     for each in account.releases:
-        assert mu2_text(each.total) in text
-        assert each.manifest.spec.digest()[:16] in text
-    assert text.endswith("\n".join(summary(account, DELTA, 3.0)) + "\n")
+        assert mu2_text(each.total) in shown
+        assert each.manifest.spec.digest()[:16] in shown
+    assert shown == text(spending_document(CONSORTIUM, [account], DELTA, 3.0)) + "\n"
     found = json.loads(run("spending", "--json").stdout)
     assert found["consortium"] == CONSORTIUM
     (roster,) = found["rosters"]
-    assert [Fraction(each["spent_mu2"]) for each in roster["releases"]] == [each.total for each in account.releases]
+    assert [Fraction(each["spent_mu2"]) for each in found["releases"]] == [each.total for each in account.releases]
+    assert {each["hospital"]: Fraction(each["mu2"]) for each in found["charged"]} == account.hospitals
     assert roster["remaining_mu2"] is None
 
 
@@ -171,4 +173,4 @@ def test_nothing_published_is_said(world: World, tmp_path: Path, start_hub: Call
     port = start_hub().public_port
     add = ("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes", "--hub", f"localhost:{port}")
     assert CliRunner().invoke(main, [*home, *add]).exit_code == 0
-    assert CliRunner().invoke(main, [*home, "spending"]).stdout == f"{CONSORTIUM} has published nothing yet\n"
+    assert CliRunner().invoke(main, [*home, "spending"]).stdout.endswith("Nothing has been published yet.\n")

@@ -120,7 +120,9 @@ def test_the_command_line_says_what_the_column_is(release: Opened, tmp_path: Pat
     assert "curve is derived: (age - 59)^2" in run("describe", folder)
     assert json.loads(run("describe", folder, "--json"))["derivations"] == {"curve": "(age - 59)^2"}
     fitted = json.loads(run("fit", folder, "--target", "y", "--features", "age,curve", "--json"))
-    assert fitted["coef"][0] == fit(release.release, ["y"], ["age", "curve"]).coef[0].tolist()
+    assert [row["value"] for row in fitted["predictor"]][1:] == fit(release.release, ["y"], ["age", "curve"]).coef[
+        0
+    ].tolist()
     page, card = tmp_path / "page.html", tmp_path / "card.json"
     run("report", folder, "--target", "y", "--output", str(page))
     assert "0 to 1681; derived: (age - 59)^2" in page.read_text()

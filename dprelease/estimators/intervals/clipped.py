@@ -25,9 +25,9 @@ from dprelease.one_line import listed
 from dprelease.release.reaches import LEAST_KEPT, Reach
 from dprelease.release.release import Floats
 
-WIDER = "intervals are wider by w on either side for what clipping may take, an estimate"
+WIDER = "intervals are wider by what clipping may take, which is estimated"
 MISSED = (
-    "w misses a slope that is another one in the tail, and extreme values of so few patients that noise hides them."
+    "The estimate misses slopes that change in the tail, and extreme values of so few patients that noise hides them."
 )
 
 HIDDEN = "counts and public bounds alone bound slopes on or of it, by a wide interval"
@@ -136,13 +136,13 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
         return ()
     hidden = [each.name for each in reaches if each.hidden]
     return (
-        f"All of this is about all rows; {WIDER}.",
+        f"Coefficients describe all rows; {WIDER}.",
         MISSED,
         *([f"Noise hides the tail of {listed(hidden)}: {HIDDEN}."] if hidden else []),
         *(
-            ["Tails are guessed from means and spreads, as this release has no counts of its own."]
+            ["Tails are guessed from means and spreads, because this release has no counts of its own."]
             if not all(each.counted for each in reaches)
             else []
         ),
-        "Shares of variance explained are those of rows as clipped.",
+        "Shares of variance explained describe clipped rows.",
     )

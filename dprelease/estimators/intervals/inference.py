@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
+from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design, design
 from dprelease.estimators.intervals.clipped import ends, less, notes, taken
@@ -38,17 +38,15 @@ from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.inference import learned_from_rows
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.one_line import listed
 from dprelease.release.reaches import Reach
 from dprelease.release.release import Floats, Regressable, Release
 
-LEVEL = 0.95
-"""Confidence that is printed and written unless another is asked for."""
 EQUAL_SPREAD = (
     "Errors, intervals and P assume equal residual spread; the release cannot check this. A long tail of the outcome makes unequal "
     "spread likely."
 )
 """Said with every slope that has an error: sums of squared residuals times products of features are of fourth order."""
-_NAMED = 10
 _NORMAL = 1e10
 """Degrees of freedom at which Student's law is the normal one to the last digit."""
 
@@ -155,16 +153,13 @@ class Inference:
             return ""
         if len(self.hidden) == self.estimate.shape[1]:
             return (
-                "Nothing was learned about any coefficient: privacy noise hides how the features vary. "
+                "No coefficient is identified: the privacy noise is too large compared with the variation in the features. "
                 "More patients, a larger epsilon or narrower public bounds would help."
             )
-        named = ", ".join(self.hidden[:_NAMED]) + (
-            f" and {len(self.hidden) - _NAMED} more" if self.hidden[_NAMED:] else ""
-        )
+        what = "it" if len(self.hidden) == 1 else "them"
         return (
-            "Nothing was learned about single coefficients: privacy noise hides how some features vary beside the others. "
-            f"Without {named} the coefficients of the remaining features can be estimated: those of another regression, in which "
-            "what is left out is no longer held fixed."
+            "Individual coefficients are not identified: the privacy noise is too large compared with the variation in "
+            f"{listed(self.hidden)}. The others can be estimated without {what}, and are then not adjusted for {what}."
         )
 
     @property
@@ -181,29 +176,6 @@ class Inference:
     def clipping_notes(self) -> tuple[str, ...]:
         """What clipping does to the coefficients, in sentences; none in public bounds."""
         return notes(self.reaches)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data; a number that is not finite is None."""
-        return {
-            "known": [bool(each) for each in self.known],
-            "statement": self.statement,
-            "level": LEVEL,
-            "degrees_of_freedom": plain(self.degrees),
-            "doubt": plain(self.doubt),
-            "doubt_limit": LIMIT,
-            "hidden": list(self.hidden),
-            "merged": {name: list(reference) for name, reference in self.merged.items()},
-            "caveats": list(self.caveats),
-            "reaches": [vars(each) for each in self.reaches],
-            "coef": self._plain(self.slopes, self.z, self.wider),
-            "intercept": self._plain(self.intercepts, self.intercept_z, self.wider_intercept),
-        }
-
-    def _plain(self, of: Estimates, z: Floats, wider: Floats | None) -> dict[str, Any]:
-        lower, upper = ends(of, self._quantile(LEVEL), wider)
-        found = {"estimate": of.value, "standard_error": of.standard_error, "p_value": self._two_sided(z)}
-        numbers = {name: plain(each) for name, each in (found | {"lower": lower, "upper": upper}).items()}
-        return numbers | {"wider": None if wider is None else plain(wider)}
 
     def among(self, features: Sequence[str], kept: Sequence[str], merged: Mapping[str, tuple[str, ...]]) -> Inference:
         """The same in a fit of more features, of whose own coefficients nothing is known."""
@@ -282,11 +254,3 @@ def in_units(learned: PopulationFit, names: Design) -> Inference:
         doubt=learned.noise_ratio,
         hidden=tuple(names.features[place] for place in learned.dropped),
     )
-
-
-def plain(values: npt.ArrayLike) -> Any:
-    """Numbers as nested lists of floats, None for what is not finite."""
-    array = np.asarray(values, dtype=np.float64)
-    found = array.astype(object)
-    found[~np.isfinite(array)] = None
-    return found.tolist()

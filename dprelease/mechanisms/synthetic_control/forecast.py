@@ -15,12 +15,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from dprelease.document.text import aligned
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.statement import Expectation
 from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, asked
 from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
-from dprelease.one_line import aligned
 
 SURE = 1.96
 """Half the width of a 95 % interval, in standard errors."""

@@ -15,7 +15,6 @@ from dprelease.analyses import (
     logistic,
     mediation,
     rates,
-    regression,
     two_stage_least_squares,
 )
 from dprelease.analyses.estimates import Estimates
@@ -54,14 +53,10 @@ def patients(n: int, seed: int) -> dict[str, np.ndarray]:
 
 def estimates(release: Release) -> dict[str, Estimates]:
     table = contingency_table(release, "smoker", "ill").tables
-    slopes = regression(release, "y", ["m", "x", "ill"]).tables["coefficients"]
     return {
         "odds ratio": table["ratios"]["odds ratio"],
         "risk ratio": table["ratios"]["risk ratio"],
         "risk difference": table["difference"],
-        "slope of m": slopes["m"],
-        "slope of x": slopes["x"],
-        "slope of ill": slopes["ill=other"],
         "adjusted difference": compare_groups(release, "m", ["smoker"], ["x"]).tables[
             "differences of smoker to smoker=yes"
         ],

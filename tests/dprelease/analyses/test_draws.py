@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dprelease.analyses import contingency_table, correlations, cronbach_alpha, rates, regression
+from dprelease.analyses import contingency_table, correlations, cronbach_alpha, nested, rates
 from dprelease.analyses.draws import draws_of, number
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
@@ -101,8 +101,8 @@ def test_where_clipping_may_move_effects_there_are_no_p_values() -> None:
     assert table.tables["correlations"].p_value[0] < 1
     assert np.isnan(shown.tables["correlations"].p_value).all()
     assert "No p-values" in shown.summary()
-    assert regression(release, "income", ["age", "vote"], ["vote"]).tests
-    assert not regression(biased, "income", ["age", "vote"], ["vote"]).tests
+    assert nested(release, "income", ["age", "vote"], ["vote"]).tests
+    assert not nested(biased, "income", ["age", "vote"], ["vote"]).tests
     counts = contingency_table(biased, "vote", "party")
     assert counts.tests
     assert "No p-values" not in counts.summary()
@@ -110,12 +110,12 @@ def test_where_clipping_may_move_effects_there_are_no_p_values() -> None:
 
 def test_features_of_nobody_are_refused() -> None:
     with pytest.raises(InvalidInput, match="does not tell the patients of party=other from none"):
-        regression(anes()[1], "income", ["party=other"])
+        nested(anes()[1], "income", ["party=other"])
 
 
 def test_an_outcomes_own_column_explains_nothing() -> None:
     with pytest.raises(InvalidInput, match="its own column; leave out party=middle"):
-        regression(anes()[1], "party=left", ["party=middle", "age"])
+        nested(anes()[1], "party=left", ["party=middle", "age"])
 
 
 def test_units_of_others_are_only_text() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dprelease.analyses import compare_groups, regression
+from dprelease.analyses import compare_groups, nested
 from dprelease.analyses.joint_test import JointTest
 from tests.dprelease.analyses.releases import category, released
 from tests.support.specs import numeric
@@ -24,7 +24,7 @@ def found_in(effect: float, seed: int, sd: float) -> dict[str, JointTest]:
     x = 0.3 * z + 0.95 * random.normal(size=3000)
     y = 0.5 * z + effect * (x + (group == "b")) + random.normal(size=3000)
     release = released(COLUMNS, {"group": group, "x": x, "z": z, "y": y}, sd, seed)
-    found = regression(release, "y", ["x", "z"], ["x"]).tests
+    found = nested(release, "y", ["x", "z"], ["x"]).tests
     return {
         "all": found["all coefficients are 0"],
         "one": found["the coefficients of x are 0"],

@@ -98,7 +98,7 @@ def test_text_has_facts_tables_six_notes_and_a_line_of_the_guarantee() -> None:
     assert "weight" not in shown
     assert "3 more notes" in shown
     assert shown.endswith(
-        "Note 4 of a\\n\\x1b[31m<b>&\\u202e|.\n3 more notes: --explain, or explain=True\nIn one line."
+        "Note 4 of a\\n\\x1b[31m<b>&\\u202e|.\n3 more notes: --explain, or explain=True\n\nIn one line."
     )
     assert "weight (mg)" in text(document(), shown=("predictor",))
     whole = text(document(), explain=True)

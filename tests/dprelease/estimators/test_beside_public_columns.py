@@ -40,7 +40,7 @@ def test_a_private_outcome_on_public_features(release: Release, method: str) -> 
     """The noise of y, 0.58 in an entry, moves a weight by 0.58 / sqrt(n/3) = 0.022; nearly seven of them."""
     found = fit(release, ["y"], ["a", "b"], method=method)
     np.testing.assert_allclose(found.coef, [[0.5, -0.3]], atol=0.15)
-    assert any("label-DP" in sentence for sentence in found.guarantee)
+    assert any("label-DP" in sentence for sentence in found.promise.guarantee)
 
 
 @pytest.mark.parametrize("method", METHODS)

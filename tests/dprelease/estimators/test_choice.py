@@ -166,7 +166,7 @@ def test_a_result_says_what_ran_and_why(release: Release, features: list[str], a
     assert (named.method, named.algorithm, named.reason) == (algorithm, algorithm, "it was asked for by name")
     np.testing.assert_array_equal(default.coef, named.coef)
     np.testing.assert_array_equal(default.intercept, named.intercept)
-    said = json.loads(json.dumps(default.to_json()))
+    said = json.loads(json.dumps(default.document().to_json()))
     assert {name: said[name] for name in ("method", "algorithm", "reason")} == {
         "method": "shrinkage",
         "algorithm": algorithm,

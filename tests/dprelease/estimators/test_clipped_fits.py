@@ -12,8 +12,8 @@ from scipy.special import ndtr
 from dprelease.analyses.correlation import correlations
 from dprelease.data.bounding import BoundedRows
 from dprelease.estimators import FitResult, fit
+from dprelease.estimators.fit_document import MOST_TABLES
 from dprelease.estimators.intervals.clipped import HIDDEN
-from dprelease.estimators.regression_table import MOST_TABLES
 from dprelease.release.reaches import GENTLE
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise
@@ -23,7 +23,7 @@ from tests.support.specs import build_spec, categorical, numeric
 BITS, ROWS = 16, 2000
 NUMBERS = tuple(f"x{place}" for place in range(MOST_TABLES + 3))
 COLUMNS = (*map(numeric, NUMBERS), categorical("smoker", "yes"))
-NOTE = "All of this is about all rows; intervals are wider by w"
+NOTE = "Coefficients describe all rows; intervals are wider by"
 
 
 def bounded() -> BoundedRows:
@@ -155,24 +155,17 @@ def test_every_table_has_what_clipping_may_take_how_far_and_the_note(clip: float
     found, lines = result.inference, table_of(result)
     assert found.wider is not None
     assert found.wider_intercept is not None
-    head = next(line for line in lines if "unshrunken" in line)
-    assert head[head.index("unshrunken") + 1] == "w"
-    place = head.index("w") + (targets == 1)  # the first cell of a head is empty
-    rows = {line[0]: line for line in lines if line}
-    if targets == 1:
-        assert rows[NUMBERS[-1]][place] == f"{found.wider[0, 1]:.3g}"
-        assert rows["intercept"][place] == f"{found.wider_intercept[0]:.3g}"
-    else:
-        best = int(np.abs(found.z[0]).argmax())
-        line = rows[NUMBERS[0]]
-        at = line.index(result.features[best])
-        assert line[at + 1 : at + 3] == [f"{found.estimate[0, best]:.6g}", f"{found.wider[0, best]:.3g}"]
-    text = result.summary()
-    assert f"\nreaches    {found.reaches[0]}\n" in text
-    assert text.count(NOTE) == 1
-    saved = json.loads(json.dumps(result.to_json()))["inference"]
+    reach = found.reaches[0]
+    kept = ["hides", "in", "its", "tail"] if reach.hidden else [f"{reach.kept:.0%}"]
+    assert any(line[:1] == [reach.name] and line[-len(kept) :] == kept for line in lines)
+    assert result.summary().count(NOTE) == 1
+    saved = json.loads(json.dumps(result.document().to_json()))
     assert saved["reaches"] == [vars(each) for each in release.reaches]
-    assert saved["intercept"]["wider"] == found.wider_intercept.tolist()
+    wider = {(row["target"], row["feature"]): row["wider"] for row in saved["coefficients"]}
+    for row, target in enumerate(result.targets):
+        expected = [found.wider_intercept[row], *found.wider[row]]
+        told = [wider[target, name] for name in ("intercept", *result.features)]
+        assert told == [value if np.isfinite(value) else None for value in expected]
 
 
 def test_where_nothing_was_learned_the_notes_stay_and_no_number_stands_alone() -> None:
@@ -184,7 +177,6 @@ def test_where_nothing_was_learned_the_notes_stay_and_no_number_stands_alone() -
     assert np.isnan(found.wider).all()
     assert np.isnan(found.wider_intercept).all()
     assert NOTE in text
-    assert "unshrunken estimates" not in text
 
 
 def test_an_analysis_says_how_far_and_tests_where_little_is_lost(far: Release) -> None:

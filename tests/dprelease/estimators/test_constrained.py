@@ -219,12 +219,16 @@ def test_features_that_repeat_each_other_are_refused() -> None:
 def test_a_fit_says_its_set_and_is_never_the_default(release: Release) -> None:
     within = ConvexSet("l1", 0.2)
     result = fit(release, ["score", "ill=yes"], ["age", "smoker=yes", "glucose"], "constrained", within=within)
-    assert (result.algorithm, result.within, result.to_json()["within"]) == ("constrained", "l1:0.2", "l1:0.2")
+    assert (result.algorithm, result.within, result.document().to_json()["within"]) == (
+        "constrained",
+        "l1:0.2",
+        "l1:0.2",
+    )
     assert "weights within l1:0.2" in result.summary()
     weights = result.coef * [60, 0.5, 14] / np.array([[50], [0.5]])
     np.testing.assert_allclose(np.abs(weights).sum(axis=1), [0.2, np.abs(weights[1]).sum()])
     assert fit(release, ["score"], ["age"], "constrained").within == "l2:1.0"
-    assert fit(release, ["score"], ["age"]).to_json()["within"] is None
+    assert fit(release, ["score"], ["age"]).document().to_json()["within"] is None
     moments = release.moments()
     assert choose(moments, [1], [2]).algorithm != "constrained"
     made = Constrained(within).fit(release, ["score", "ill=yes"], ["age", "smoker=yes", "glucose"])

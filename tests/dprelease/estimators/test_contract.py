@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dprelease.canonical import canonical_bytes
+from dprelease.document.document import VERSION
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.methods import RIDGE
 from dprelease.estimators.quality import BETTER, INDISTINCT
@@ -53,7 +54,7 @@ def test_names_shapes_and_privacy_statement(noisy: Release, method: str):
         assert value.shape == (4,)
     assert len(result.verdicts) == 4
     assert result.predict(np.zeros((7, 2))).shape == (7, 4)
-    assert result.guarantee == noisy.guarantee
+    assert result.promise == noisy.promise
     assert result.release == noisy.digest
 
 
@@ -69,13 +70,13 @@ def test_one_feature_is_enough(noisy: Release, method: str):
 def test_a_result_is_plain_data_with_a_version_and_the_same_every_time(
     noisy: Release, method: str, fit_intercept: bool
 ):
-    first, second = (fit(noisy, ["score"], None, method, fit_intercept).to_json() for _ in range(2))
+    first, second = (fit(noisy, ["score"], None, method, fit_intercept).document().to_json() for _ in range(2))
     assert canonical_bytes(first) == canonical_bytes(second)
     assert json.loads(json.dumps(first)) == first
-    assert first["version"] == 1
+    assert first["version"] == VERSION
     assert first["fit_intercept"] is fit_intercept
     assert first["guarantee"] == list(noisy.guarantee)
-    assert first["quality"]["verdict"]
+    assert first["fit"][0]["verdict"]
 
 
 @every_least_squares

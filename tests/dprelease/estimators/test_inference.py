@@ -79,11 +79,11 @@ def test_below_the_threshold_nothing_is_said_but_that(drowned: Release):
     for numbers in (found.estimate, found.standard_error, found.intercept, found.z, found.p_value, *found.interval()):
         assert np.isnan(numbers).all()
     assert set(found.hidden) == set(FEATURES)
-    assert found.statement.startswith("Nothing was learned about any coefficient")
-    saved = result.to_json()["inference"]
+    assert found.statement.startswith("No coefficient is identified")
+    saved = result.document().to_json()
     assert saved["known"] == [False, False]
-    assert saved["coef"]["lower"] == [[None] * 3] * 2
-    assert saved["statement"] == found.statement
+    assert {row["coefficient"]["lower"] for row in saved["coefficients"]} == {None}
+    assert saved["statement"] == found.statement == saved["notes"][0]
 
 
 def test_what_would_have_to_be_left_out_is_named_and_is_enough():
@@ -93,8 +93,8 @@ def test_what_would_have_to_be_left_out_is_named_and_is_enough():
     release = released(codes, outputs=400, noise=SeededNoise(22), noise_sd=0.3)
     found = fit(release, ["score"], FEATURES).inference
     assert found.hidden == ("glucose",)
-    assert "Without glucose the coefficients of the remaining features can be estimated" in found.statement
-    assert "no longer held fixed" in found.statement
+    assert "compared with the variation in glucose. The others can be estimated without it" in found.statement
+    assert "then not adjusted for it" in found.statement
     others = fit(release, ["score"], ["age", "sex=male"]).inference
     assert others.known.all()
     many = plain_inference(
@@ -135,7 +135,6 @@ def test_an_interval_may_have_no_end():
     assert found.interval(0.5)[1][0, 0] == pytest.approx(2 + 0.2 / np.sqrt(1 / stats.norm.ppf(0.75) ** 2 - 0.5))
     assert found.interval()[1][0, 0] == np.inf
     assert found.bounded.tolist() == [[False, False]]
-    assert found.to_json()["coef"]["upper"] == [[None, None]]
     assert plain_inference().bounded.all()
 
 
@@ -152,9 +151,21 @@ def test_without_any_error_left_a_coefficient_is_certain():
 
 
 def test_plain_data_is_json_and_says_all(clear: Release):
-    saved = fit(clear, ["score"], FEATURES).to_json()["inference"]
+    result = fit(clear, ["score"], FEATURES)
+    saved, found = result.document().to_json(), result.inference
     assert json.loads(json.dumps(saved)) == saved
-    assert set(saved["coef"]) == {"estimate", "standard_error", "p_value", "lower", "upper", "wider"}
-    assert saved["coef"]["wider"] is None
-    assert saved["level"] == 0.95
-    assert saved["doubt"] < saved["doubt_limit"] == LIMIT
+    lower, upper = found.interval()
+    for column, row in enumerate(saved["coefficients"][1:]):
+        assert row["wider"] is None
+        assert row["coefficient"] == {
+            "estimate": found.estimate[0, column],
+            "standard_error": found.standard_error[0, column],
+            "lower": lower[0, column],
+            "upper": upper[0, column],
+            "level": 0.95,
+            "unit": "",
+            "ratio": found.z[0, column],
+            "p_value": found.p_value[0, column],
+            "said": "",
+        }
+    assert saved["noise_to_signal"] < saved["noise_to_signal_limit"] == LIMIT

@@ -108,7 +108,7 @@ def test_the_levels_of_a_binary_are_one_variable(release: Release, method: str):
 
 @pytest.mark.parametrize("method", ["shrinkage", "ols", "constrained"])
 def test_a_result_is_plain_data_and_the_same_every_time(release: Release, method: str):
-    first, second = (fit(release, ["score", "ward"], ["age", "ill"], method).to_json() for _ in range(2))
+    first, second = (fit(release, ["score", "ward"], ["age", "ill"], method).document().to_json() for _ in range(2))
     assert json.loads(json.dumps(first)) == second
     assert first["method"] == method
     assert first["trust"]

@@ -130,7 +130,7 @@ def test_dgm_solves_an_indefinite_hessian_and_says_what_it_is_worth():
     assert "not positive definite" in result.diagnostics.warnings[0]
     assert np.isfinite(result.coef).all()
     assert result.verdicts == ("not distinguishable from the constant predictor",)
-    assert result.to_json()["quality"]["optimism"] == [None]
+    assert result.document().to_json()["quality"]["optimism"] == [None]
 
 
 @every_case

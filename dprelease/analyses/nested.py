@@ -1,6 +1,6 @@
-"""Linear regression beside its coefficients: standardised ones, variance inflation, and F tests of nested models.
+"""F tests of nested linear models, the share of variance that features add, and variance inflation.
 
-Coefficients with intervals that need no prior are those of `dprelease.estimators.fit`.
+Coefficients and their intervals are those of `dprelease.estimators.fit`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dprelease.analyses.least_squares import least_squares, on_covariance
 from dprelease.analyses.result import Analysis
 from dprelease.analyses.score_test import are_zero
 from dprelease.errors import InvalidInput
+from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.release.release import Release
 
 
-def regression(release: Release, outcome: str, on: Sequence[str], without: Sequence[str] = ()) -> Analysis:
-    """Linear regression of one column on others, and whether some of them can be left out.
+def nested(release: Release, outcome: str, on: Sequence[str], without: Sequence[str] = ()) -> Analysis:
+    """Tests whether features of a linear regression can be left out, all of them or some.
 
-    Tables: ``coefficients`` and ``standardised coefficients`` (in standard deviations of outcome and feature, which are taken as
-    known; noise and sampling), ``variance inflation`` and ``explained`` (R^2, and the part of it that `without` adds; noise only).
+    Tables: ``variance inflation`` and, for `without`, ``explained`` (the part of R^2 that they add; both with noise only).
     Tests: ``all coefficients are 0``, and ``the coefficients of ... are 0`` for `without`: F tests of nested models.
 
     Args:
@@ -44,27 +44,22 @@ def regression(release: Release, outcome: str, on: Sequence[str], without: Seque
     model = least_squares(draws, y, x)
     spread = np.sqrt(np.einsum("tii->ti", draws.covariance))
     inner = draws.places(x)
-    ratio = spread[:, inner] / spread[:, draws.places([y])]
-    standard = Estimates(x, model.coef * ratio, model.errors() * ratio, model.degrees, tested=True)
     inflation = np.einsum("tii->ti", model.inverse) * spread[:, inner] ** 2
-    explained = {"R-squared": model.explained}
+    tables = {"variance inflation": Estimates(x, inflation)}
     tests = {"all coefficients are 0": are_zero(draws, y, x, x)}
     if tested:
         smaller = on_covariance(draws.mean, draws.covariance, 0, draws.places(rest), tuple(rest), draws.patients)
-        explained[f"of it, by {', '.join(tested)}"] = model.explained - smaller.explained
+        added = (model.explained - smaller.explained)[:, None]
+        tables["explained"] = Estimates((f"R-squared added by {', '.join(tested)}",), added)
         tests[f"the coefficients of {', '.join(tested)} are 0"] = are_zero(draws, y, x, tested)
     return Analysis(
-        f"Linear regression of {y}",
+        f"Nested linear models of {y}",
         release,
-        {
-            "coefficients": model.slopes(),
-            "standardised coefficients": standard,
-            "variance inflation": Estimates(x, inflation),
-            "explained": Estimates(tuple(explained), np.column_stack(list(explained.values()))),
-        },
+        tables,
         tests,
         (
             *draws.caveats,
+            EQUAL_SPREAD,
             "A test after features were chosen on this release finds too much.",
         ),
     )
