@@ -1,6 +1,6 @@
 """dprelease: one differentially private dataset from hospitals that hold different columns about the same patients.
 
-What is named here is loaded when it is first asked for, so that a command which needs none of it starts at once.
+Each name here is loaded when it is first asked for, so that a command which needs none of it starts at once.
 """
 
 from __future__ import annotations

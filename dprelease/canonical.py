@@ -190,7 +190,7 @@ class Value(BaseModel):
 
         Raises:
             InvalidInput: the bytes are too many, not a valid value, or not in canonical form (so two digests could name one
-                value). Of what does not belong there the first is named.
+                value). The first thing that does not belong there is named.
         """
         cls.check_length(data)
         with readable(f"not a valid {cls.__name__}"):
@@ -225,7 +225,7 @@ class Value(BaseModel):
 
 
 def _strays(found: Any, kept: Any, above: str = "") -> Iterator[str]:
-    """Where fields stand that were found and not kept."""
+    """Places of fields that were found and not kept."""
     if isinstance(found, dict) and isinstance(kept, dict):
         for name, part in found.items():
             if name in kept:
@@ -293,7 +293,7 @@ def readable(what: str) -> Iterator[None]:
 def explain(error: ValidationError) -> str:
     """One line that names each offending field and what is wrong with it; of very many, the first ones.
 
-    What is wrong with several fields together is said without a name.
+    A mistake of several fields together is said without a name.
     """
     if error.error_count() > MOST_EXPLAINED:
         return f"{error.error_count()} things are wrong with it"

@@ -37,7 +37,7 @@ class Batch(Value):
 
 
 class Catalogue(Value):
-    """What a party tells the coordinator about its table. It contains no cell and no identifier.
+    """Statement of a party to the coordinator about its table. It contains no cell and no identifier.
 
     Attributes:
         party: name in its certificate.

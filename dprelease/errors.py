@@ -20,9 +20,9 @@
     │   └── TooManyRequests it can, but we ask for too much; trying again later is right
     └── InternalError       anything unforeseen on the other side
 
-A message may be rich: it is shown on the machine where it was raised. What crosses a boundary is the constant sentence
-that `dprelease.wire.status` keeps for the class. What a party says of its own table, the proposal, its policy or its budget
-is raised at that party only: a peer's word on it arrives as `Conflict`.
+A message may be rich: it is shown on the machine where it was raised. A boundary lets through the constant sentence that
+`dprelease.wire.status` keeps for the class. An error about a party's own table, the proposal, its policy or its budget is
+raised at that party only: a peer's word on it arrives as `Conflict`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _PINS = TypeAdapter(dict[str, str])
 
 
 class Enrolment(Value):
-    """What enrolment gave us.
+    """Papers that enrolment gave us.
 
     Attributes:
         party: our name.
@@ -84,7 +84,7 @@ class Identity:
         return key_fingerprint(self.key().public_key())
 
     def enrolment(self) -> Enrolment:
-        """What enrolment gave us.
+        """Papers that enrolment gave us.
 
         Raises:
             NotFound: not enrolled yet.
@@ -145,7 +145,7 @@ class Identity:
         write_durably(self._charges, charges.to_bytes())
 
     def charges(self) -> tuple[Charge, ...]:
-        """What the office had seen charged to us when it last told us; nothing if it never did."""
+        """Charges to us that the office had seen when it last told us; nothing if it never did."""
         if not self._charges.exists():
             return ()
         return SignedStatement.from_bytes(self._charges.read_bytes()).statement.charges

@@ -24,7 +24,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 
 class SourceSettings(DatabaseSettings):
-    """Where the rows are: in files, or in a database.
+    """Place of the rows: files, or a database.
 
     Attributes:
         path: CSV (plain or .gz) or Parquet file; or a pattern of several, or a folder of Parquet files.
@@ -62,7 +62,7 @@ class SourceSettings(DatabaseSettings):
 
     @property
     def place(self) -> str:
-        """Where the rows are, in words."""
+        """Place of the rows, in words."""
         return self.words() if self.path is None else str(self.path)
 
     @property
@@ -156,7 +156,7 @@ class Limits(Settings):
 
 
 class Policy(Settings):
-    """What the hospital agrees to.
+    """Limits of what the hospital agrees to.
 
     Attributes:
         limits: proposals outside are declined, whoever is in favour.

@@ -1,4 +1,4 @@
-"""What a dry run found, for people and as JSON. FAKE comes first."""
+"""Findings of a dry run, for people and as JSON. FAKE comes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator's commands share: the settings option, the JSON flag, and how things are printed."""
+"""Parts that the coordinator's commands share: the settings option, the JSON flag, and how things are printed."""
 
 from __future__ import annotations
 

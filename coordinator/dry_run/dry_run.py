@@ -57,7 +57,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a dry run found.
+    """Findings of a dry run.
 
     Attributes:
         proposal: what would be proposed.

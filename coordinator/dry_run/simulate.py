@@ -3,7 +3,7 @@
     made-up rows -> bounded rows -> noise (and, for joint moments, the whole session) -> sealed, signed blocks
       -> signed manifest -> files -> verified from the files as any learner does -> reloaded
 
-Keys, certificates and noise come from the caller; nothing here talks to anybody. What is made says FAKE wherever it says
+Keys, certificates and noise come from the caller; nothing here talks to anybody. Everything made says FAKE wherever it says
 anything (`dprelease.release.fake`), and chains to a root that nobody has pinned.
 """
 
@@ -80,7 +80,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a rehearsal leaves.
+    """Results of a rehearsal.
 
     Attributes:
         spec: the made-up one.
@@ -187,7 +187,7 @@ class Traffic:
 
 
 def traffic(spec: ReleaseSpec) -> dict[str, Traffic]:
-    """What would travel: party to bytes."""
+    """Bytes that would travel, by party."""
     schedule, sizes = mechanism_of(spec).schedule(spec), {part.party: 0 for part in spec.parties}
     for _, party, sequence in block_keys(spec):
         sizes[party] += block_size(spec, party, sequence)

@@ -1,7 +1,7 @@
 """From a request to a release spec, offered to the parties.
 
 The coordinator holds no data: it reads what the parties declared, and draws the public mixing seed after that, so the
-mixing matrix is independent of the data. What a party has left of its cap is known to its own ledger only.
+mixing matrix is independent of the data. Only a party's own ledger knows what is left of its cap.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LARGEST_DEAL_BYTES = 3 << 20
 
 
 class Request(Settings):
-    """What the office asks for: a TOML file. Keys of the mechanism stand beside these (`Mechanism.options`).
+    """Request of the office: a TOML file. Keys of the mechanism stand beside these (`Mechanism.options`).
 
     Attributes:
         title: what people call the release.

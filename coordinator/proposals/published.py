@@ -24,7 +24,7 @@ from dprelease.release.spec import ReleaseSpec
 
 @dataclass(frozen=True)
 class EarlierReleases:
-    """What a request may build on.
+    """Releases that a request may build on.
 
     Attributes:
         known: the office's releases, oldest first.

@@ -1,1 +1,1 @@
-"""What the office serves: coordination, enrolment, renewal, dealing."""
+"""Services of the office: coordination, enrolment, renewal, dealing."""

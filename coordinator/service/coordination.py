@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - the methods are called as in the protocol
-"""What the coordinator does for parties and the hub: who calls, then what was asked for. Errors are the boundary's work."""
+"""Services of the coordinator for parties and the hub: who calls, then what was asked for. Errors are the boundary's work."""
 
 from __future__ import annotations
 
@@ -165,14 +165,14 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
             return pb.ListRevokedResponse(keys=map(bytes.fromhex, tx.members.revoked_keys()))
 
     def ListCharges(self, request: pb.ListChargesRequest, context: Any) -> pb.ListChargesResponse:
-        """What the office has seen charged to a party, signed."""
+        """Charges to a party that the office has seen, signed."""
         party = self._party(context)
         with self._store.reading() as tx:
             signed = statement(self._store, tx, self._authority, party, self._clock())
         return pb.ListChargesResponse(charges=signed.to_bytes())
 
     def RequestDeal(self, request: pb.RequestDealRequest, context: Any) -> pb.RequestDealResponse:
-        """What is dealt to a party in a session."""
+        """Randomness dealt to a party in a session."""
         return dealing.request_deal(request, self._store, self._dealer, self._party(context), self._authority.root_pem)
 
     async def AwaitNews(self, request: AwaitNewsRequest, context: Any) -> AwaitNewsResponse:

@@ -72,7 +72,7 @@ class Session:
 def request_deal(
     request: pb.RequestDealRequest, store: Store, dealer: Dealer, party: str, root_pem: bytes
 ) -> pb.RequestDealResponse:
-    """What is dealt to a party in the session that these offers make; the same bytes as often as it asks.
+    """Randomness dealt to a party in the session that these offers make; the same bytes as often as it asks.
 
     Raises:
         InvalidInput: the bytes are not offers, or not one of each party in the spec's order and of one round; or the

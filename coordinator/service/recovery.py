@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restored database was brought to.
+    """State that a restored database was brought to.
 
     Attributes:
         since: nothing that happened after it is known.

@@ -36,7 +36,7 @@ def _charges(tx: Transaction, party: str) -> list[Charge]:
 
 
 def left(tx: Transaction, party: str, roster: str, without: str = "") -> Fraction:
-    """What a hospital's ledger has left, mu^2, as far as the office has seen; below 0 where more was promised than there is.
+    """Rest of a hospital's ledger, mu^2, as far as the office has seen; below 0 where more was promised than there is.
 
     Releases that all their parties approved count, whatever became of them: a ledger may have more, where one of them was given
     up before its first byte.
@@ -67,7 +67,7 @@ def left_after(tx: Transaction, spec: ReleaseSpec) -> dict[str, Fraction]:
 
 
 def left_text(party: str, mu2: Fraction, charge: Fraction, delta: float) -> str:
-    """What a hospital's ledger has left after a release of some price, in words."""
+    """Rest of a hospital's ledger after a release of some price, in words."""
     if mu2 < 0:
         return f"{party}: its ledger seems to have no room for this release; {price_text(-mu2, delta)} is missing"
     return f"{party} has left after it {price_text(mu2, delta)}, {room_text(mu2, charge)}"

@@ -1,4 +1,4 @@
-"""What the coordinator has dealt, sealed to its receivers, until the release ends. Works inside a transaction of the store."""
+"""Randomness dealt by the coordinator, sealed to its receivers, until the release ends. Works in a transaction of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened, line by line: for the office, never for a party. Lines are only ever added."""
+"""Events, line by line: for the office, never for a party. Lines are only ever added."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class History:
         self._connection.execute(history.insert().values(at=now, release=agreement, party=party, what=what))
 
     def of_agreement(self, digest: str) -> tuple[Happening, ...]:
-        """What happened to a release or an alignment run, oldest first."""
+        """Events of a release or an alignment run, oldest first."""
         return self._lines(history.c.release == digest)
 
     def of_party(self, name: str) -> tuple[Happening, ...]:

@@ -1,4 +1,4 @@
-"""Who the hub is: one certificate at a time, known to the office by its key. Works inside a transaction of the store."""
+"""Identity of the hub: one certificate at a time, known to the office by its key. Works inside a transaction of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part: invites, parties and their catalogues. Works inside a transaction of the store."""
+"""Members of the consortium: invites, parties and their catalogues. Works inside a transaction of the store."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Party:
 
 
 def secret_hash(secret: str) -> str:
-    """What is kept of an invite's secret. It has 256 bits of entropy, so a plain hash cannot be searched."""
+    """Digest that is kept of an invite's secret. It has 256 bits of entropy, so a plain hash cannot be searched."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

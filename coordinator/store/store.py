@@ -30,7 +30,7 @@ from dprelease.spec_base import Target
 
 @dataclass(frozen=True)
 class Consortium:
-    """What was fixed when the consortium was founded.
+    """Settings fixed when the consortium was founded.
 
     Attributes:
         name: its name.
@@ -47,7 +47,7 @@ class Consortium:
 
 @dataclass(frozen=True)
 class Transaction:
-    """What can be read, or changed together."""
+    """Tables that can be read, or changed together."""
 
     members: Members
     agreements: Agreements

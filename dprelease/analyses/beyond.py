@@ -1,4 +1,4 @@
-"""What second moments cannot give: why not, and which column would have to be declared before the release."""
+"""Questions that second moments cannot answer: why not, and which column would have to be declared before the release."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _partial_f(draws: Draws, name: str, z: Sequence[str], w: Sequence[str]) -> F
 
 
 def _hausman(draws: Draws, x: Sequence[str], w: Sequence[str], z: Sequence[str]) -> JointTest:
-    """Of the coefficients of the residuals v = x - first stage in a regression of y on x, w and v."""
+    """Test of the coefficients of the residuals v = x - first stage in a regression of y on x, w and v."""
     outer, inner = draws.places([*z, *w]), draws.places(x)
     s = draws.covariance
     first = np.linalg.solve(s[:, outer][:, :, outer], s[:, outer][:, :, inner])

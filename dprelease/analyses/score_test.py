@@ -1,4 +1,4 @@
-"""Tells whether some coefficients of a regression are all 0, by what the released moments themselves say, without the draws' prior.
+"""Tests whether some coefficients of a regression are all 0, by what the released moments themselves say, without the draws' prior.
 
 With S + N the released moments per patient of z = (1, features) and the outcome, and u = (-b, 1) the weights of a residual whose
 tested coefficients are 0, the normal equations
@@ -31,7 +31,7 @@ from dprelease.release.release import Floats
 
 
 def are_zero(draws: Draws, outcome: str, features: Sequence[str], tested: Sequence[str]) -> JointTest:
-    """Tells whether the coefficients of some features are all 0, others and an intercept given.
+    """Tests whether the coefficients of some features are all 0, others and an intercept given.
 
     Args:
         draws: of the columns.
@@ -44,7 +44,7 @@ def are_zero(draws: Draws, outcome: str, features: Sequence[str], tested: Sequen
 
 
 def score_test(moments: NoisyMoments, features: Sequence[int], tested: Sequence[int], target: int) -> JointTest:
-    """Tells whether the coefficients of some features are all 0, others and an intercept given.
+    """Tests whether the coefficients of some features are all 0, others and an intercept given.
 
     Args:
         moments: as released.

@@ -1,4 +1,4 @@
-"""What learners fit on a release: one call for every method, or one class for each in the manner of scikit-learn."""
+"""Fits of learners on a release: one call for every method, or one class for each in the manner of scikit-learn."""
 
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.fitting import fit

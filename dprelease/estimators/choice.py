@@ -26,7 +26,7 @@ ReleasedMoments = NoisyMoments | OutcomeMoments
 
 
 class Choice(NamedTuple):
-    """What runs, and why.
+    """Algorithm that runs, and why.
 
     Attributes:
         algorithm: name in the table of methods.

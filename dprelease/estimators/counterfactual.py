@@ -56,7 +56,7 @@ class Placebo:
 
 @dataclass(frozen=True, eq=False)
 class Counterfactual:
-    """What the target would have been, in original units.
+    """Path of the target without the intervention, in original units.
 
     Attributes:
         columns: all times.

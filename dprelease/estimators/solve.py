@@ -14,7 +14,7 @@ SINGULAR = 1e-12
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solve found.
+    """Result of a solve.
 
     Attributes:
         weights: (d, l), one column for each right-hand side.

@@ -97,7 +97,7 @@ def mistakes(error: ValidationError, model: type[BaseModel], data: object, also:
 
 
 def syntax(text: str, error: tomllib.TOMLDecodeError) -> str:
-    """What keeps a text from being TOML: values that were left blank, keys that stand twice, or the line that cannot be read."""
+    """Reasons why a text is no TOML: values that were left blank, keys that stand twice, or the line that cannot be read."""
     lines, table = text.splitlines(), ""
     first: dict[tuple[str, str], int] = {}
     blank, twice = [], []
@@ -138,7 +138,7 @@ def _key(path: Path) -> str:
 
 
 def _expected(issue: ErrorDetails, description: str | None) -> str | None:
-    """What had to be there instead; None where something else is wrong."""
+    """Text that had to be there instead; None if something else is wrong."""
     kind, context = issue["type"], issue.get("ctx", {})
     if kind == "string_pattern_mismatch":
         of_names = context["pattern"] == NAME_PATTERN

@@ -73,7 +73,7 @@ class Matrix:
     metadata: dict[str, Any]
 
     def sentence(self) -> str:
-        """What was written, for whoever asked for it."""
+        """Report of what was written."""
         title = one_line(self.metadata["title"])
         return f"{title}: a matrix, {len(self.row_names)} x {len(self.names)}. {MEANING_OF_ENTRIES}"
 

@@ -45,7 +45,7 @@ class Table:
     metadata: dict[str, Any]
 
     def sentence(self) -> str:
-        """What was written, for whoever asked for it."""
+        """Report of what was written."""
         rows, columns = self.values.shape
         title = one_line(self.metadata["title"])
         return f"{title}: {rows} rows, {columns} columns. {self.metadata['meaning_of_rows']}"
@@ -81,7 +81,7 @@ def table(opened: Opened) -> Table:
 
 
 def about(opened: Opened) -> dict[str, Any]:
-    """What the metadata of every export say about the release."""
+    """Metadata of every export about the release."""
     spec = opened.release.spec
     return {
         "format": 1,

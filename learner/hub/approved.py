@@ -48,7 +48,7 @@ class Record(Value):
 
     @property
     def plan(self) -> Plan:
-        """Of its session; raises `InvalidInput` if it has none."""
+        """Plan of its session; raises `InvalidInput` if it has none."""
         return plan_of_release(self.spec)
 
 

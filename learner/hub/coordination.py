@@ -1,4 +1,4 @@
-"""What the hub asks of the coordinator, and what it believes: a release record only after checking all of it here."""
+"""Calls of the hub to the coordinator, and what it believes: a release record only after checking all of it here."""
 
 from __future__ import annotations
 

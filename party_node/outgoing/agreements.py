@@ -73,7 +73,7 @@ class Agreements:
         self._states = {number: name.partition("_STATE_")[2] for name, number in states.items()}
 
     def pending(self, unsettled: Collection[str] | None = None) -> list[Pending]:
-        """Those that we take part in, and that are not over or ended lately.
+        """Agreements that we take part in, and that are not over or ended lately.
 
         Args:
             unsettled: of those that ended, the ones wanted, by their digests; all if None. An older coordinator lists all.

@@ -65,13 +65,13 @@ class Coordinator:
         return ask(PEER, self.stub.RenewCertificate, request).certificate
 
     def charges(self) -> SignedStatement:
-        """What the office has seen charged to us, unchecked."""
+        """Charges to us that the office has seen, unchecked."""
         request = coordination_pb2.ListChargesRequest()
         answer = ask(PEER, self.stub.ListCharges, request)
         return SignedStatement.from_bytes(answer.charges)
 
     def request_deal(self, offers: list[bytes]) -> bytes:
-        """What the coordinator deals to us in a session, sealed to our session key.
+        """Randomness that the coordinator deals to us in a session, sealed to our session key.
 
         Args:
             offers: canonical bytes of every party's signed offer, in the spec's order.

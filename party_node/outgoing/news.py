@@ -1,4 +1,4 @@
-"""What the daemon waits for between two cycles: news from either server, a person's decision, the clock."""
+"""Events that the daemon waits for between two cycles: news from either server, a person's decision, the clock."""
 
 from __future__ import annotations
 

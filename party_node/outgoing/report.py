@@ -1,4 +1,4 @@
-"""What the office knows of our table: columns, rows and the digest of their order, told again whenever the table changes.
+"""Facts that the office knows of our table: columns, rows and the digest of their order, told again whenever the table changes.
 
 Files say that they changed. Rows in PostgreSQL do not: they are read again every `refresh_seconds`.
 """

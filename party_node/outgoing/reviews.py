@@ -92,7 +92,7 @@ class Reviews:
             log.info("on_review was told that %s waits", what)
 
     def _run(self, command: tuple[str, ...], release: str, words: str) -> str:
-        """What went wrong with a command that gets both as its last arguments; empty if nothing did."""
+        """Mistake of a command that gets both as its last arguments; empty if nothing did."""
         quiet = subprocess.DEVNULL
         try:
             process = subprocess.Popen(  # what it starts itself ends with it
@@ -110,7 +110,7 @@ class Reviews:
         return f"the command ended with code {code}" if code else ""
 
     def _post(self, address: str, release: str, words: str) -> str:
-        """What went wrong with a POST of both as JSON; empty if nothing did. No redirect is followed, no proxy asked."""
+        """Mistake of a POST of both as JSON; empty if nothing did. No redirect is followed, no proxy asked."""
         url = urlsplit(address)
         dial = HTTPSConnection if url.scheme == "https" else HTTPConnection
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")

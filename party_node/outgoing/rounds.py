@@ -18,7 +18,7 @@ PEER = "the hub"
 
 @dataclass(frozen=True)
 class Held:
-    """What the hub holds of a release, unchecked.
+    """Blocks that the hub holds of a release, unchecked.
 
     Attributes:
         earlier: sealed blocks of all rounds before the last that are whole there, in its order.

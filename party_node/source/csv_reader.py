@@ -42,7 +42,7 @@ class CsvReader:
         yield from self._rows(columns)
 
     def uneven(self) -> str:
-        """Where the first row is that has more or fewer cells than the header, or is too long; empty where there is none.
+        """Place of the first row that has more or fewer cells than the header, or is too long; empty where there is none.
 
         Read once more, by a reader that counts lines: a row may have several.
         """

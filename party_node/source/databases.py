@@ -1,4 +1,4 @@
-"""What differs between PostgreSQL and SQLite: connections, and columns as cells are read."""
+"""Differences between PostgreSQL and SQLite: connections, and columns as cells are read."""
 
 from __future__ import annotations
 

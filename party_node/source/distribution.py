@@ -58,7 +58,7 @@ class Histogram:
         self.counts += np.histogram(values[~(below | above)], self.edges)[0]
 
     def to_json(self) -> dict[str, object]:
-        """Those cells that are not empty at either end."""
+        """Cells between the empty ones at either end."""
         first, last = self.occupied
         return {
             "edges": self.edges[first : last + 1].tolist(),

@@ -46,7 +46,7 @@ def files_at(path: Path) -> list[Path]:
 
 
 def stamp(source: SourceSettings) -> Stamp:
-    """What changes with the rows; of PostgreSQL nothing.
+    """State that changes with the rows; for PostgreSQL nothing.
 
     Raises:
         OSError: a file is not there.

@@ -51,7 +51,7 @@ class Example(NamedTuple):
 
 @dataclass
 class Findings:
-    """What a column's cells were like. Local screen only.
+    """Counts of a column's cells. Local screen only.
 
     Attributes:
         missing: empty cells, replaced by the fill value.

@@ -1,4 +1,4 @@
-"""What the header and the first lines of a file propose for party.toml: how it is written, and kinds of columns by their types.
+"""Proposal for party.toml from the header and the first lines of a file: how it is written, and kinds of columns by their types.
 
 A person confirms it. Bounds are never proposed: one that is computed from the data reveals the most extreme patient.
 """
@@ -66,7 +66,7 @@ Key = Literal["", "batch", "record"]
 
 @dataclass(frozen=True)
 class Proposed:
-    """What is proposed for a column.
+    """Proposal for a column.
 
     Attributes:
         name: the file's name of it.
@@ -87,7 +87,7 @@ class Proposed:
 
 @dataclass(frozen=True)
 class FirstLines:
-    """What is proposed for a file.
+    """Proposal for a file.
 
     Attributes:
         columns: in the order of the file.

@@ -26,7 +26,7 @@ from party_node.source.records import Records
 
 @dataclass
 class ColumnLook:
-    """What a column's cells are like.
+    """Look at a column's cells.
 
     Attributes:
         declared: its declaration.
@@ -70,7 +70,7 @@ class ColumnLook:
 
 @dataclass
 class SourceLook:
-    """What a source is like.
+    """Look at a source.
 
     Attributes:
         place: where it is, in words.

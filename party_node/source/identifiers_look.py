@@ -69,7 +69,7 @@ class IdentifiersLook:
         self._refused[error.message[count.end() :] if count else error.message] += int(count[0]) if count else 0
 
     def problems(self, where: Callable[[int], str]) -> list[str]:
-        """What is wrong with identifiers and batches, in words: counts, and where the first such row is.
+        """Mistakes of identifiers and batches, in words: counts, and where the first such row is.
 
         Args:
             where: says where the row of a number, from 1, is.

@@ -87,7 +87,7 @@ def without(cells: pa.Array, words: tuple[str, ...]) -> pa.Array:
 
 
 def with_digits(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some words that may look like a number or a date."""
+    """Words among some that may look like a number or a date."""
     return tuple(word for word in words if any(letter.isdigit() for letter in word))
 
 

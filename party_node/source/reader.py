@@ -55,7 +55,7 @@ def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.Re
 
 
 def reader_of(source: SourceSettings) -> Reader:
-    """What reads a source; raises `DataRefused` where there is no file."""
+    """Reader of a source; raises `DataRefused` where there is no file."""
     return FilesReader(source) if source.url is None else SqlReader(source)
 
 

@@ -125,7 +125,7 @@ class _Rows:
     def _ends(self, places: Places, by: Floats, *, last: bool) -> Places:
         """(patients,) the place of each patient's first or last row among some, 0 where there is none; NaN counts as the other end.
 
-        Of equal ones the order of the file decides.
+        Between equal ones the order of the file decides.
         """
         by = np.where(np.isnan(by), -np.inf if last else np.inf, by)
         ordered = places[np.lexsort((by, self._of_rows[places]))]

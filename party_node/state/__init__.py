@@ -1,1 +1,1 @@
-"""What survives a power cut."""
+"""State that survives a power cut."""

@@ -140,7 +140,7 @@ def reconcile(books: Books) -> list[Mismatch]:
 
 
 def _unknown(charge: Charge | None, entries: list[Entry]) -> str:
-    """What the ledger does not know of a release that the office saw approved by all; empty if it knows it."""
+    """Facts that the ledger does not know of a release that the office saw approved by all; empty if it knows it."""
     stage = last_stage(entries)
     if charge is None or stage in CHARGED or (stage and not charge.published):
         return ""
@@ -148,7 +148,7 @@ def _unknown(charge: Charge | None, entries: list[Entry]) -> str:
 
 
 def _unfinished(charge: Charge | None, record: Record | None, entries: list[Entry]) -> str:
-    """What the ledger lacks of a release of several rounds that the office saw published; empty if it has all."""
+    """Entries that the ledger lacks of a release of several rounds that the office saw published; empty if it has all."""
     made = last_made(entries)
     if charge is None or record is None or not (charge.published and made) or last_stage(entries) == "close":
         return ""
@@ -159,7 +159,7 @@ def _unfinished(charge: Charge | None, record: Record | None, entries: list[Entr
 
 
 def _disagreement(record: Record | None, entries: list[Entry], books: Books) -> str:
-    """What does not fit about a release; empty if all does."""
+    """Contradictions about a release; empty if all does."""
     status = None if record is None else record.status
     stage = last_stage(entries)
     told = status or "nothing"
@@ -186,7 +186,7 @@ def _disagreement(record: Record | None, entries: list[Entry], books: Books) -> 
 
 
 def _lost(record: Record | None, entries: list[Entry], books: Books, done: set[str]) -> str:
-    """What is lost of a checkpoint that later ones of its stream add to; empty if nothing is, or no later one comes."""
+    """State that is lost of a checkpoint that later ones of its stream add to; empty if nothing is, or no later one comes."""
     noted, continual = last_kept(entries), None if record is None else mechanism_of(record.spec).continual
     if record is None or continual is None or not noted or last_stage(entries) == "close":
         return ""
@@ -200,7 +200,7 @@ def _lost(record: Record | None, entries: list[Entry], books: Books, done: set[s
 
 
 def _uncharged(release: str, entries: list[Entry], books: Books) -> str:
-    """What a session holds that is frozen after the charge alone, where the ledger has none; empty if nothing."""
+    """Messages of a session that are frozen after the charge alone, although the ledger has none; empty if there are none."""
     stage = last_stage(entries)
     if stage not in {"", "reserve", "charge"}:
         return ""

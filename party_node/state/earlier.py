@@ -3,8 +3,8 @@
     rounds/RELEASE/PARTY.SEQUENCE.block   a block as its party sealed it
     rounds/RELEASE/kept.json              which blocks count, once all of a round are here and were checked
 
-Everything is removed when the release is over. Who loses it fetches it again: a session in which hospitals do not mean the same
-blocks ends before anything is computed.
+Everything is removed when the release is over. A node that loses it fetches it again: a session in which hospitals do not
+mean the same blocks ends before anything is computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECRET = 0o600
 
 
 class EarlierRounds:
-    """What all parties sent in earlier rounds of one release.
+    """Blocks that all parties sent in earlier rounds of one release.
 
     Args:
         folder: of this release alone.

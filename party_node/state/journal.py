@@ -1,4 +1,4 @@
-"""What the hospital knows of every release it was offered: its own record, which no coordinator can change.
+"""Knowledge of the hospital about every release it was offered: its own record, which no coordinator can change.
 
 SQLite beside the ledger. The daemon and the `review` command meet here: a person's decision is a row that the daemon
 acts on.
@@ -27,7 +27,7 @@ MOST_UNDECIDED = 50
 
 
 class Status(StrEnum):
-    """Where a release stands here."""
+    """State of a release here."""
 
     WAITING = "waiting"  # for a person
     ACCEPTED = "accepted"  # decided; the approval is not signed yet

@@ -1,4 +1,4 @@
-"""What the hospital knows of every alignment run that it was offered: its own record, which no coordinator can change.
+"""Knowledge of the hospital about every alignment run that it was offered: its own record, which no coordinator can change.
 
 SQLite beside the ledger, as the journal of releases. The patients that a run found to be common to all its hospitals are a file
 of pseudonyms under `rosters/`, in rising order; the record has its SHA-256. Runs that all hospitals finished are versions 1, 2, 3,
@@ -21,7 +21,7 @@ from party_node.state.session import SessionFolder
 
 
 class RunStatus(StrEnum):
-    """Where a run stands here."""
+    """State of a run here."""
 
     WAITING = "waiting"  # for a person
     ACCEPTED = "accepted"  # decided; the acceptance is not signed yet
@@ -128,7 +128,7 @@ class Runs(Offers[RunEntry]):
         self._update(run, {RunStatus.FINISHED}, f"{version}, status = ?, note = ''", RunStatus.IN_FORCE)
 
     def session(self, run: str) -> SessionFolder:
-        """Where the session of a run is kept."""
+        """Folder of the session of a run."""
         return SessionFolder(self._sessions / run)
 
     def sessions(self) -> list[str]:

@@ -45,7 +45,7 @@ class SessionFolder:
         self._folder = folder
 
     def state(self) -> State | None:
-        """Where we stand; None before the first session."""
+        """Our position; None before the first session."""
         path = self._folder / "session.json"
         return State.from_bytes(path.read_bytes()) if path.exists() else None
 
@@ -72,7 +72,7 @@ class SessionFolder:
         return tuple(each.message for each in self.outgoing())
 
     def body(self, header_name: str) -> Path:
-        """Where the body of a message of ours is written before it is frozen."""
+        """File into which the body of a message of ours is written before it is frozen."""
         make_folder(self._folder / "out")
         return self._folder / "out" / f"{header_name}.body"
 
@@ -116,7 +116,7 @@ class SessionFolder:
         return path.read_bytes() if path.exists() else None
 
     def dealt(self, dealer: str) -> bytes | None:
-        """What a dealer dealt to us, as it came; None before it has."""
+        """Randomness that a dealer dealt to us, as it came; None before it has."""
         path = self._dealt(dealer)
         return path.read_bytes() if path.exists() else None
 

@@ -1,4 +1,4 @@
-"""What a hospital keeps of its streams between checkpoints: the exact integers of each one's new rows, or our shares of them.
+"""State of a hospital's streams between checkpoints: the exact integers of each one's new rows, or our shares of them.
 
     streams/FIRST/NUMBER.increment      release, shape, and after a line feed the integers, row by row, as little-endian int64
 
@@ -42,7 +42,7 @@ class Increment(Value):
 
 
 class Checkpoint(Value):
-    """What a stream reads of the table.
+    """Rows of the table that a stream reads.
 
     Attributes:
         number: t; the batch that is released now.

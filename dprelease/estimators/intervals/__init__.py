@@ -1,1 +1,1 @@
-"""What is known of coefficients: intervals and identifiability."""
+"""Knowledge of coefficients: intervals and identifiability."""

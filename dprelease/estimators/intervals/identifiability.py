@@ -61,7 +61,7 @@ class PopulationFit:
 
 
 def unidentified(features: int, targets: int, dropped: tuple[int, ...]) -> PopulationFit:
-    """What a release says when its features cannot be told from noise."""
+    """Answer of a release whose features cannot be told from noise."""
     unknown = np.full((features + 1, targets), np.nan)
     estimates = Estimates(unknown, unknown, unknown, unknown)
     return PopulationFit(estimates[:-1], estimates[-1], np.inf, np.inf, dropped)

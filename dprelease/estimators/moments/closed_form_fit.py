@@ -1,4 +1,4 @@
-"""What the fits in closed form have in common: slopes beside the constant predictor, and what the two gain and err."""
+"""Parts that fits in closed form share: slopes beside the constant predictor, and what the two gain and err."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def beside_constant(
     *,
     intercept: bool,
 ) -> ScaledFit:
-    """What a method found, from slopes and how they follow the noise.
+    """Result of a method, from slopes and how they follow the noise.
 
     Args:
         problem: what was fitted.

@@ -1,4 +1,4 @@
-"""What of a released Gram matrix counts as observed, and how precisely: its noisy entries, and what is exact about the others."""
+"""Observations in a released Gram matrix, and their precision: its noisy entries, and what is exact about the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit on moments gains on the constant predictor, by the released numbers themselves and not by the prior of the fit.
+"""Gain of a fit on moments on the constant predictor, by the released numbers themselves and not by the prior of the fit.
 
 The prior of a fit may be vague beside the noise. The fit then takes for a relation what noise made of none, and what the prior
 says of the gain is too large, with an error that does not know of it. The released numbers S + N, N of variance V, say what a
