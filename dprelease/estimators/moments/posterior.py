@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.data.column import Variable
 from dprelease.estimators.moments.density import Density
 from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -87,9 +88,16 @@ def posterior(moments: NoisyMoments, outcome: int | None = None) -> Floats:
     """
     if not moments.noise_sd.any():
         return (moments.gram / moments.rows)[None]
-    content = (_LABEL, repr((moments.rows, moments.layout.variables)).encode(), moments.gram, moments.noise_sd)
+    named = ", ".join(map(seeding, moments.layout.variables))
+    content = (_LABEL, f"({moments.rows}, ({named}))".encode(), moments.gram, moments.noise_sd)
     key = _Key(hashlib.sha256(b"".join(bytes(part) for part in content)).digest(), moments)
     return _draw(key).matrices if outcome is None else _draw_with_last(key, outcome)
+
+
+def seeding(variable: Variable) -> str:
+    """Text of a variable in the seed of all draws: another one would move every fit within its Monte Carlo error."""
+    kind = "numeric" if variable.measured else "level" if variable.level else "binary"
+    return f"Variable(name={variable.name!r}, kind={kind!r}, column={variable.column}, public={variable.public})"
 
 
 @lru_cache(maxsize=4)

@@ -7,12 +7,13 @@ import pytest
 
 from dprelease.estimators.moments import posterior as _posterior
 from dprelease.estimators.moments.density import EDGE, SPREAD, Density
-from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.moments.posterior import posterior, seeding
 from dprelease.estimators.moments.public_normals import PublicNormals
+from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.chains import chains
-from tests.support.specs import numeric
+from tests.support.specs import categorical, numeric
 
 
 def chains_of(moments: NoisyMoments, count: int = 24) -> np.ndarray:
@@ -97,3 +98,13 @@ def test_the_mean_draw_is_nearer_to_the_truth_than_what_was_released():
     upper = np.triu_indices(9, 1)
     assert squared[upper].mean() < 0.7 * raw[upper].mean()
     assert squared[0, 2] < 0.15 * 0.05**2
+
+
+def test_draws_of_a_release_follow_from_the_same_text_for_ever() -> None:
+    """Another text would move every fit that was published within its Monte Carlo error."""
+    columns = (numeric("age", public=True), categorical("smoker", "yes"), categorical("ward", "a", "b"))
+    assert [seeding(each) for each in Layout(columns).variables][:3] == [
+        "Variable(name='age', kind='numeric', column=0, public=True)",
+        "Variable(name='smoker=yes', kind='binary', column=1, public=False)",
+        "Variable(name='ward=a', kind='level', column=2, public=False)",
+    ]
