@@ -12,8 +12,10 @@ from datetime import datetime
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, NotFound
 from dprelease.identity.signing import PrivateKey
-from dprelease.release.block import block_keys
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.block import block_keys, read_block
 from dprelease.release.manifest import assemble, sign_manifest
+from dprelease.sequence import BlockKey
 from dprelease.version import __version__
 from learner.hub.approved import Record
 from learner.hub.coordination import Coordination
@@ -39,6 +41,36 @@ def received(storage: Storage, record: Record) -> tuple[str, ...]:
     """Parties all of whose blocks are here and verified, in the spec's order."""
     missing = {key.party for key in block_keys(record.spec) if not storage.is_complete(key)}
     return tuple(party for party in record.parties if party not in missing)
+
+
+def read_ahead(storage: Storage, digest: str) -> bool:
+    """Read the earlier rounds of a release, once all their blocks are here: hospitals compute the last one meanwhile.
+
+    Mechanisms remember what they read last, so that `prepare` need not read it again.
+
+    Returns:
+        Tells whether they were read.
+
+    Raises:
+        IntegrityError: an honest hospital builds nothing on these blocks.
+    """
+    record = storage.record(digest)
+    if record is None:
+        return False
+    spec = record.spec
+    earlier = range(spec.rounds()[-1].start)
+    keys = {part.party: [BlockKey(digest, part.party, at) for at in earlier] for part in spec.parties}
+    if not earlier or not all(storage.is_complete(key) for own in keys.values() for key in own):
+        return False
+    files = storage.release(digest)
+    values = {
+        party: tuple(
+            read_block(files.block(party, key.sequence).read_bytes(), spec, party, key.sequence).values for key in own
+        )
+        for party, own in keys.items()
+    }
+    mechanism_of(spec).check_round(spec, values)
+    return True
 
 
 def prepare(storage: Storage, record: Record, signer: Signer, now: datetime) -> None:

@@ -10,7 +10,7 @@ from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
 from dprelease.wire.retry import Backoff
 from learner.hub.coordination import PEER, Coordination
 from learner.hub.periodic import Worker
-from learner.hub.publish import Signer, advance
+from learner.hub.publish import Signer, advance, read_ahead
 from learner.hub.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class Publisher(Worker):
         self._now = now
         self._sweep_seconds = sweep_seconds
         self._backoff = backoff
+        self._ahead: set[str] = set()
 
     def nudge(self, digest: str) -> None:
         """A block has become complete: look now."""
@@ -60,8 +61,9 @@ class Publisher(Worker):
         Returns:
             Tells whether everybody who had to be asked was there.
         """
-        reached = True
-        for digest in self._storage.staged():
+        reached, staged = True, self._storage.staged()
+        self._ahead.intersection_update(staged)
+        for digest in staged:
             if self._stopping.is_set():
                 break
             what = f"{'release' if self._storage.run(digest) is None else 'alignment run'} {digest[:12]}"
@@ -69,6 +71,8 @@ class Publisher(Worker):
                 if advance(self._storage, self._coordination, self._signer(), digest, self._now()):
                     over = "published" if self._storage.published(digest) else "over, and not published"
                     log.info("%s is %s", what, over if what.startswith("release") else "over")
+                elif digest not in self._ahead and read_ahead(self._storage, digest):
+                    self._ahead.add(digest)
             except (PeerUnavailable, InternalError) as error:
                 away = isinstance(error, PeerUnavailable) and error.peer == PEER  # of which `Upkeep` warns
                 log.log(logging.INFO if away else logging.WARNING, "%s waits: %s", what, error.message)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, NotFound
-from dprelease.release.block import SealedBlock
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.block import SealedBlock, read_block
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import intake_pb2, relay_pb2_grpc, release_pb2
 from tests.learner.test_hub import Dial, Party, Start
-from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, mint, pieces
+from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, eventually, mint, pieces
 from tests.support.several_blocks import ask_for_two, second_block
 
 
@@ -152,3 +154,23 @@ def test_a_party_that_waits_is_told(join: Join, start_hub: Start, dial: Dial, wo
     )
     south.upload()
     assert waiting.result().latest != first
+
+
+def test_earlier_rounds_are_read_once_while_hospitals_compute_the_last(
+    join: Join, monkeypatch: pytest.MonkeyPatch, coordinator: FakeCoordinator, world: World, sealed: Sealed
+) -> None:
+    mechanism, read = mechanism_of(sealed.spec), []
+    monkeypatch.setattr(type(mechanism), "check_round", lambda _, spec, earlier: read.append((spec.digest(), earlier)))
+    north, south = join("north"), join("south")
+    north.upload()
+    eventually(lambda: coordinator.named("GetRelease") != [])
+    assert read == []
+    south.upload()
+    eventually(lambda: read != [])
+    north.bring_second(world)
+    coordinator.wait(lambda: coordinator.named("ReportIntake") != [])
+    ((digest, earlier),) = read
+    assert digest == sealed.digest
+    for party, data in sealed.blocks.items():
+        (values,) = earlier[party]
+        assert np.array_equal(values, read_block(data, sealed.spec, party).values)
