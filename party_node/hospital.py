@@ -124,12 +124,12 @@ class HospitalState:
         Raises:
             DataRefused: the table cannot be used, has a column that must not be released, or too many columns.
         """
-        roster = in_force(self.runs, self.settings)
-        found = self._scanned(self.columns(), None, roster)
+        roster, columns = in_force(self.runs, self.settings), self.columns()
+        found = self._scanned(columns, None, roster)
         write_findings(self._findings, found.findings, found.implausible)
         if found.implausible:
             raise DataRefused("not declared: " + "; ".join(problems(found.findings, found.implausible)))
-        catalogue = found.catalogue(self._comparison(roster))
+        catalogue = found.catalogue(self._comparison(roster), columns)
         write_durably(self._catalogue, catalogue.to_bytes())
         return catalogue
 

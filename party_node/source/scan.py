@@ -125,11 +125,12 @@ class Scan:
         numbers = np.unique(self.numbers[self.numbers != NONE])
         return tuple(self._batch(int(number), self._aligned(self.numbers == number)) for number in numbers)
 
-    def catalogue(self, comparison: Comparison) -> Catalogue:
+    def catalogue(self, comparison: Comparison, columns: tuple[Column, ...] | None = None) -> Catalogue:
         """What the office is told: of batches the ones that are complete and large enough to be compared.
 
         Args:
             comparison: how digests leave.
+            columns: declarations in the order in which they are told; all as they were read unless given.
 
         Raises:
             DataRefused: an identifier repeats, or the catalogue is too long.
@@ -151,7 +152,7 @@ class Scan:
             rows_per_subject=settings.rows_per_subject,
             alignment=comparison.shown(whole.digest, whole.rows, complete=self.complete),
             comparable=comparison.comparable,
-            columns=self.columns,
+            columns=self.columns if columns is None else columns,
             batches=tuple(
                 each.model_copy(update={"alignment": comparison.shown(each.alignment, each.rows)}) for each in told
             ),

@@ -99,6 +99,13 @@ def test_some_columns_are_the_table_of_these_alone(found: Scan, described: Party
         assert (part.findings, part.implausible) == (alone.findings, alone.implausible)
 
 
+def test_a_catalogue_has_columns_in_the_order_of_the_declarations(described: PartySettings) -> None:
+    x, c = described.declarations()
+    for_a_release = scan(described, KEY, (c, x), GRID_BITS)
+    assert serves(for_a_release, described, columns=(x, c))
+    assert for_a_release.catalogue(OURS, (x, c)).columns == (x, c)
+
+
 def test_codes_have_no_name_on_disk_and_take_no_memory(found: Scan, described: PartySettings) -> None:
     assert list(described.state.iterdir()) == []
     base = found.codes
