@@ -6,8 +6,8 @@ Source: docs/party.md, "Aligning patients".
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
 
+from dprelease.agreement import SignedConsent
 from dprelease.canonical import Digest, Instant, Name, Value, instant
 from dprelease.identity.signing import ACCEPTANCE, PrivateKey, sign
 from dprelease.intersection.task import Task
@@ -26,35 +26,19 @@ class Acceptance(Value):
     run: Digest
     accepted: Instant
 
-    @property
-    def proposal(self) -> str:
-        """Digest of the task."""
-        return self.run
-
-    @property
-    def given(self) -> str:
-        """When."""
-        return self.accepted
-
 
 class SignedAcceptance(Value):
     """An acceptance, its signature and the certificate of the key that made it."""
-
-    purpose: ClassVar[str] = ACCEPTANCE
 
     acceptance: Acceptance
     signature: str
     certificate: str
 
     @property
-    def consent(self) -> Acceptance:
-        """What is signed."""
-        return self.acceptance
-
-    @property
-    def commitment(self) -> str:
-        """None: the patients are counted in the task."""
-        return ""
+    def consent(self) -> SignedConsent:
+        """As all kinds have it."""
+        said, signed = self.acceptance, (self.signature, self.certificate)
+        return SignedConsent(said.party, said.run, said.accepted, said.to_bytes(), ACCEPTANCE, *signed)
 
 
 def accept(task: Task, party: str, key: PrivateKey, certificate: str, now: datetime) -> SignedAcceptance:

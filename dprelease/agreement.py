@@ -8,6 +8,7 @@ the consent of all: otherwise a coordinator could show each party another propos
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from dprelease.canonical import moment
@@ -33,55 +34,43 @@ class Proposal(Protocol):
         """SHA-256 of its canonical bytes: its identity."""
 
 
-class Consent(Protocol):
-    """What is signed: an `Approval`, or an `Acceptance`."""
-
-    @property
-    def party(self) -> str:
-        """Who consents."""
-
-    @property
-    def proposal(self) -> str:
-        """Digest of the proposal."""
-
-    @property
-    def given(self) -> str:
-        """When, as an `Instant`."""
-
-    def to_bytes(self) -> bytes:
-        """Canonical bytes."""
-
-
-class SignedConsent(Protocol):
-    """A consent, its signature and the certificate of the key that made it.
+@dataclass(frozen=True)
+class SignedConsent:
+    """One party's signed consent, whatever it is to.
 
     Attributes:
+        party: who consents.
+        proposal: digest of the proposal.
+        given: when, as an `Instant`.
+        statement: canonical bytes of what is signed.
         purpose: what the signature is for.
+        signature: hexadecimal.
+        certificate: of the key that made it, PEM.
+        commitment: to data, which may not be another one when a party consents again; empty where there is none.
     """
 
-    purpose: ClassVar[str]
+    party: str
+    proposal: str
+    given: str
+    statement: bytes
+    purpose: str
+    signature: str
+    certificate: str
+    commitment: str = ""
+
+
+class Signed(Protocol):
+    """A consent of some kind as it travels: a `SignedApproval`, or a `SignedAcceptance`."""
 
     @property
-    def consent(self) -> Consent:
-        """What is signed."""
-
-    @property
-    def commitment(self) -> str:
-        """To data, which may not be another one when a party consents again; empty where there is none."""
-
-    @property
-    def signature(self) -> str:
-        """Hexadecimal."""
-
-    @property
-    def certificate(self) -> str:
-        """PEM."""
+    def consent(self) -> SignedConsent:
+        """As all kinds have it."""
 
     def to_bytes(self) -> bytes:
         """Canonical bytes."""
 
 
-def check_consent(signed: SignedConsent, proposal: Proposal, root_pem: str) -> None:
+def check_consent(signed: Signed, proposal: Proposal, root_pem: str) -> None:
     """Check one consent: its proposal, its signature, and that its key is the one that the proposal names for the party.
 
     Raises:
@@ -91,14 +80,14 @@ def check_consent(signed: SignedConsent, proposal: Proposal, root_pem: str) -> N
     key = proposal.keys.get(consent.party)
     if key is None or consent.proposal != proposal.digest():
         raise IntegrityError(f"an approval by {consent.party} is for another {noun}")
-    identity = check_certificate(signed.certificate, root_pem, moment(consent.given), "party")
+    identity = check_certificate(consent.certificate, root_pem, moment(consent.given), "party")
     if identity.name != consent.party or identity.fingerprint != key:
         raise IntegrityError(f"the approval by {consent.party} was not made with the key that the {noun} names")
-    verify(identity.key, signed.signature, signed.purpose, consent.to_bytes())
+    verify(identity.key, consent.signature, consent.purpose, consent.statement)
 
 
 def check_all(
-    consents: Iterable[SignedConsent], proposal: Proposal, root_pem: str, pins: Mapping[str, str] | None = None
+    consents: Iterable[Signed], proposal: Proposal, root_pem: str, pins: Mapping[str, str] | None = None
 ) -> None:
     """Check that every party of a proposal signed its digest, under the keys that were pinned out of band.
 

@@ -29,7 +29,7 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement, Agreements
 from coordinator.store.store import Store
 from dprelease.acceptance import SignedAcceptance
-from dprelease.agreement import SignedConsent, check_consent
+from dprelease.agreement import Signed, check_consent
 from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
 from dprelease.one_line import one_line
@@ -208,9 +208,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
                 last = place
         return answer
 
-    def _approve(
-        self, read: Callable[[bytes], SignedConsent], request: pb.ApproveRequest, context: Any
-    ) -> pb.ApproveResponse:
+    def _approve(self, read: Callable[[bytes], Signed], request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         party = self._party(context)
         signed = read(request.signed_consent)
         with self._changing():
@@ -246,7 +244,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
             return tx.members.admit(identity, self._clock(), context.protocol).name
 
 
-def approve(signed: SignedConsent, forgotten: bytes, store: Store, party: str, root_pem: bytes, now: datetime) -> None:
+def approve(signed: Signed, forgotten: bytes, store: Store, party: str, root_pem: bytes, now: datetime) -> None:
     """Keep a party's signed consent, after checking it as every other party will.
 
     Args:
@@ -273,7 +271,7 @@ def approve(signed: SignedConsent, forgotten: bytes, store: Store, party: str, r
     check_consent(signed, proposal, root_pem.decode())
     with store.writing() as tx:
         for known in tx.of(kind).get(consent.proposal).read_consents():
-            if known.consent.party == party and known.commitment != signed.commitment:
+            if known.party == party and known.commitment != consent.commitment:
                 raise Conflict(f"{party} approved this release before, with another commitment")
         tx.of(kind).advance(consent.proposal, Approved(party), now, signed.to_bytes())
 

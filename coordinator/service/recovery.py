@@ -15,7 +15,7 @@ from pathlib import Path
 from coordinator.lifecycle.lifecycle import Cancelled
 from coordinator.lifecycle.status import Kind, Record, State
 from coordinator.store.store import Store, Transaction
-from dprelease.agreement import SignedConsent, check_consent
+from dprelease.agreement import Signed, check_consent
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound
 from dprelease.mechanisms.registry import mechanism_of
@@ -102,7 +102,7 @@ def _recall(store: Store, root_pem: str, folder: ReleaseFolder, now: datetime) -
     return True
 
 
-def hear_forgotten(signed: SignedConsent, data: bytes, store: Store, root_pem: str, now: datetime) -> bool:
+def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now: datetime) -> bool:
     """Note a party's approval of a release that this office does not know, or of which it has forgotten the approval.
 
     What it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party has shown

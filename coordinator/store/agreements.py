@@ -52,7 +52,7 @@ class Agreement:
     def read_consents(self) -> tuple[SignedConsent, ...]:
         """The signed consents."""
         signed = SignedApproval if self.record.kind is Kind.RELEASE else SignedAcceptance
-        return tuple(signed.from_bytes(data) for data in self.consents)
+        return tuple(signed.from_bytes(data).consent for data in self.consents)
 
     def read_spec(self) -> ReleaseSpec:
         """The spec of a release."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
-from typing import ClassVar
 
+from dprelease.agreement import SignedConsent
 from dprelease.canonical import Digest, Instant, Name, Value, instant
 from dprelease.identity.signing import APPROVAL, PrivateKey, sign
 from dprelease.release.spec import ReleaseSpec
@@ -29,35 +29,19 @@ class Approval(Value):
     commitment: Digest
     approved: Instant
 
-    @property
-    def proposal(self) -> str:
-        """Digest of the spec."""
-        return self.spec
-
-    @property
-    def given(self) -> str:
-        """When."""
-        return self.approved
-
 
 class SignedApproval(Value):
     """An approval, its signature and the certificate of the key that made it."""
-
-    purpose: ClassVar[str] = APPROVAL
 
     approval: Approval
     signature: str
     certificate: str
 
     @property
-    def consent(self) -> Approval:
-        """What is signed."""
-        return self.approval
-
-    @property
-    def commitment(self) -> str:
-        """To the party's columns."""
-        return self.approval.commitment
+    def consent(self) -> SignedConsent:
+        """As all kinds have it."""
+        said, signed = self.approval, (self.signature, self.certificate)
+        return SignedConsent(said.party, said.spec, said.approved, said.to_bytes(), APPROVAL, *signed, said.commitment)
 
 
 def new_salt() -> bytes:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from dprelease.errors import Conflict
 from dprelease.release.spec import ReleaseSpec
-from dprelease.spec_base import instant
 from party_node.state.offers import Offers
 
 PUBLISHED = "published"
@@ -157,18 +155,8 @@ class Journal(Offers[Record]):
                 db.execute("UPDATE releases SET codes = ?, salt = ? WHERE release = ?", (codes, salt, release))
 
     def sign(self, release: str, approval: bytes) -> None:
-        """Keep our signed approval and move the release to `APPROVED`.
-
-        Raises:
-            Conflict: the release is not `ACCEPTED` any more; the approval must not be sent.
-        """
-        with self._transaction() as db:
-            changed = db.execute(
-                "UPDATE releases SET approval = ?, status = ?, changed = ? WHERE release = ? AND status = ?",
-                (approval, Status.APPROVED, instant(datetime.now(UTC)), release, Status.ACCEPTED),
-            )
-            if changed.rowcount != 1:
-                raise Conflict(f"release {release[:12]} is no longer accepted here; its approval is not sent")
+        """Keep our signed approval; raises `Conflict` if the release is no longer accepted here, and it must not be sent."""
+        self._update(release, {Status.ACCEPTED}, "approval = ?, status = ?", approval, Status.APPROVED)
 
     def _read(self, row: tuple[Any, ...]) -> Record:
         release, spec, status, *rest = row
