@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import click
 
-from coordinator.cli.options import opened, print_json, with_json, with_settings
-from coordinator.cli.release_report import describe, print_agreement
+from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.release_report import agreement
 from coordinator.clock import utc_now
 from coordinator.proposals import alignment
 from coordinator.settings import CoordinatorSettings
+from dprelease.cli.printing import print_document
 
 
 @click.group()
@@ -49,4 +50,4 @@ def start(settings: CoordinatorSettings, roster: str, hours: float, parties: tup
     run_time = timedelta(hours=settings.run_hours)
     with opened(settings) as store:
         made = alignment.start(store, roster, parties, timedelta(hours=hours), run_time, utc_now())
-    print_json(describe(made)) if as_json else print_agreement(made)
+    print_document(agreement(made), as_json=as_json)

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from coordinator.authority import founding
 from coordinator.authority.authority import Authority
-from coordinator.cli.options import opened, print_json, with_json, with_settings
+from coordinator.cli.options import opened, with_json, with_settings
 from coordinator.clock import utc_now
 from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
+from dprelease.cli.printing import print_json
 from dprelease.errors import InvalidInput
 from dprelease.files.mistakes import mistakes
 from dprelease.privacy.price import mu2_text, rounded_up

@@ -1,9 +1,8 @@
-"""Parts that the coordinator's commands share: the settings option, the JSON flag, and how things are printed."""
+"""Parts that the coordinator's commands share: the settings option and the JSON flag."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,17 +55,3 @@ def opened(settings: CoordinatorSettings, *, copy: bool = False) -> Iterator[Sto
         yield store
     finally:
         store.close()
-
-
-def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    click.echo(json.dumps(value, indent=2))
-
-
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns of text, each as wide as its longest cell; the last one as it comes."""
-    lines = [tuple(header), *map(tuple, rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(header) - 1)]
-    for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line[:-1], widths, strict=True)]
-        click.echo("  ".join([*cells, line[-1]]).rstrip())

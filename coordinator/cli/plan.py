@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
-from coordinator.cli.options import opened, print_json, with_json, with_settings
+from coordinator.cli.options import opened, with_json, with_settings
 from coordinator.clock import utc_now
 from coordinator.proposals.proposals import Request, make_draft
 from coordinator.proposals.published import EarlierReleases, with_ranges
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.plan_options import compared, with_guesses
+from dprelease.cli.printing import print_json
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings

@@ -12,8 +12,8 @@ from typing import TypedDict
 import click
 
 from coordinator.cli.dry_run_report import opened_with, report
-from coordinator.cli.options import opened, print_json, print_table, with_json, with_settings
-from coordinator.cli.release_report import describe, named, print_agreement, standing
+from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.release_report import SHORT, agreement, agreements, standing
 from coordinator.clock import utc_now
 from coordinator.dry_run.dry_run import dry_run
 from coordinator.lifecycle.lifecycle import Cancelled
@@ -24,14 +24,14 @@ from coordinator.service.witness import left_after, left_text
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
-from dprelease.cli.printing import print_document
+from dprelease.cli.printing import explain_option, print_document, print_json
+from dprelease.document.cells import Said
+from dprelease.document.document import Document
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.one_line import listed, one_line
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
-
-SHORT = 12
 
 
 class _Checks(TypedDict):
@@ -58,6 +58,7 @@ def release() -> None:
 @click.option("--rows", type=click.IntRange(min=1), help="Dry run: most FAKE patients; 100000, or k, if left out.")
 @click.option("--target", "outcome", metavar="COLUMN", help="Dry run: fit it on the others; the last one if left out.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Dry run: folder for the FAKE release.")
+@explain_option
 @with_json
 @with_settings
 def create(
@@ -70,6 +71,7 @@ def create(
     outcome: str | None,
     keep: Path | None,
     as_json: bool,
+    explain: bool,
 ) -> None:
     """Check the REQUEST (a TOML file), fix the release spec and offer it to the parties.
 
@@ -110,16 +112,12 @@ def create(
     _warn_of(made.similar)
     _warn_of_ranges(made.proposal.ranged)
     _warn_of_others([party for party in aligned if spec.party(party) is None], spec)
-    plan = made.proposal.explanation or None
-    if as_json:
-        after = {party: str(mu2) for party, mu2 in left.items()}
-        print_json(describe(made.release) | {"plan": plan, "left_after_mu2": after})
-        return
-    print_agreement(made.release)
-    if plan:
-        click.echo(f"plan: {plan}")
-    for party, mu2 in left.items():
-        click.echo(left_text(party, mu2, made.proposal.guarantee.party(party).mu2, wanted.delta))
+    after = {party: str(mu2) for party, mu2 in left.items()}
+    said = tuple(
+        left_text(party, mu2, made.proposal.guarantee.party(party).mu2, wanted.delta) for party, mu2 in left.items()
+    )
+    more = {"plan": made.proposal.explanation or None, "left_after_mu2": Said(after, said)}
+    print_document(agreement(made.release, more=more), as_json=as_json, explain=explain)
 
 
 @release.command("next")
@@ -139,7 +137,7 @@ def propose_next(settings: CoordinatorSettings, prefix: str, checkpoint: int | N
     run_time = timedelta(hours=settings.run_hours)
     with opened(settings) as store:
         made, _ = continuing.propose_next(store, prefix, run_time, utc_now(), number=checkpoint)
-    print_json(describe(made)) if as_json else print_agreement(made)
+    print_document(agreement(made), as_json=as_json)
 
 
 def _warn_of(similar: Agreement | None) -> None:
@@ -183,17 +181,17 @@ def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool)
     with opened(settings) as store, store.reading() as tx:
         found = tx.agreements.open() if only_open else tx.agreements.all()
     if as_json:
-        print_json([describe(one) for one in found])
-        return
-    rows = [(one.digest[:SHORT], one.record.state.value, named(one), one.record.explain()) for one in found]
-    print_table(("ID", "STATE", "TITLE", "EXPLANATION"), rows)
+        print_json([agreement(one).to_json() for one in found])
+    else:
+        print_document(Document("", tables=(agreements(found),)))
 
 
 @release.command()
 @click.argument("prefix", metavar="ID")
+@explain_option
 @with_json
 @with_settings
-def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
+def show(settings: CoordinatorSettings, prefix: str, as_json: bool, explain: bool) -> None:
     """Show a release or an alignment run: its guarantee, who has decided, what happened.
 
     \b
@@ -203,12 +201,7 @@ def show(settings: CoordinatorSettings, prefix: str, as_json: bool) -> None:
     with opened(settings) as store, store.reading() as tx:
         found = tx.agreements.find(prefix)
         lines = tx.history.of_agreement(found.digest)
-    if as_json:
-        print_json(describe(found, lines))
-        return
-    print_agreement(found)
-    for line in lines:
-        click.echo(f"{instant(line.at)}  {line.what}")
+    print_document(agreement(found, lines), as_json=as_json, explain=explain)
 
 
 @release.command()
@@ -265,7 +258,7 @@ def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: boo
             tx.agreements.find(prefix).digest, Cancelled(one_line(reason, settings.limits.longest_reason)), utc_now()
         )
     if as_json:
-        print_json(describe(found))
+        print_json(agreement(found).to_json())
         return
     click.echo(f"{found.digest[:SHORT]} is {found.record.state}")
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
-
-import click
 
 from coordinator.lifecycle.status import Kind
 from coordinator.store.agreements import Agreement
 from coordinator.store.history import Happening
+from dprelease.document.cells import Cell, Said
+from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import price_text
@@ -18,6 +19,10 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.release.stream import checkpoint_of
 from dprelease.release.trust import trust
 from dprelease.spec_base import instant
+
+SHORT = 12
+"""Digits of a digest that people see."""
+MORE = "Guarantee and trust: --explain"
 
 
 def named(found: Agreement) -> str:
@@ -46,73 +51,83 @@ def standing(found: Agreement) -> dict[str, Any]:
     }
 
 
-def describe(found: Agreement, lines: tuple[Happening, ...] | None = None) -> dict[str, Any]:
-    """An agreement as plain data, with its history if given; every mu^2 is an exact rational, ``"p/q"``."""
-    described = {"digest": found.digest, "title": found.title, **standing(found), "created": instant(found.created)}
-    described |= _of_run(found.read_task()) if found.record.kind is Kind.RUN else _of_release(found.read_spec())
-    if lines is not None:
-        described["history"] = [{"at": instant(line.at), "what": line.what} for line in lines]
-    return described
+def agreement(
+    found: Agreement, lines: Sequence[Happening] | None = None, more: Mapping[str, Cell] = MappingProxyType({})
+) -> Document:
+    """A release or an alignment run; as data, every mu^2 is an exact rational, ``"p/q"``.
+
+    Args:
+        found: at the office.
+        lines: of its history.
+        more: further facts.
+    """
+    run = found.record.kind is Kind.RUN
+    stands = standing(found)
+    state = Said(stands.pop("state"), f"{found.record.state}, {found.record.explain()}")
+    body = _of_run(found.read_task()) if run else _of_release(found.read_spec())
+    happened = [] if lines is None else [(instant(line.at), line.what) for line in lines]
+    return Document(
+        f"{found.record.kind} {found.digest}",
+        {"name": named(found), "state": state, **body.facts, **more},
+        () if lines is None else (Table.of("history", ("at", "what"), happened),),
+        promise=body.promise,
+        data={
+            "title": found.title,
+            "digest": found.digest,
+            **stands,
+            "created": instant(found.created),
+            **body.data,
+        },
+    )
 
 
-def _of_run(task: Task) -> dict[str, Any]:
-    return {
-        "roster": task.roster,
-        "patients": {member.party: member.patients for member in task.members},
-        "identifiers": task.identifiers,
-        "expires": task.expires,
-    }
+def agreements(found: Sequence[Agreement]) -> Table:
+    """One line for each release and alignment run."""
+    rows = [
+        (Said(one.digest, one.digest[:SHORT]), one.record.state.value, named(one), one.record.explain())
+        for one in found
+    ]
+    return Table.of("agreements", (Heading("digest", "id"), "state", "title", "explanation"), rows)
 
 
-def _of_release(spec: ReleaseSpec) -> dict[str, Any]:
-    given = guarantee(spec)
-    described: dict[str, Any] = {
-        "rows": spec.rows,
-        **({"aligned": spec.aligned} if spec.aligned is not None else {}),
-        "label": spec.guarantee,
-        "public_columns": [column.name for column in spec.public],
-        "weights": spec.weights,
-        "mechanism": spec.mechanism,
-        **mechanism_of(spec).words(spec).figures,
-        "outcomes": list(spec.outcomes),
-        "parties": {part.party: [column.name for column in part.columns] for part in spec.parties},
-        "delta": given.delta,
-        "joint_epsilon": given.joint_epsilon,
-        "epsilon": {part.party: part.epsilon for part in given.parties},
-        "charged_mu2": {part.party: str(part.mu2) for part in given.parties},
-        "guarantee": list(given.words()),
-        "trust": list(trust(spec)),
-    }
-    at = checkpoint_of(spec)
-    if at is not None:
-        described |= {"stream": at.stream, "checkpoint": at.number}
-    return described
+def _of_run(task: Task) -> Document:
+    patients = {member.party: member.patients for member in task.members}
+    said = tuple(f"{party}: {count:,} patients" for party, count in patients.items())
+    return Document(
+        "",
+        {"patients": Said(patients, said)},
+        data={"roster": task.roster, "identifiers": task.identifiers, "expires": task.expires},
+    )
 
 
-def print_agreement(found: Agreement) -> None:
-    """A release or an alignment run for people."""
-    click.echo(f"{found.record.kind} {found.digest}")
-    click.echo(f"{named(found)}: {found.record.state}, {found.record.explain()}")
-    if found.record.kind is Kind.RELEASE:
-        _print_release(found.read_spec())
-        return
-    for party, patients in describe(found)["patients"].items():
-        click.echo(f"{party}: {patients} patients")
-
-
-def _print_release(spec: ReleaseSpec) -> None:
-    described = _of_release(spec)
-    for party, columns in described["parties"].items():
-        click.echo(f"{party}: {', '.join(columns)}")
-    for party, mu2 in described["charged_mu2"].items():
-        click.echo(f"{party} is charged {price_text(Fraction(mu2), described['delta'])}")
-    for sentence in (*described["guarantee"], *described["trust"]):
-        click.echo(sentence)
-    aligned = f" (alignment run {spec.aligned[:12]})" if spec.aligned is not None else ""
-    whom = " at this checkpoint" if "checkpoint" in described else ""
-    shape = f"n = {described['rows']}{whom}{aligned}, mechanism {described['mechanism']}"
-    own = mechanism_of(spec).words(spec).shape
-    shape += f", {own}" if own else ""
-    if described["weights"]:
-        shape += ", weights " + ", ".join(f"{name} = {weight}" for name, weight in described["weights"].items())
-    click.echo(shape)
+def _of_release(spec: ReleaseSpec) -> Document:
+    given, words, at = guarantee(spec), mechanism_of(spec).words(spec), checkpoint_of(spec)
+    parties = {part.party: [column.name for column in part.columns] for part in spec.parties}
+    charged = {part.party: part.mu2 for part in given.parties}
+    prices = tuple(f"{party}: {price_text(mu2, given.delta)}" for party, mu2 in charged.items())
+    aligned = f" (alignment run {spec.aligned[:SHORT]})" if spec.aligned is not None else ""
+    shape = f"n = {spec.rows}{' at this checkpoint' if at else ''}{aligned}, mechanism {spec.mechanism}"
+    weights = ", ".join(f"{name} = {weight}" for name, weight in spec.weights.items())
+    return Document(
+        "",
+        {
+            "parties": Said(parties, tuple(f"{party}: {', '.join(columns)}" for party, columns in parties.items())),
+            "charged_mu2": Said({party: str(mu2) for party, mu2 in charged.items()}, prices),
+            "shape": ", ".join(filter(None, (shape, words.shape, weights and f"weights {weights}"))),
+        },
+        promise=Promise(MORE, given.words(), trust(spec)),
+        data={
+            "rows": spec.rows,
+            **({"aligned": spec.aligned} if spec.aligned is not None else {}),
+            "label": spec.guarantee,
+            "public_columns": [column.name for column in spec.public],
+            "weights": spec.weights,
+            "mechanism": spec.mechanism,
+            **words.figures,
+            "outcomes": list(spec.outcomes),
+            "delta": given.delta,
+            "joint_epsilon": given.joint_epsilon,
+            "epsilon": {part.party: part.epsilon for part in given.parties},
+            **({"stream": at.stream, "checkpoint": at.number} if at is not None else {}),
+        },
+    )

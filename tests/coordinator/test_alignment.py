@@ -280,7 +280,7 @@ def test_the_office_starts_shows_and_cancels(opened: Office) -> None:
     made = json.loads(invoke("align", "start", "--roster", "cohort", "north", "south", "--json"))
     assert (made["state"], made["patients"]) == ("PROPOSED", {"north": 1000, "south": 1000})
     assert made["digest"][:12] in invoke("release", "list")
-    assert "north: 1000 patients" in invoke("release", "show", made["digest"][:6])
+    assert "north: 1,000 patients" in invoke("release", "show", made["digest"][:6])
     invoke("release", "cancel", made["digest"][:6], "--reason", "a newer export")
     shown = json.loads(invoke("release", "show", made["digest"], "--json"))
     assert [line["what"] for line in shown["history"]] == ["proposed", "cancelled: a newer export"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_outcomes_are_fitted_on_the_features_alone(office: Office, study: Path, 
     assert (found["fit"]["target"], found["fit"]["features"]) == (outcomes[-1], features[outcomes[-1]])
     created = run(str(study))
     assert f"dealer coordinator, outcomes only: {', '.join(outcomes)}" in created.stdout
-    assert f"plan: d = {found['plan'].split()[2]} features" in created.stdout
+    assert re.search(rf"^plan +d = {found['plan'].split()[2]} features", created.stdout, re.MULTILINE)
     digest = created.stdout.split()[1]
     shown = CliRunner().invoke(main, ["release", "show", digest, "--json"])
     assert json.loads(shown.stdout)["outcomes"] == outcomes

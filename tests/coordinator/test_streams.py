@@ -210,7 +210,9 @@ def test_the_commands(opened: Office, tmp_path: Path) -> None:
     made = json.loads(run("next", digest[:8], "--json"))
     assert (made["stream"], made["checkpoint"], made["rows"]) == (digest, 2, ROWS)
     assert {Fraction(mu2) for mu2 in made["charged_mu2"].values()} == {0}
-    assert f"Age and glucose (checkpoint 2 of stream {digest[:12]}): PROPOSED" in run("show", made["digest"])
+    assert f"Age and glucose (checkpoint 2 of stream {digest[:12]})\nstate        PROPOSED" in run(
+        "show", made["digest"]
+    )
     assert f"(checkpoint 1 of stream {digest[:12]})" in run("list")
     refused = CliRunner().invoke(main, ["release", "next", digest[:8]])
     assert refused.exit_code == 15
