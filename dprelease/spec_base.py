@@ -112,6 +112,15 @@ class Terms(Value):
         """Names of the columns that are outcomes only."""
         return ()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all mechanisms that a policy has to allow."""
+        return (self.mechanism,)
+
+    def least_rows(self, rows: int) -> int:
+        """Fewest patients that a dry run can do with, where the spec describes so many rows."""
+        return 1
+
     def patients(self, rows: int) -> int:
         """How many patients a release tells about, where its spec describes so many rows."""
         return rows

@@ -17,6 +17,20 @@ VARIANTS = {"OutcomeMoments"}
 OWN_FIELDS = {"mixing", "anchor_weight", "association", "rho", "noise", "curious", "dealer", "public_norm2"}
 MOST_BRANCHES = 5
 
+VIEWS = {"NoisyRows", "NoisyMoments", "OutcomeMoments", "Moments", "Ranges", "Panel"}
+WORDS = {
+    "stream",
+    "streams",
+    "checkpoint",
+    "checkpoints",
+    "continual",
+    "clipping",
+    "clipped",
+    "ranged",
+    "unclipped",
+    "schedule",
+}
+
 
 def _asks(test: ast.expr) -> bool:
     """Whether a condition asks for a mechanism: by name, by its terms' class or fields, or by a variant of what it releases."""
@@ -49,6 +63,26 @@ def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
             yield node.subject
 
 
+def _asks_how_it_was_made(test: ast.expr) -> bool:
+    """Whether a condition asks for a view, for clipping, for a stream or for a session, by a name that says so."""
+    for node in ast.walk(test):
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if name in VIEWS or WORDS & set(name.lower().split("_")):
+            return True
+    return False
+
+
+def questions() -> list[str]:
+    """Conditions outside mechanisms that ask for a view, for clipping, for a stream or for a session."""
+    return [
+        f"{path.relative_to(ROOT)}:{test.lineno}"
+        for path in sources(*PACKAGES)
+        if not within(name_of(path), (*MECHANISMS, "dprelease.mpc"))  # which is given a session, and asks for none
+        for test in _conditions(ast.parse(path.read_text()))
+        if _asks_how_it_was_made(test)
+    ]
+
+
 def branches(path: Path) -> list[str]:
     found = [test for test in _conditions(ast.parse(path.read_text())) if _asks(test)]
     return [f"{path.relative_to(ROOT)}:{test.lineno}" for test in found]
@@ -73,3 +107,19 @@ def test_nobody_else_asks_which_mechanism_it_is() -> None:
 )
 def test_the_count_sees_a_branch(text: str, tmp_path: Path) -> None:
     assert [test for test in _conditions(ast.parse(text)) if _asks(test)]
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("if isinstance(view, NoisyRows): pass", True),
+        ("x = 1 if moments.clipping is None else 2", True),
+        ("[x for x in y if x.continual is not None]", True),
+        ("while schedule is None: pass", True),
+        ("assert release.ranged", True),
+        ("if upstream or rescheduled: pass", False),
+        ("view = NoisyRows()", False),
+    ],
+)
+def test_the_count_sees_a_question(text: str, seen: bool) -> None:
+    assert any(map(_asks_how_it_was_made, _conditions(ast.parse(text)))) is seen

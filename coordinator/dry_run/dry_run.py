@@ -25,7 +25,6 @@ from dprelease.errors import InvalidInput
 from dprelease.files.durable import write_durably
 from dprelease.identity.certificates import certificate_fingerprint
 from dprelease.identity.signing import key_fingerprint, new_private_key
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed
 from dprelease.privacy.noise import SecureNoise
 from dprelease.release.fake import FAKE, fake_spec, marked
@@ -138,7 +137,7 @@ def dry_run(
 
 
 def _rows(spec: ReleaseSpec, most: int | None) -> int:
-    outputs = mechanism_of(spec).least_rows(spec)
+    outputs = spec.terms.least_rows(spec.rows)
     if most is not None and most < outputs:
         raise InvalidInput(f"--rows must be at least k = {outputs}: a mixture has no more rows than there are patients")
     return min(spec.rows, max(MOST_ROWS, outputs) if most is None else most)

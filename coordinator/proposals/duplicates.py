@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from coordinator.lifecycle.status import State
 from coordinator.store.agreements import Agreement
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.spec import ReleaseSpec
 
 
@@ -23,4 +22,4 @@ def _pays_again(release: Agreement, spec: ReleaseSpec) -> bool:
 
 def _content(spec: ReleaseSpec) -> tuple[str, frozenset[str], dict[str, frozenset[str]]]:
     outcomes = frozenset(spec.outcomes)
-    return mechanism_of(spec).names(spec)[-1], outcomes, {part.party: frozenset(part.released) for part in spec.parties}
+    return spec.terms.names[-1], outcomes, {part.party: frozenset(part.released) for part in spec.parties}

@@ -254,20 +254,12 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """The ways to release what a scenario describes, the plainest first; none where it cannot."""
         return () if unbounded(setting.fit.columns) or not self.fits else (setting,)
 
-    def least_rows(self, spec: SpecBase) -> int:
-        """Fewest patients that a dry run of this spec can do with."""
-        return 1
-
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
         """Refuse what public cells of ours make impossible, before anything is charged.
 
         Raises:
             DataRefused: with the columns, and how to mend it.
         """
-
-    def names(self, spec: SpecBase) -> tuple[str, ...]:
-        """Names of all mechanisms that a policy has to allow."""
-        return (self.name,)
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         """Why a person should decide where a policy would.

@@ -42,32 +42,37 @@ NOTHING_KEPT = Kept(MappingProxyType({}))
 """Outside streams."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a checkpoint stands in its stream.
+
+    Attributes:
+        stream: digest of the first checkpoint's spec, by which a stream is known.
+        number: t, from 1: which of the stream's checkpoints this is, and which batch of the source its rows are.
+        last: T, how many checkpoints the stream may have; None where nobody knows.
+        previous: digest of the spec of the checkpoint before; None at the first, which alone is charged.
+        batches: checkpoint to its new patients, in order, of all that were published, and of this one; one that failed is left
+            out for ever.
+    """
+
+    stream: str
+    number: int
+    last: int | None
+    previous: str | None
+    batches: Mapping[int, int]
+
+    @property
+    def past(self) -> tuple[int, ...]:
+        """Earlier checkpoints that were published, in order."""
+        return tuple(self.batches)[:-1]
+
+
 class Continual(ABC):
     """What is asked of a mechanism whose releases are checkpoints of a stream."""
 
     @abstractmethod
-    def checkpoint(self, spec: SpecBase) -> int:
-        """t, from 1: which of the stream's checkpoints this is, and which batch of the source its rows are."""
-
-    @abstractmethod
-    def previous(self, spec: SpecBase) -> str | None:
-        """Digest of the spec of the checkpoint before; None at the first, which alone is charged."""
-
-    @abstractmethod
-    def stream(self, spec: SpecBase) -> str:
-        """Digest of the first checkpoint's spec, by which a stream is known."""
-
-    @abstractmethod
-    def past(self, spec: SpecBase) -> tuple[int, ...]:
-        """Earlier checkpoints that were published, in order; a checkpoint that failed is left out for ever."""
-
-    @abstractmethod
-    def last(self, spec: SpecBase) -> int | None:
-        """T, how many checkpoints the stream may have; None where nobody knows."""
-
-    @abstractmethod
-    def batches(self, spec: SpecBase) -> Mapping[int, int]:
-        """Checkpoint to its new patients, in order, of all that were published up to this one."""
+    def place(self, spec: SpecBase) -> Place:
+        """Where a checkpoint stands in its stream."""
 
     @abstractmethod
     def read_upto(

@@ -198,9 +198,6 @@ class Then(Mechanism[TermsInRanges]):
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
         return self._last.plans(setting)
 
-    def least_rows(self, spec: SpecBase) -> int:
-        return self._last.least_rows(self._alone(spec))
-
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
         self._last.check_public(rows, self._alone(spec), party)
 

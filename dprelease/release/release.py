@@ -100,7 +100,7 @@ class Release:
     def _batches(self) -> dict[int, int]:
         """Checkpoint to its new patients, up to the one that is read."""
         continual = mechanism_of(self.spec).continual
-        found = {} if continual is None else continual.batches(self.spec)
+        found = {} if continual is None else continual.place(self.spec).batches
         return {number: rows for number, rows in found.items() if self.upto is None or number <= self.upto}
 
     @cached_property

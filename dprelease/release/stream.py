@@ -45,7 +45,8 @@ def checkpoint_of(spec: ReleaseSpec) -> Checkpoint | None:
     continual = mechanism_of(spec).continual
     if continual is None:
         return None
-    return Checkpoint(stream=continual.stream(spec), number=continual.checkpoint(spec), last=continual.last(spec))
+    place = continual.place(spec)
+    return Checkpoint(stream=place.stream, number=place.number, last=place.last)
 
 
 def check_chain(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]], earlier: Iterable[Manifest]) -> None:

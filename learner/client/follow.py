@@ -117,4 +117,4 @@ def _before(source: Source, consortium: Trusted, release: Release, known: str | 
 
 def _previous(spec: ReleaseSpec) -> str | None:
     continual = mechanism_of(spec).continual
-    return None if continual is None else continual.previous(spec)
+    return None if continual is None else continual.place(spec).previous

@@ -51,24 +51,26 @@ class Continuations:
         if continual is None:
             return {}
         made, stages = self._ledger.made(self._roster), self._ledger.stages(self._roster)
-        stream, number, records = continual.stream(spec), continual.checkpoint(spec), self._sealed(continual)
+        place, records = continual.place(spec), self._sealed(continual)
+        stream, number = place.stream, place.number
         latest = max(_numbered(continual, stream, records), default=0)
         if latest >= number and spec.digest() not in records:
             raise SpecRefused(
                 f"checkpoint {latest} of this stream was sealed here: none up to it is made, or made again"
             )
         chain = {}
-        previous = digest = continual.previous(spec)
+        previous = digest = place.previous
         while digest is not None:
             record = records.get(digest)
             if record is None or stages.get(digest) not in _CHARGED:
                 raise SpecRefused(f"it adds to checkpoint {digest[:12]}, of which no block was sealed and charged here")
-            chain[continual.checkpoint(record.spec)], digest = record, continual.previous(record.spec)
+            before = continual.place(record.spec)
+            chain[before.number], digest = record, before.previous
         if previous is None:
             return {}
         self._check_closed(stream)
         continual.check_follows(spec, records[previous].spec)
-        if sorted(chain) != list(continual.past(spec)) or chain[min(chain)].release != stream:
+        if sorted(chain) != list(place.past) or chain[min(chain)].release != stream:
             raise SpecRefused("it names other earlier checkpoints than those that it was built on here")
         if records[stream].status is Status.DECLINED:
             raise SpecRefused(f"stream {stream[:12]} was ended here")
@@ -113,7 +115,8 @@ class Continuations:
         continual = mechanism_of(spec).continual
         if continual is None:
             return None
-        stream, number = continual.stream(spec), continual.checkpoint(spec)
+        place = continual.place(spec)
+        stream, number = place.stream, place.number
         self.earlier(spec)
         # Also those that failed: their patients are in rows that have left.
         sealed = sorted(_numbered(continual, stream, self._sealed(continual)).items())
@@ -138,7 +141,8 @@ class Continuations:
         if continual is None:
             return NOTHING_KEPT
         chain = self.earlier(spec)
-        stream, number, noted = continual.stream(spec), continual.checkpoint(spec), self._ledger.kept(self._roster)
+        place, noted = continual.place(spec), self._ledger.kept(self._roster)
+        stream, number = place.stream, place.number
         increments = {at: self.folder.read(stream, at, noted[each.release]) for at, each in chain.items()}
         increments[number] = continual.increment(rows, spec, party, products)
         self.folder.keep(stream, number, record.release, increments[number])
@@ -151,7 +155,8 @@ class Continuations:
     def noted(self, spec: ReleaseSpec) -> str:
         """SHA-256 of what is kept of a checkpoint for later ones, for the ledger; empty outside streams."""
         continual = mechanism_of(spec).continual
-        return "" if continual is None else self.folder.digest(continual.stream(spec), continual.checkpoint(spec))
+        place = None if continual is None else continual.place(spec)
+        return "" if place is None else self.folder.digest(place.stream, place.number)
 
     def end(self, record: Record, reason: str) -> None:
         """Keep nothing more of a stream, and approve none of its checkpoints.
@@ -161,7 +166,7 @@ class Continuations:
         """
         continual = mechanism_of(record.spec).continual
         assert continual is not None, record.spec.mechanism  # noqa: S101 - callers know that it is a checkpoint
-        stream = continual.stream(record.spec)
+        stream = continual.place(record.spec).stream
         self._journal.move(stream, {Status.ENDED}, Status.DECLINED, f"the stream was ended here: {reason}")
         self.sweep()
 
@@ -180,5 +185,5 @@ class Continuations:
 
 def _numbered(continual: Continual, stream: str, records: Mapping[str, Record]) -> dict[int, Record]:
     """Number to record of those of one stream."""
-    own = (each for each in records.values() if continual.stream(each.spec) == stream)
-    return {continual.checkpoint(each.spec): each for each in own}
+    places = [(continual.place(each.spec), each) for each in records.values()]
+    return {place.number: each for place, each in places if place.stream == stream}

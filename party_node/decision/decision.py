@@ -91,7 +91,7 @@ def assess(
     """
     continual = mechanism_of(spec).continual
     if continual is not None:
-        own = own.of_batch(continual.checkpoint(spec))
+        own = own.of_batch(continual.place(spec).number)
     _check_own_part(spec, own, fingerprint, consortium, now)
     result = check_spec(spec)
     cost = result.party(own.party).mu2
@@ -159,7 +159,7 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     if limits.columns is not None and not ours <= set(limits.columns):
         found.append(f"columns {listed(sorted(ours - set(limits.columns)))} are not among those allowed")
     if limits.mechanisms is not None:
-        unnamed = [name for name in mechanism_of(spec).names(spec) if name not in limits.mechanisms]
+        unnamed = [name for name in spec.terms.names if name not in limits.mechanisms]
         found += [f"mechanism {name} is not among those allowed" for name in unnamed]
     if limits.guarantees is not None and spec.guarantee not in limits.guarantees:
         found.append(f"a guarantee of {spec.guarantee} is not among those allowed")

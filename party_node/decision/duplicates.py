@@ -46,7 +46,7 @@ def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ..
     part = spec.party(party)
     columns = {column.name: column for column in private(part.columns) if column.name not in exact} if part else {}
     outcomes = frozenset(spec.outcomes) & set(columns)
-    return columns, mechanism_of(spec).names(spec)[-1], outcomes
+    return columns, spec.terms.names[-1], outcomes
 
 
 def _same_patients(before: ReleaseSpec, now: ReleaseSpec) -> bool:
@@ -61,6 +61,6 @@ def _same_patients(before: ReleaseSpec, now: ReleaseSpec) -> bool:
     if (streams[0] is None) == (streams[1] is None):
         return before.alignment == now.alignment or before.aligned != now.aligned
     later = any(
-        stream.previous(spec) for stream, spec in zip(streams, (before, now), strict=True) if stream is not None
+        stream.place(spec).previous for stream, spec in zip(streams, (before, now), strict=True) if stream is not None
     )
     return not later

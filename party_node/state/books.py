@@ -190,10 +190,10 @@ def _lost(record: Record | None, entries: list[Entry], books: Books, done: set[s
     noted, continual = last_kept(entries), None if record is None else mechanism_of(record.spec).continual
     if record is None or continual is None or not noted or last_stage(entries) == "close":
         return ""
-    stream = continual.stream(record.spec)
+    stream = continual.place(record.spec).stream
     try:
         if stream not in done:
-            books.streams.check(stream, continual.checkpoint(record.spec), noted)
+            books.streams.check(stream, continual.place(record.spec).number, noted)
     except IntegrityError as error:
         return error.message
     return ""

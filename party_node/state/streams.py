@@ -126,9 +126,9 @@ def over(records: Iterable[Record], stages: Mapping[str, str]) -> set[str]:
     for record in records:
         continual = mechanism_of(record.spec).continual
         if continual is not None:
-            stream = continual.stream(record.spec)
+            stream = continual.place(record.spec).stream
             declined = record.status is Status.DECLINED and record.release == stream
-            at_end = continual.last(record.spec) == continual.checkpoint(record.spec)
+            at_end = continual.place(record.spec).last == continual.place(record.spec).number
             spent = at_end and record.status is Status.ENDED and stages.get(record.release) == "send"
             if declined or spent or (record.note == PUBLISHED and _is_last(continual, record.spec)):
                 ended.add(stream)
@@ -137,7 +137,7 @@ def over(records: Iterable[Record], stages: Mapping[str, str]) -> set[str]:
 
 def _is_last(continual: Continual, spec: ReleaseSpec) -> bool:
     try:
-        continual.following(spec, continual.checkpoint(spec) + 1, 1)
+        continual.following(spec, continual.place(spec).number + 1, 1)
     except InvalidInput:
         return True
     return False

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.measures import kinds, rooms, sentences, source
 from tests.measures.walk import walk
+from tests.test_mechanism_boundary import questions
 
 Count = Callable[[], float | Sequence[str]]
 """A number, or the places that are counted."""
@@ -19,6 +20,7 @@ COUNTS: Mapping[str, Count] = {
     "files of the product": source.files,
     "lines of tests": source.test_lines,
     "methods of the contract of a mechanism": source.contract,
+    "conditions on view, clipping, stream or session outside mechanisms": questions,
     "files that lay out a table": source.printers,
     "functions called to_json": source.to_json,
     "names of classes with two meanings": source.shared_names,

@@ -51,7 +51,7 @@ def first_spec(
 def following(previous: ReleaseSpec, rows: int, checkpoint: int | None = None) -> ReleaseSpec:
     """The spec of the checkpoint after one that was published."""
     continual = continual_of(previous)
-    number = continual.checkpoint(previous) + 1 if checkpoint is None else checkpoint
+    number = continual.place(previous).number + 1 if checkpoint is None else checkpoint
     terms = continual.following(previous, number, rows)
     fields = {"terms": terms, "rows": rows, "alignment": sha256(b"batch %d" % number)}
     spec = ReleaseSpec.from_bytes(previous.model_copy(update=fields).to_bytes())
@@ -103,7 +103,7 @@ class Hospitals:
         """One checkpoint of given rows, or random ones; of a failed one nothing is kept."""
         spec, continual = self.spec, continual_of(self.spec)
         check_spec(spec)
-        number = continual.checkpoint(spec)
+        number = continual.place(spec).number
         tables = given or {
             party: random_rows(spec, party, 100 * number + place) for place, party in enumerate(self.parties)
         }

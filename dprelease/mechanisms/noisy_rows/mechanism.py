@@ -99,9 +99,6 @@ class Mixed(_NoisyRows[MixedTerms]):
     def again(self, terms: MixedTerms, number: int) -> MixedTerms:
         return terms.model_copy(update={"mixing": terms.mixing.again(number)})
 
-    def least_rows(self, spec: SpecBase) -> int:
-        return self.own(spec).mixing.outputs
-
 
 class Rows(_NoisyRows[RowsTerms]):
     """One noisy row for each patient."""

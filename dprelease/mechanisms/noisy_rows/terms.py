@@ -112,6 +112,10 @@ class MixedTerms(NoisyRowsTerms):
         """k: entries are +-1."""
         return self.mixing.outputs
 
+    def least_rows(self, rows: int) -> int:
+        """k."""
+        return self.mixing.outputs
+
     def released_rows(self, spec: SpecBase) -> int:
         """k, and the anchor row if there is one."""
         return self.mixing.outputs + (1 if self.rho else 0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.continual import Continual
+from dprelease.mechanisms.continual import Continual, Place
 from dprelease.mechanisms.stream.terms import Published, StreamTerms
 from dprelease.spec_base import SpecBase
 
@@ -17,28 +16,19 @@ _OWN_TERMS = {"checkpoint", "first", "previous", "history"}
 class Checkpoints(Continual):
     """The part of `Continual` that follows from the terms of checkpoints alone."""
 
-    def checkpoint(self, spec: SpecBase) -> int:
-        return _terms(spec).checkpoint
-
-    def previous(self, spec: SpecBase) -> str | None:
-        return _terms(spec).previous
-
-    def stream(self, spec: SpecBase) -> str:
-        return _terms(spec).first or spec.digest()
-
-    def past(self, spec: SpecBase) -> tuple[int, ...]:
-        return _terms(spec).past
-
-    def last(self, spec: SpecBase) -> int | None:
-        return _terms(spec).checkpoints
-
-    def batches(self, spec: SpecBase) -> Mapping[int, int]:
+    def place(self, spec: SpecBase) -> Place:
         terms = _terms(spec)
-        return {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
+        return Place(
+            stream=terms.first or spec.digest(),
+            number=terms.checkpoint,
+            last=terms.checkpoints,
+            previous=terms.previous,
+            batches={each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows},
+        )
 
     def check_follows(self, spec: SpecBase, previous: SpecBase) -> None:
         terms = _terms(spec)
-        if terms.previous != previous.digest() or terms.first != self.stream(previous):
+        if terms.previous != previous.digest() or terms.first != self.place(previous).stream:
             raise SpecRefused(
                 f"checkpoint {terms.checkpoint} does not name the checkpoint before it, or another stream's first"
             )
@@ -71,7 +61,7 @@ class Checkpoints(Continual):
         return before.model_copy(
             update={
                 "checkpoint": checkpoint,
-                "first": self.stream(previous),
+                "first": self.place(previous).stream,
                 "previous": previous.digest(),
                 "history": history,
             }

@@ -136,9 +136,6 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
         over, terms, _ = self._at(spec)
         return words.words(over.words(inner(spec, terms, spec.patients)), spec, terms)
 
-    def names(self, spec: SpecBase) -> tuple[str, ...]:
-        return (self.name, self.own(spec).of.mechanism)
-
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         over, _, new = self._at(spec)
         return over.review_reasons(new, party, named=named)

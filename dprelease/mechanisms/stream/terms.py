@@ -69,6 +69,11 @@ class StreamTerms(Terms):
         return tuple(each.checkpoint for each in self.history)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Stream, and the mechanism that it is of."""
+        return (self.mechanism, *self.of.names)
+
+    @property
     def used(self) -> tuple[int, ...]:
         """These and this one."""
         return (*self.past, self.checkpoint)

@@ -84,8 +84,5 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
 
         return expectation(options, draft, spread)
 
-    def least_rows(self, spec: SpecBase) -> int:
-        return spec.rows
-
 
 SYNTHETIC_CONTROL = SyntheticControl()

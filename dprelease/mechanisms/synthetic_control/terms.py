@@ -149,6 +149,10 @@ class SyntheticControlTerms(Terms):
     donors_scale: Annotated[float, Field(gt=0)]
     law: Annotated[Law, Field(exclude_if=lambda law: law == "gaussian")] = "gaussian"
 
+    def least_rows(self, rows: int) -> int:
+        """All donors: how many there are is in the penalty."""
+        return rows
+
     @classmethod
     def least(
         cls,

@@ -75,7 +75,7 @@ def exact(specs: Sequence[ReleaseSpec], patients: Patients) -> Any:
     kept = {party: Kept({}) for party in parties}
     for spec in specs:
         continual = continual_of(spec)
-        number = continual.checkpoint(spec)
+        number = continual.place(spec).number
         there = [patients.get((number, place), FULL) for place in range(ROWS)]
         tables = {party: rows_of(spec, party, there) for party in parties}
         products = multiplied(spec, tables)
