@@ -2,9 +2,10 @@
 
 What a slope on a number keeps is read off the hospital's published counts (`dprelease.mechanisms.ranges.reach`) and the clipping of
 the release. A slope of y on x with the kept parts s_y and s_x is off by about its value times 1/(s_x s_y) - 1 at most, which
-intervals are wider by on either side. It is an estimate and no bound: clipping of other features is left out, and tails that counts
-cannot show are. Below `LEAST_KEPT` most of the slope would be a guess. The spread that counts and public bounds leave open then
-bounds slopes instead.
+intervals are wider by on either side. It is an estimate and no bound: it leaves out clipping of other features, and tails that no
+count shows. Counts may show that rows lie further from the centre than the margin says; slopes keep less by the ratio of the two
+mean squares. Below `LEAST_KEPT` most of the slope would be a guess, and the spread that counts and public bounds leave open bounds
+it instead.
 """
 
 from __future__ import annotations
