@@ -87,7 +87,11 @@ class Analysis:
 
     def document(self) -> Document:
         """All that the analysis has to tell."""
-        facts = {"release": self.release.digest, "patients": self.release.patients} | dict(self.facts)
+        facts = (
+            {"release": self.release.digest, "patients": self.release.patients}
+            | self.release.scores()
+            | dict(self.facts)
+        )
         tables = [_table(caption, found) for caption, found in self.tables.items()]
         if self.tests:
             tables.append(_tests(self.tests))

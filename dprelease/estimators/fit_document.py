@@ -46,6 +46,7 @@ def fit_document(result: FitResult) -> Document:
         "algorithm": Said(result.algorithm, f"{result.algorithm}: {result.reason}"),
         "mechanism": result.mechanism,
         "patients": result.patients,
+        **result.scores,
         **({"degrees_of_freedom": round(found.degrees)} if np.isfinite(found.degrees) else {}),
     }
     coefficients = tuple(_coefficients(result, row, few=few) for row in range(len(result.targets)))

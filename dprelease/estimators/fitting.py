@@ -93,6 +93,7 @@ def fit(
         mechanism=release.spec.mechanism,
         view=view.kind,
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},
+        scores=release.scores((*names.targets, *names.features)),
         infer=partial(infer, release, names, intercept=intercept),
         tell=fit_document,
         within=str(kept) if kept else None,

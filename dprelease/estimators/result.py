@@ -99,6 +99,7 @@ class FitResult:
         mechanism: of the release.
         view: what the fit read of it: ``mixtures``, ``rows`` or ``moments``.
         units: released name to the unit that its column was declared in, empty for none.
+        scores: what the numbers of ordered columns stand for, as `Release.scores` says.
         infer: works `inference` out.
         tell: makes `document`.
         within: the set that the weights were kept within, as `ConvexSet.parse` reads it; None for no set.
@@ -125,6 +126,7 @@ class FitResult:
     mechanism: str
     view: str
     units: Mapping[str, str]
+    scores: Mapping[str, tuple[str, ...]]
     infer: Callable[[], Inference] = field(repr=False)
     tell: Callable[[FitResult], Document] = field(repr=False)
     within: str | None = None

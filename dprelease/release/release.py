@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -148,6 +148,19 @@ class Release:
                 self.column(name)
                 expanded.append(name)
         return tuple(dict.fromkeys(expanded))
+
+    def scores(self, names: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:
+        """A fact of a document: what the numbers of columns stand for; empty if all of them speak for themselves.
+
+        Args:
+            names: released columns; all of them unless told.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        columns = dict.fromkeys(self.column(name) for name in names or self.spec.released)
+        legends = tuple(column.legend for column in columns if column.legend)
+        return {"scores": legends} if legends else {}
 
     def original_units(self) -> tuple[Floats, Floats]:
         """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""

@@ -143,7 +143,7 @@ class Description:
         if self.ranges:
             tables.append(ranges_table(self.ranges, "Before clipping, from the first round"))
             notes += range_notes(self.ranges)
-        facts = {"release": self.release.digest, "patients": self.release.patients}
+        facts = {"release": self.release.digest, "patients": self.release.patients, **self.release.scores(self.names)}
         data = {
             "unclipped": self.unclipped,
             "derivations": self.derivations,

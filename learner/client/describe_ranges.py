@@ -37,7 +37,8 @@ class DescribedRanges:
         """All that the description has to tell."""
         spec = self.release.spec
         table = ranges_table(self.columns, f"{spec.rows:,} {spec.counted}", key="columns")
-        facts = {"release": self.release.digest, "patients": spec.rows}
+        names = [each.column.name for each in self.columns]
+        facts = {"release": self.release.digest, "patients": spec.rows, **self.release.scores(names)}
         return Document("Columns", facts, (table,), range_notes(self.columns), self.release.promise)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dprelease.analyses.correlation import correlations
 from dprelease.data.bounding import bound, within
 from dprelease.data.columns import Column, OrderedColumn, numbers, squared_sensitivity
 from dprelease.estimators.fitting import fit
@@ -162,6 +163,8 @@ def test_a_level_of_it_makes_an_indicator_and_it_is_no_number(tmp_path: Path) ->
 
 # A learner.
 
+LEGEND = "education: 0 = none, 1 = primary, 2 = secondary, 3 = tertiary"
+
 
 def published(columns: tuple[Column, ...], seed: int = 0) -> tuple[Release, Any]:
     """A release without noise, and education and income of its patients."""
@@ -178,11 +181,15 @@ def test_it_is_a_feature_and_an_outcome_in_its_own_scale() -> None:
     assert found.coef[0, 0] == pytest.approx(slope, rel=1e-3)
     assert found.intercept[0] == pytest.approx(intercept, rel=1e-3)
     assert fit(release, ["education"]).coef[0, 0] > 0
-    assert EDUCATION.legend == "education: 0 = none, 1 = primary, 2 = secondary, 3 = tertiary"
+    assert LEGEND in found.summary()
+    assert "per level" in found.summary()
 
 
 def test_its_mean_is_told_with_the_names_of_its_levels() -> None:
     release, _ = published((EDUCATION, numeric("income", 0.0, 40.0)))
     found = describe(release)
     assert found.mean[0] == pytest.approx(1.5, abs=0.1)
+    assert found.document().facts["scores"] == (LEGEND,)
+    assert "scores" not in describe(release, ["income"]).document().facts
+    assert correlations(release, ["income", "education"]).document().facts["scores"] == (LEGEND,)
     assert EDUCATION.described == "education: in order none < primary < secondary < tertiary; missing = primary"

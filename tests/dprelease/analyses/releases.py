@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.columns import CategoricalColumn, Column, Number
+from dprelease.data.columns import CategoricalColumn, Column, Number, NumericColumn
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Release
@@ -59,7 +59,9 @@ def number(name: str, cells: npt.ArrayLike, unit: str = "") -> Number:
     """A declaration whose bounds no cell leaves."""
     values = np.asarray(cells, float)
     reach = 0.1 * (values.max() - values.min())
-    return Number(name=name, lower=values.min() - reach, upper=values.max() + 2 * reach, unit=unit, fill=values.min())
+    return NumericColumn(
+        name=name, lower=values.min() - reach, upper=values.max() + 2 * reach, unit=unit, fill=values.min()
+    )
 
 
 def category(name: str, *levels: str) -> CategoricalColumn:
