@@ -119,7 +119,7 @@ def advance(record: Record, event: Event, now: datetime) -> Record:
 
 
 def words(event: Event) -> str:
-    """What happened, for the history that the office reads."""
+    """An event in words, for the history that the office reads."""
     match event:
         case Approved(party):
             return f"{party} approved"

@@ -1,4 +1,4 @@
-"""Where one agreement stands: its kind, its state, whom it waits for, since when and until when."""
+"""State of an agreement: its kind, whom it waits for, since when and until when."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dprelease.spec_base import instant
 
 
 class Kind(StrEnum):
-    """What parties agree on; the values are the words for it."""
+    """A release or an alignment run; the values are the words for them."""
 
     RELEASE = "release"
     RUN = "alignment run"
 
 
 class State(StrEnum):
-    """Where an agreement stands."""
+    """A step in the life of an agreement."""
 
     PROPOSED = "PROPOSED"
     APPROVED = "APPROVED"  # of releases only: nothing has arrived yet
@@ -37,7 +37,7 @@ OPEN = frozenset({State.PROPOSED, State.APPROVED, State.RUNNING})
 
 @dataclass(frozen=True)
 class Record:
-    """Where one agreement stands.
+    """State of one agreement.
 
     Attributes:
         kind: what it is about.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,7 +31,7 @@ from coordinator.store.store import Store
 from dprelease.acceptance import SignedAcceptance
 from dprelease.agreement import Signed, check_consent
 from dprelease.catalogue import Catalogue
-from dprelease.errors import AccessDenied, Conflict, InvalidInput
+from dprelease.errors import AccessDenied, Conflict, InvalidInput, OutOfTurn
 from dprelease.one_line import one_line
 from dprelease.release.approval import SignedApproval
 from dprelease.wire.boundary import caller
@@ -45,7 +45,7 @@ REMEMBERED = timedelta(days=30)
 DIGEST_BYTES = 32
 
 PAGE_BYTES = 3 << 20
-"""Of agreements on a page; gRPC takes messages of 4 MiB."""
+"""Size of a page of agreements; gRPC takes messages of 4 MiB."""
 
 MOST_UNSETTLED = 500
 """Proposals that a party names at most when it asks what became of them."""
@@ -128,7 +128,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
         """One alignment run with all its acceptances, for the hub, which asks before it carries a message of the run."""
         answer = self._get(Kind.RUN, request, context)
         if answer.agreement.state == RunState.RUN_STATE_RUNNING and not request.reports:
-            with self._store.writing() as tx:
+            with suppress(OutOfTurn), self._store.writing() as tx:  # it may end in between
                 run = tx.alignments.get(request.digest.hex())
                 tx.alignments.advance(run.digest, IntakeReported(frozenset(run.record.parties)), self._clock())
         return answer

@@ -126,13 +126,13 @@ class Agreements:
         return self._load(true())
 
     def open(self) -> tuple[Agreement, ...]:
-        """Those that are not over, oldest first."""
+        """Agreements that are not over, oldest first."""
         return self._load(agreements.c.state.in_(OPEN))
 
     def of_party(
         self, party: str, ended_after: datetime, among: Collection[str] | None = None, after: str = ""
     ) -> Iterator[tuple[str, Agreement]]:
-        """Those in which a party takes part and that are open or ended after a time, each with its place in the list.
+        """A party's agreements that are open or ended after a time, each with its place in the list.
 
         First come those that ended and are wanted by their names, then those under way, proposals, and others that ended; oldest
         first in each. So whoever sees the beginning only can take it off the list, and then sees the rest.
@@ -163,7 +163,7 @@ class Agreements:
         return tuple(self._connection.execute(chosen.order_by(consents.c.position)).scalars())
 
     def may_have_spent(self, party: str) -> bool:
-        """Whether a party can have made a block: some release of its was approved by everybody."""
+        """True once a party can have made a block: everybody approved a release of its."""
         return self._connection.execute(self._complete(party).limit(1)).first() is not None
 
     def approved_by_all(self, party: str) -> tuple[Agreement, ...]:

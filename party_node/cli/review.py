@@ -55,7 +55,7 @@ def list_offers(desk: HospitalState, page: int, as_json: bool) -> None:
 @explain_option
 @with_desk
 def show(desk: HospitalState, digits: str, as_json: bool, explain: bool) -> None:
-    """What a release would publish and what it costs, or who takes part in an alignment run. No noise exists yet.
+    """Show content and price of a release, or the hospitals of an alignment run. No noise exists yet.
 
     DIGITS are the first of its name.
 

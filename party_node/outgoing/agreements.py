@@ -19,7 +19,7 @@ from dprelease.wire.v1 import coordination_pb2
 PEER = "the coordinator"
 
 MOST_PAGES = 20
-"""Of a list, some 3 MiB each; what is further down is looked at when something before it is over."""
+"""Pages of a list, some 3 MiB each; the rest comes when something before it is over."""
 
 
 @dataclass(frozen=True)
