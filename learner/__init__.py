@@ -16,3 +16,7 @@ def __getattr__(name: str) -> Any:
     from learner.client.load import load  # only notebooks ask for it, and commands should start at once
 
     return load
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

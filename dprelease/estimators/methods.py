@@ -109,6 +109,9 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 )
 """Every method by name, the defaults first. `shrinkage` is the one of the last four that `choice.choose` names."""
 
+BASELINES = ("rmgm", "bgm", "dgm", "constrained")
+"""Methods of papers, to compare with: none is ever the best choice."""
+
 DEFAULTS: Mapping[ViewKind, str] = MappingProxyType(
     {"mixtures": "calibrated", "rows": "calibrated", "moments": "shrinkage"}
 )

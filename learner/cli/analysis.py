@@ -15,6 +15,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.fit_document import PREDICTOR
+from dprelease.estimators.methods import BASELINES
 from dprelease.estimators.moments.summary import NOT_CLIPPED
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -35,6 +36,14 @@ def _set(_context: click.Context, _parameter: click.Parameter, text: str | None)
     return None if text is None else ConvexSet.parse(text)
 
 
+method_option = click.option(
+    "--method",
+    type=click.Choice(list(METHODS)),
+    metavar="|".join(name for name in METHODS if name not in BASELINES),
+    help=f"Estimator; by the kind of release if left out. Baselines of papers, to compare with: {', '.join(BASELINES)}.",
+)
+
+
 def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument and the options that say what to fit, and from whom the release is."""
     for option in (
@@ -46,9 +55,7 @@ def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
             metavar="KIND:RADIUS",
             help="Set that method 'constrained' keeps weights within: l2, l1 or simplex, as l1:2.",
         ),
-        click.option(
-            "--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out."
-        ),
+        method_option,
         click.option("--without", multiple=True, metavar="A,B,...", help="Columns or levels of these not to fit on."),
         click.option(
             "--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out."

@@ -15,7 +15,7 @@ from dprelease.cli.printing import json_option, print_document
 from dprelease.document.cells import LEVEL, Estimate, Said
 from dprelease.document.document import Document, Table
 from dprelease.errors import InvalidInput, PeerUnavailable
-from dprelease.estimators import METHODS, FitResult, fit
+from dprelease.estimators import FitResult, fit
 from dprelease.estimators.fit_document import slope
 from dprelease.estimators.intervals.clipped import WIDER
 from dprelease.estimators.result import ALIKE
@@ -24,7 +24,7 @@ from dprelease.one_line import listed
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
 from dprelease.release.stream import Checkpoint, checkpoint_of
-from learner.cli.analysis import names_of
+from learner.cli.analysis import method_option, names_of
 from learner.cli.releases import download_bar, from_option, tell
 from learner.client import stream_plot
 from learner.client.download import Source
@@ -41,7 +41,7 @@ SHOWN = 4
 @click.argument("prefix", metavar="ID")
 @click.option("--target", required=True, metavar="COLUMN", help="Outcome.")
 @click.option("--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out.")
-@click.option("--method", type=click.Choice(list(METHODS)), help="Estimator; by the kind of release if left out.")
+@method_option
 @click.option(
     "--show", "shown", multiple=True, metavar="A,B,...", help=f"Features to print; the first {SHOWN} if left out."
 )

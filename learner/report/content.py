@@ -38,7 +38,7 @@ class Coefficient:
     Attributes:
         feature: released name, or `INTERCEPT`.
         unit: the target's per the feature's.
-        reach: the feature's public range; 1 for an indicator and for the intercept.
+        reach: the feature's standard deviation; its public range where that is not known, 1 for an indicator and the intercept.
         value: what the model predicts with.
         estimate: centre of the interval, not shrunken as `value` may be; NaN, as what follows, where nothing is known.
         standard_error: of the estimate.
@@ -112,6 +112,22 @@ class Report:
         """(l, d) lower and upper ends of the slopes, (l,) the same of the intercepts."""
         return (*self.fit.inference.interval(LEVEL), *self.fit.inference.intercept_interval(LEVEL))
 
+    def step(self, feature: str) -> float:
+        """The difference in a feature that effects are drawn for: a standard deviation, or as `Coefficient.reach` says."""
+        found, width = self.described, self.opened.release.width(feature)
+        place = found.names.index(feature)
+        known = (
+            self.spreads
+            and not found.release.column(feature).indicators
+            and "standard_deviation" not in found.hidden[place]
+        )
+        return float(found.deviation[place]) if known else width
+
+    @property
+    def spreads(self) -> bool:
+        """Whether the release has standard deviations."""
+        return self.described.correlation is not None
+
     def intercept(self, target: int) -> Coefficient:
         """A target's intercept."""
         found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
@@ -128,7 +144,7 @@ class Report:
             Coefficient(
                 feature,
                 _per(unit, self.fit.units[feature]),
-                self.opened.release.width(feature),
+                self.step(feature),
                 *(float(each[target, column]) for each in values),
             )
             for column, feature in enumerate(self.fit.features)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from dprelease.version import __version__
 from learner.client.describe_counterfactual import DescribedCounterfactual
 from learner.client.library import Opened
 from learner.report import frame
-from learner.report.markup import Cell, Markup, element, figure, listing, section, table
+from learner.report.markup import Cell, element, figure, listing, section, table
 from learner.report.path_plot import path_plot
 
 _CAVEATS = (
@@ -31,26 +33,26 @@ def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual
         f"{frame.count(len(opened), 'hospital')}, consortium {spec.consortium}."
     )
     sections = [
-        ("promises", "Guarantee and trust"),
         ("path", "Path and effect"),
         ("placebo", "Placebos"),
         ("release", "The release"),
         *([("others", "The other releases")] if others else []),
         ("caveats", "Caveats"),
         ("again", "Cite and reproduce"),
+        ("promises", "Guarantee and trust"),
     ]
     roles = {column.name: "after" for column in found.found.columns} | {
         column.name: "before" for column in found.found.columns[: found.found.before]
     }
     main = element(
         "main",
-        frame.promises(first),
         _path(found),
         _placebo(found),
         frame.release(first, roles),
         *([_others(others)] if others else []),
         section("caveats", "Caveats", listing((*found.notes, *_CAVEATS))),
         _again(opened),
+        frame.promises(first),
     )
     return frame.document(spec.title, frame.header(first, lead), frame.contents(sections), main, frame.footer())
 

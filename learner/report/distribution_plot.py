@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.release.release import Floats
 from learner.report.axis import Axis
-from learner.report.markup import Markup, element, joined
+from learner.report.markup import element, joined
 from learner.report.plots import RIGHT, grid, picture, rungs
 
 ERRORS = 2.0

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+
+from markupsafe import Markup
 
 from dprelease.data.columns import Column
+from dprelease.document import html
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.stream import checkpoint_of
 from dprelease.release.trust import trust
 from dprelease.release.verification import checks
 from dprelease.version import __version__
 from learner.client.library import Opened
-from learner.report.markup import Cell, Markup, element, listing, section, table
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+from learner.report.markup import Cell, element, joined, listing, section, table
 
 
 def document(title: str, *body: Markup) -> str:
     """A page that needs nothing but itself, both HTML and well-formed XML."""
-    style = Markup(files("dprelease.document").joinpath("templates/page.css").read_text(encoding="utf-8"))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("title", title),
-        element("style", style),
-    )
-    return f"<!DOCTYPE html>\n{element('html', head, element('body', *body), lang='en')}\n"
+    return html.page(title, joined(body))
 
 
 def header(opened: Opened, lead: str, *more: Markup) -> Markup:
@@ -47,6 +38,7 @@ def header(opened: Opened, lead: str, *more: Markup) -> Markup:
         element("h1", opened.release.spec.title),
         element("p", lead, class_="lead"),
         *more,
+        element("p", opened.release.promise.line, " ", element("a", "In words", href="#promises"), class_="promise"),
         element(
             "p",
             "✓ Verified when this page was written, against the pinned root ",

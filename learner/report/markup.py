@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
+
+from markupsafe import Markup, escape
 
 from dprelease.one_line import one_line
 
@@ -17,15 +18,9 @@ Cell = str | float
 """Of a table: text, or a number."""
 
 
-class Markup(str):
-    """Text that is markup already. Only `element` and this package's own constants make it."""
-
-    __slots__ = ()
-
-
 def text(value: str) -> Markup:
     """Text as markup: escaped, on one line, with nothing in it that a browser or an XML parser would obey."""
-    return value if isinstance(value, Markup) else Markup(escape(one_line(value)))
+    return value if isinstance(value, Markup) else escape(one_line(value))
 
 
 def element(name: str, /, *children: str, **attributes: str | float) -> Markup:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
+from markupsafe import Markup
 
+from dprelease.document import html
 from dprelease.document.cells import LEVEL
+from dprelease.document.document import Heading, Table
+from dprelease.estimators.fit_document import coefficient_heading, quality_table, reach_table, slope
 from learner.report.content import Coefficient, Report
-from learner.report.markup import Cell, Markup, cut_off, element, figure, section, short, table
+from learner.report.markup import Cell, cut_off, element, figure, section, short, table
 from learner.report.plots import Interval, forest
 
 MOST_TARGETS = 8
@@ -23,7 +26,7 @@ LONGEST_TABLE = 1000
 
 def fits(report: Report) -> Markup:
     """How well each model does beside the constant predictor."""
-    fit, quality = report.fit, report.fit.quality
+    fit = report.fit
     parts = [
         element(
             "p",
@@ -43,24 +46,9 @@ def fits(report: Report) -> Markup:
         words = "; ".join(f"{each.label}: {short(each.estimate)}" for each in plotted)
         picture = forest("fit", title, f"A line for each target. {words}.", plotted, "share of variance explained")
         parts.append(figure(picture, title, len(known), len(plotted), "targets"))
-    heads = ("target", "share explained", "standard error", "model's error", "constant's error", "unit", "model is")
-    lines: list[list[Cell]] = [
-        [
-            name,
-            _told(fit.hidden[row], "explained", explained[row]),
-            _told(fit.hidden[row], "explained", explained_se[row]),
-            _told(fit.hidden[row], "mse", float(quality.mse[row] + quality.optimism[row])),
-            _told(
-                fit.hidden[row],
-                "constant_mse",
-                float(quality.gain[row] + quality.mse[row] + quality.optimism[row]),
-            ),
-            _square(fit.units[name]),
-            "better" if report.better(row) else "no better",
-        ]
-        for row, name in enumerate(fit.targets[:LONGEST_TABLE])
-    ]
-    parts.append(table("Mean squared errors against the constant predictor", heads, lines))
+    found = quality_table(fit)
+    shown = replace(found, rows=found.rows[:LONGEST_TABLE], title="Mean squared errors against the constant predictor")
+    parts.append(html.table(shown))
     return section(
         "fit", "Fit against the constant predictor", *parts, *cut_off(len(fit.targets), LONGEST_TABLE, "targets")
     )
@@ -70,9 +58,8 @@ def coefficients(report: Report) -> Markup:
     """Coefficients with intervals: a part for each of the first targets, one line for each of the others."""
     explained = element(
         "p",
-        "A model predicts with its coefficients, which are shrunken as far as noise asks and have no standard error. "
-        "Standard errors and intervals belong to the unshrunken estimates of the population's coefficients; they account "
-        "for sampling, mixing and privacy noise.",
+        "Estimates of the population's coefficients, with standard errors and intervals that account for sampling, mixing and "
+        "privacy noise. The model that predicts is another one, mostly regularised and without standard errors.",
     )
     if report.fit.inference.statement:
         explained = element("p", report.fit.inference.statement)
@@ -84,12 +71,7 @@ def coefficients(report: Report) -> Markup:
 def _clipping(report: Report) -> list[Markup]:
     """What clipping may take from the coefficients, and how far numbers reach; nothing in public bounds."""
     found = report.fit.inference
-    lines: list[list[Cell]] = [
-        [each.name, each.lower, each.upper, each.unit, "hides in its tail" if each.hidden else f"{each.kept:.0%}"]
-        for each in found.reaches
-    ]
-    heads = ("number", "reaches from", "to", "unit", "slopes keep")
-    shown = [table("How far numbers reach", heads, lines)] if lines else []
+    shown = [html.table(each) for each in reach_table(found)]
     return [*(element("p", sentence) for sentence in found.clipping_notes), *shown]
 
 
@@ -99,7 +81,7 @@ def _unbounded(report: Report) -> list[Markup]:
     ends = np.array(found.intercept_interval(LEVEL)) if report.fit.fit_intercept else np.zeros(0)
     if found.bounded.all() and not np.isinf(ends).any():
         return []
-    return [element("p", '"no bound" in place of an end: this release sets no bound on that side.')]
+    return [element("p", '"none" in place of an end: this release sets no bound on that side.')]
 
 
 def _target(report: Report, row: int) -> Markup:
@@ -116,79 +98,45 @@ def _target(report: Report, row: int) -> Markup:
     clearest = sorted(known, key=lambda each: -each.clearness)[:MOST_LINES]
     plotted = [_interval(each) for each in known if each in clearest]
     if plotted:
-        title = f"Difference in {name} that goes with each feature, across its public range"
+        step = "for one standard deviation of it" if report.spreads else "across its public range"
+        title = f"Difference in {name} that goes with each feature, {step}"
         clear = ", ".join(line.label for line in plotted if line.clear) or "none"
         picture = forest(
             f"coefficients-{row + 1}",
             title,
             f"Estimates with {LEVEL:.0%} intervals. Clear of zero: {clear}.",
             plotted,
-            f"difference in {name}{f' ({unit})' if unit else ''} from the lower to the upper end",
+            f"difference in {name}{f' ({unit})' if unit else ''}",
         )
-        caption = f"{title}. Hollow: zero lies within."
+        caption = f"{title}, of an indicator from 0 to 1. Hollow: zero lies within."
         parts.append(figure(picture, caption, len(slopes), len(plotted), "features"))
     terms = (*([report.intercept(row)] if fit.fit_intercept else []), *slopes)
-    title = f"Coefficients for {name}"
+    lines: list[list[Cell]] = [[each.feature, each.value, each.unit] for each in terms]
+    predictor = table(f"The model that predicts {name}", ("feature", "coefficient", "unit"), lines)
     if report.known(row):
-        beside = _beside(report)
-        heads = ("feature", "coefficient", "unshrunken", *beside, "standard error", f"{LEVEL:.0%} from", "to", "unit")
-        lines: list[list[Cell]] = [
-            [
-                each.feature,
-                each.value,
-                each.estimate,
-                *(_end(each.wider) for _ in beside),
-                each.standard_error,
-                _end(each.lower),
-                _end(each.upper),
-                each.unit,
-            ]
-            for each in terms
-        ]
-        return element("section", *parts, table(title, heads, lines))
-    bare = table(title, ("feature", "coefficient", "unit"), [[each.feature, each.value, each.unit] for each in terms])
-    if not report.better(row):
-        bare = element("details", element("summary", "The model's coefficients all the same"), bare)
-    return element("section", *parts, bare)
+        found = fit.document().tables[row]
+        parts.append(html.table(replace(found, title=f"Coefficients for {name}", detail=False)))
+    return element("section", *parts, element("details", element("summary", "The model that predicts"), predictor))
 
 
 def _others(report: Report) -> list[Markup]:
-    lines: list[list[Cell]] = []
-    beside = _beside(report)
-    for row, name in list(enumerate(report.fit.targets))[MOST_TARGETS:LONGEST_TABLE]:
-        intercept = float(report.fit.intercept[row])
-        slopes = [each for each in report.coefficients(row) if each.standard_error > 0]
-        if slopes:
-            best = max(slopes, key=lambda each: each.clearness)
-            numbers: list[Cell] = [
-                best.estimate,
-                *(_end(best.wider) for _ in beside),
-                _end(best.lower),
-                _end(best.upper),
-            ]
-            lines.append([name, intercept, best.feature, *numbers, best.unit])
-        else:
-            lines.append([name, intercept, "none is known", *[math.nan] * (3 + len(beside)), ""])
-    if not lines:
+    fit = report.fit
+    rows = []
+    for row, name in list(enumerate(fit.targets))[MOST_TARGETS:LONGEST_TABLE]:
+        known = [(place, each) for place, each in enumerate(report.coefficients(row)) if each.standard_error > 0]
+        best, feature = max(known, key=lambda pair: pair[1].clearness)[0] if known else 0, "none is identified"
+        rows.append((name, fit.features[best] if known else feature, slope(fit, row, best)))
+    if not rows:
         return []
-    heads = ("target", "intercept", "clearest feature", "unshrunken", *beside, f"{LEVEL:.0%} from", "to", "unit")
+    heads = (Heading("target"), Heading("feature", "clearest feature"), coefficient_heading(fit.inference))
     return [
         element("h3", "Other targets"),
         element(
             "p", "The feature whose estimate is the most standard errors from zero; all others are in the model card."
         ),
-        table("Other targets in a line each", heads, lines),
+        html.table(Table("others", heads, tuple(rows), title="Other targets in a line each")),
         *cut_off(len(report.fit.targets), LONGEST_TABLE, "targets"),
     ]
-
-
-def _beside(report: Report) -> tuple[str, ...]:
-    """Head of the column of what clipping may take; none where rows are not clipped."""
-    return () if report.fit.inference.wider is None else ("w",)
-
-
-def _told(hidden: Mapping[str, str], name: str, value: float) -> Cell:
-    return "cannot be told" if name in hidden else value
 
 
 def _interval(slope: Coefficient) -> Interval:
@@ -196,13 +144,5 @@ def _interval(slope: Coefficient) -> Interval:
     return Interval(slope.feature, estimate, lower, upper)
 
 
-def _end(value: float) -> Cell:
-    return "no bound" if math.isinf(value) else value
-
-
 def _with_unit(value: float, unit: str) -> str:
     return f"{short(value)} {unit}".strip()
-
-
-def _square(unit: str) -> str:
-    return f"({unit})²" if unit else "1"

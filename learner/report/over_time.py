@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from dprelease.document.cells import LEVEL
 from dprelease.estimators import FitResult
 from learner.report.axis import Axis
 from learner.report.content import Report
-from learner.report.markup import Cell, Markup, element, figure, joined, section, short, table
+from learner.report.markup import Cell, element, figure, joined, section, short, table
 from learner.report.models import MOST_TARGETS
 from learner.report.plots import RIGHT, Interval, cut, picture
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from dprelease.version import __version__
 from learner.report import frame
 from learner.report.content import Report
-from learner.report.markup import Markup, element, joined
+from learner.report.markup import element, joined
 from learner.report.models import coefficients, fits
 from learner.report.over_time import over_time
 from learner.report.sections import before_clipping, caveats, columns, findings, noise
 
 _SECTIONS = (
-    ("promises", "Guarantee and trust"),
     ("findings", "In short"),
-    ("fit", "Fit"),
     ("coefficients", "Coefficients"),
+    ("fit", "Fit"),
     ("time", "Over time"),
-    ("noise", "Noise"),
     ("columns", "Means and correlations"),
     ("ranges", "Before clipping"),
-    ("release", "The release"),
+    ("noise", "Noise"),
     ("caveats", "Caveats"),
+    ("release", "The release"),
     ("again", "Cite and reproduce"),
+    ("promises", "Guarantee and trust"),
 )
 
 
@@ -34,17 +36,17 @@ def page(report: Report) -> str:
     roles = dict.fromkeys(report.fit.features, "feature") | dict.fromkeys(report.fit.targets, "target")
     main = element(
         "main",
-        frame.promises(report.opened),
         findings(report),
-        fits(report),
         coefficients(report),
+        fits(report),
         *over_time(report),
-        noise(report),
         columns(report),
         *before_clipping(report),
-        frame.release(report.opened, roles),
+        noise(report),
         caveats(report),
+        frame.release(report.opened, roles),
         _again(report),
+        frame.promises(report.opened),
     )
     title = f"{report.opened.release.spec.title}: {', '.join(report.fit.targets[:3])}"
     shown = {"time": bool(report.checkpoints), "ranges": bool(report.described.ranges)}

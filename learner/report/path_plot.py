@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from dprelease.estimators.counterfactual import Counterfactual
 from learner.report.axis import Axis
-from learner.report.markup import Markup, element
+from learner.report.markup import element
 from learner.report.plots import RIGHT, picture, rungs
 
 _LEFT, _TOP, _BOTTOM = 84.0, 26.0, 286.0

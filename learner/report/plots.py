@@ -10,9 +10,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from dprelease.release.release import Floats
 from learner.report.axis import Axis
-from learner.report.markup import Markup, element, joined, short
+from learner.report.markup import element, joined, short
 
 WIDTH = 760.0
 _LETTER = 7.6

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from dprelease.version import __version__
 from learner.client.describe_ranges import DescribedRanges
 from learner.client.library import Opened
 from learner.report import frame
-from learner.report.markup import Markup, element, listing, section
+from learner.report.markup import element, listing, section
 from learner.report.ranges_tables import READING, distributions, numbers
 
 CAVEATS = (
@@ -17,12 +19,12 @@ CAVEATS = (
 )
 
 _SECTIONS = (
-    ("promises", "Guarantee and trust"),
     ("columns", "Columns"),
     ("distributions", "Distributions"),
     ("release", "The release"),
     ("caveats", "Caveats"),
     ("again", "Cite and reproduce"),
+    ("promises", "Guarantee and trust"),
 )
 
 
@@ -40,12 +42,12 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
     )
     main = element(
         "main",
-        frame.promises(opened),
         section("columns", "Columns", *numbers(columns)),
         section("distributions", "Distributions", *distributions(columns)),
         frame.release(opened, dict.fromkeys((each.column.name for each in columns), "shown")),
         section("caveats", "Caveats", listing(CAVEATS)),
         _again(opened),
+        frame.promises(opened),
     )
     return frame.document(spec.title, frame.header(opened, lead), frame.contents(_SECTIONS), main, frame.footer())
 

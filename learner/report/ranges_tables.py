@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary, boxes
+from markupsafe import Markup
+
+from dprelease.document import html
+from dprelease.mechanisms.ranges.released import Summary, boxes
+from learner.client.describe_ranges import ranges_table
 from learner.report.distribution_plot import distribution
-from learner.report.markup import Cell, Markup, element, figure, short, table
+from learner.report.markup import Cell, element, figure, short, table
 
 READING = (
     "Errors are standard deviations of what privacy noise leaves open. The spread of a column with long tails comes out too small: "
@@ -22,19 +26,8 @@ def numbers(columns: tuple[Summary, ...]) -> tuple[Markup, ...]:
     Args:
         columns: those to show.
     """
-    means: list[list[Cell]] = [
-        [each.column.name, each.mean, each.mean_error, each.deviation, each.deviation_error, each.column.unit or "1"]
-        for each in columns
-    ]
-    quantiles: list[list[Cell]] = [[each.column.name, *_pairs(each), each.column.unit or "1"] for each in columns]
-    heads = [head for share in SHARES for head in (f"{share:.0%}", "error")]
-    return (
-        table(
-            "Means and standard deviations", ("column", "mean", "error", "standard deviation", "error", "unit"), means
-        ),
-        table("Quantiles", ("column", *heads, "unit"), quantiles),
-        *(element("p", sentence) for sentence in boxes(columns)),
-    )
+    found = ranges_table(columns, "Means, standard deviations and quantiles")
+    return (html.table(found), *(element("p", sentence) for sentence in boxes(columns)))
 
 
 def distributions(columns: tuple[Summary, ...]) -> tuple[Markup, ...]:
@@ -44,15 +37,6 @@ def distributions(columns: tuple[Summary, ...]) -> tuple[Markup, ...]:
         columns: those to show.
     """
     return tuple(_plot(place, each) for place, each in enumerate(columns))
-
-
-def _pairs(each: Summary) -> list[Cell]:
-    told = zip(each.quantile_words, each.quantiles.tolist(), each.quantile_errors.tolist(), strict=True)
-    return [
-        cell
-        for words, value, error in told
-        for cell in ((words, "") if words == HIDDEN else (f"{words} {short(value)}" if words else value, error))
-    ]
 
 
 def _plot(place: int, each: Summary) -> Markup:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from markupsafe import Markup
+
+from dprelease.document import html
 from learner.report.content import Report
-from learner.report.markup import Cell, Markup, cut_off, element, figure, listing, section, short, table
+from learner.report.markup import Cell, cut_off, element, figure, listing, section, short, table
 from learner.report.models import LONGEST_TABLE, MOST_TARGETS
 from learner.report.plots import heat_map, scree
 from learner.report.ranges_tables import READING, distributions, numbers
 
 MOST_CORRELATED = 20
 """Columns of a heat map."""
-
-HIDDEN = "hidden by noise"
-"""In place of a mean whose noise covers its range, and of a spread that cannot be told from none."""
 
 
 def noise(report: Report) -> Markup:
@@ -45,23 +47,8 @@ def noise(report: Report) -> Markup:
 def columns(report: Report) -> Markup:
     """Means, and standard deviations and correlations where the release has them."""
     found = report.described
-    spread = found.correlation is not None
-    heads = ("column", "mean", "noise sd", *(("standard deviation", "noise sd") if spread else ()), "unit")
-    lines: list[list[Cell]] = []
-    for place, name in enumerate(found.names[:LONGEST_TABLE]):
-        hidden = found.hidden[place]
-        numbers: list[Cell] = [
-            HIDDEN if "mean" in hidden else float(found.mean[place]),
-            float(found.mean_noise_sd[place]),
-        ]
-        if spread:
-            numbers += [
-                HIDDEN if "standard_deviation" in hidden else float(found.deviation[place]),
-                float(found.deviation_noise_sd[place]),
-            ]
-        indicator = found.release.column(name).indicators
-        lines.append([name, *numbers, "share" if indicator else found.unit(name) or "1"])
-    means = table("Means, and what privacy noise leaves open about them", heads, lines)
+    shown = found.document().table("columns")
+    means = html.table(replace(shown, rows=shown.rows[:LONGEST_TABLE]))
     return section(
         "columns",
         "Means and correlations",

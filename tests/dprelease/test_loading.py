@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dprelease
+import learner
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.estimators import Calibrated, fit
 from dprelease.release.folder import ReleaseFolder
@@ -76,3 +77,8 @@ def test_files_that_are_not_there_are_named(folder: Path):
     (folder / "empty.pem").write_text("")
     with pytest.raises(IntegrityError):
         dprelease.load(folder / "release", root=folder / "empty.pem")
+
+
+def test_what_a_package_offers_is_listed() -> None:
+    assert dir(dprelease) == sorted(dprelease.__all__)
+    assert dir(learner) == ["load"]

@@ -50,9 +50,9 @@ def test_a_page_says_in_words_what_cannot_be_told(made: Report) -> None:
     parsed(after)
     for number in ("-0.78", "\N{MINUS SIGN}0.78", "33.56", "1.172", "0.0384"):
         assert number not in after
-    assert before.count("cannot be told") == before.count("hidden by noise") == 0
-    assert after.count('<td class="text">cannot be told</td>') == 4 * len(TARGETS)
-    assert after.count("hidden by noise") == len(made.described.names)
+    assert before.count(">cannot be told</td>") == before.count(">hidden</td>") == 0
+    assert after.count(">cannot be told</td>") == 4 * len(TARGETS)
+    assert after.count(">hidden</td>") == len(made.described.names)
     assert "cannot be told: noise sd" in after
 
 

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
+from dprelease.document.cells import Estimate
 from dprelease.mechanisms.ranges.released import SHARES, Summary
 from learner.client.library import Opened
 from learner.report.content import Report, report
@@ -14,7 +15,7 @@ from learner.report.model_card import model_card
 from learner.report.page import page
 from tests.learner.pages import LEVELS, hostile, parsed
 from tests.learner.test_ranges import COLUMNS
-from tests.learner.test_report import TAGS, numbers, part, words
+from tests.learner.test_report import TAGS, numbers, part, shown, words
 from tests.support.noise import SeededNoise
 from tests.support.rounds import made_alone, ranges_first
 from tests.support.specs import build_spec, random_rows
@@ -58,11 +59,11 @@ def test_a_report_draws_the_distributions_of_the_first_round(tree: Element, gluc
 
 def test_a_report_has_means_spreads_and_quantiles_before_clipping(tree: Element, glucose: Summary) -> None:
     drawn = part(tree, "ranges")
-    told = [glucose.mean, glucose.mean_error, glucose.deviation, glucose.deviation_error]
-    assert numbers(drawn, "Means and standard deviations")["glucose"] == told
+    cells = shown(drawn, "Means, standard deviations and quantiles")["glucose"]
+    told = [(glucose.mean, glucose.mean_error), (glucose.deviation, glucose.deviation_error)]
+    assert cells[:2] == [Estimate(*each).text for each in told]
     middle = glucose.quantile_words.index("")
-    expected = [float(glucose.quantiles[middle]), float(glucose.quantile_errors[middle])]
-    assert set(expected) <= set(numbers(drawn, "Quantiles")["glucose"])
+    assert Estimate(glucose.quantiles[middle], glucose.quantile_errors[middle]).text in cells
     assert "rows before clipping" in words(drawn)
     assert "those of rows as clipped" in words(part(tree, "columns"))
 

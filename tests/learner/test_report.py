@@ -15,6 +15,8 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
+from dprelease.document.cells import Estimate
+from dprelease.estimators.fit_document import intercept, slope
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.one_line import one_line
 from dprelease.release.folder import ReleaseFolder
@@ -81,6 +83,12 @@ def numbers(tree: Element, caption: str) -> dict[str, list[float]]:
     return {words(line[0]): [float(cell.get("value", "")) for cell in line.iter("data")] for line in table[2]}
 
 
+def shown(tree: Element, caption: str) -> dict[str, list[str]]:
+    """Cells of a table, line by line, without its heads."""
+    table = next(table for table in tree.iter("table") if words(table[0]) == caption)
+    return {words(line[0]): [words(cell) for cell in line[1:]] for line in table[2]}
+
+
 def part(tree: Element, name: str) -> Element:
     return next(node for node in tree.iter("section") if node.get("id") == name)
 
@@ -136,10 +144,12 @@ def test_everybody_can_find_their_way(tree: Element) -> None:
         assert all(words(child) for child in picture[:2])
 
 
-def test_guarantee_and_trust_come_first_and_whole(tree: Element, release: Opened) -> None:
+def test_results_come_first_and_the_guarantee_in_a_line_and_at_the_end_whole(tree: Element, release: Opened) -> None:
     main = next(tree.iter("main"))
-    assert main[0].get("id") == "promises"
-    said = [words(item) for item in main[0].iter("li")]
+    assert [each.get("id") for each in main][:3] == ["findings", "coefficients", "fit"]
+    assert release.release.promise.line in words(next(tree.iter("header")))
+    assert main[-1].get("id") == "promises"
+    said = [words(item) for item in main[-1].iter("li")]
     assert said == [*release.release.guarantee, *release.manifest.trust]
 
 
@@ -164,23 +174,25 @@ def test_the_release_is_described_as_verify_does(tree: Element, release: Opened)
 
 def test_the_numbers_are_those_of_the_fit(tree: Element, made: Report) -> None:
     fit = made.fit
-    lower, upper = fit.inference.interval(0.95)
+    parts = ("estimate", "standard_error", "ratio", "p_value", "lower", "upper", "unit")
     for row, target in enumerate(fit.targets):
-        shown = numbers(tree, f"Coefficients for {target}")
-        assert [line[0] for line in shown.values()] == [fit.intercept[row], *fit.coef[row]]
-        for column, feature in enumerate(fit.features):
-            known = (fit.inference.estimate, fit.inference.standard_error, lower, upper)
-            assert shown[feature][1:] == [each[row, column] for each in known]
-        assert shown["intercept"][1:3] == [fit.inference.intercept[row], fit.inference.intercept_se[row]]
-    quality = numbers(tree, "Mean squared errors against the constant predictor")
-    assert [line[0] for line in quality.values()] == fit.quality.explained.tolist()
-    assert [line[2] for line in quality.values()] == (fit.quality.mse + fit.quality.optimism).tolist()
-    assert [line[2] + made.fit.quality.gain[row] for row, line in enumerate(quality.values())] == pytest.approx(
-        [line[3] for line in quality.values()]
-    )
-    means = numbers(tree, "Means, and what privacy noise leaves open about them")
-    assert [line[0] for line in means.values()] == made.described.mean.tolist()
-    assert [line[2] for line in means.values()] == made.described.deviation.tolist()
+        predictor = numbers(tree, f"The model that predicts {target}")
+        assert [line[0] for line in predictor.values()] == [fit.intercept[row], *fit.coef[row]]
+        told = shown(tree, f"Coefficients for {target}")
+        expected = {name: slope(fit, row, column) for column, name in enumerate(fit.features)}
+        for name, one in {"intercept": intercept(fit, row), **expected}.items():
+            assert told[one_line(name)] == [one.part(each) for each in parts]
+    quality = shown(tree, "Mean squared errors against the constant predictor")
+    for row, cells in enumerate(quality.values()):
+        share = Estimate(fit.quality.explained[row], fit.quality.explained_se[row])
+        assert cells[0] == share.text
+        error = Estimate(fit.quality.mse[row] + fit.quality.optimism[row], fit.quality.mse_se[row])
+        assert cells[1] == error.text
+    described = made.described
+    means = shown(tree, described.document().table("columns").title)
+    for place, cells in enumerate(means.values()):
+        assert cells[0] == Estimate(described.mean[place], described.mean_noise_sd[place]).text
+        assert cells[1] == Estimate(described.deviation[place], described.deviation_noise_sd[place]).text
     assert made.spectrum is not None
     assert [line[0] for line in numbers(tree, "Eigenvalues").values()] == made.spectrum.values.tolist()
     pairs = numbers(tree, "Correlations, the strongest first")
@@ -189,13 +201,13 @@ def test_the_numbers_are_those_of_the_fit(tree: Element, made: Report) -> None:
 
 
 def test_plotted_coefficients_stand_where_their_numbers_are(tree: Element, made: Report) -> None:
-    """In the target's units, across the range of each feature: 120 years, or from 0 to 1."""
+    """In the target's units, for one standard deviation of a number, and from 0 to 1 for an indicator."""
     picture = next(node for node in tree.iter("svg") if "coefficients-1" in node.get("aria-labelledby", ""))
     marks = [node for node in picture.iter("text") if node.get("class") == "tick middle"]
     values = [float(words(mark).replace("\N{MINUS SIGN}", "-")) for mark in marks]
     scale = np.polyfit([float(mark.get("x", "")) for mark in marks], values, 1)
     shown = np.polyval(scale, [float(node.get("cx", "")) for node in picture.iter("circle")])
-    reach = np.array([120.0, 1.0, 1.0])
+    reach = np.array([made.described.deviation[made.described.names.index("age")], 1.0, 1.0])
     assert shown == pytest.approx(reach * made.fit.inference.estimate[0], abs=0.01 * (values[-1] - values[0]))
 
 
@@ -203,8 +215,8 @@ def test_intervals_without_an_end_say_so(made: Report) -> None:
     inference = made.fit.inference
     slopes = replace(inference.slopes, bend=np.ones_like(inference.slopes.bend))
     found = replace(made, fit=replace(made.fit, infer=lambda: replace(inference, slopes=slopes)))
-    assert "no bound" not in page(made)
-    assert "no bound" in page(found)
+    assert ">none</td>" not in page(made)
+    assert ">none</td>" in page(found)
     assert "this release sets no bound on that side" in page(found)
 
 
@@ -233,8 +245,8 @@ def test_where_nothing_was_learned_nothing_is_claimed(rows: Opened) -> None:
     assert f"Warning: {found.fit.inference.statement}" in said
     assert found.fit.inference.statement in found.caveats
     assert "Correlations need a release of joint moments" in words(part(tree, "columns"))
-    shown = numbers(tree, "Coefficients for glucose")
-    assert list(shown.values()) == [[found.fit.intercept[0]], *([value] for value in found.fit.coef[0])]
+    told = numbers(tree, "The model that predicts glucose")
+    assert list(told.values()) == [[found.fit.intercept[0]], *([value] for value in found.fit.coef[0])]
     assert len(part(tree, "coefficients").findall(".//svg")) == 0
     assert len(part(tree, "coefficients").findall(".//details")) == 1
     weak = replace(found, fit=replace(found.fit, infer=lambda: replace(found.fit.inference, known=np.array([True]))))
@@ -258,7 +270,7 @@ def test_without_an_intercept_the_page_says_where_the_model_passes(rows: Opened)
     tree = parsed(page(report(rows, ["glucose"], ["age"], "rmgm")))
     said = words(part(tree, "coefficients"))
     assert "No intercept: through the midpoints of the public ranges" in said
-    assert "intercept" not in numbers(tree, "Coefficients for glucose")
+    assert "intercept" not in numbers(tree, "The model that predicts glucose")
     assert "Linear models of glucose on age by method rmgm" in words(next(tree.iter("header")))
 
 
@@ -274,9 +286,11 @@ def test_many_targets_and_features(tmp_path: Path) -> None:
     tree = parsed(page(found))
     headings = [words(node) for node in part(tree, "coefficients").iter("h3")]
     assert headings == [*(f"y{place}" for place in range(MOST_TARGETS)), "Other targets"]
-    others = numbers(tree, "Other targets in a line each")
+    others = shown(tree, "Other targets in a line each")
     assert list(others) == [f"y{place}" for place in range(MOST_TARGETS, count)]
-    assert [line[0] for line in others.values()] == found.fit.intercept[MOST_TARGETS:].tolist()
+    for row, (feature, estimate, *_) in enumerate(others.values(), MOST_TARGETS):
+        best = int(np.abs(found.fit.inference.z[row]).argmax())
+        assert (feature, estimate) == (features[best], slope(found.fit, row, best).part("estimate"))
     better = sum(verdict.startswith("better") for verdict in found.fit.verdicts)
     assert words(part(tree, "findings")).count(f"{better} of {count} targets have a model better than a constant.") == 1
     assert len(numbers(tree, "Mean squared errors against the constant predictor")) == count
@@ -308,3 +322,18 @@ def test_a_browser_sees_the_same_page(text: str, tree: Element, tmp_path: Path) 
     ).stdout
     assert Counter(Tags(seen).found) == Counter(node.tag for node in tree.iter())
     assert Tags(seen).found == [node.tag for node in tree.iter()]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install it to see the page as a browser does")
+@pytest.mark.parametrize("width", [360, 1100, 1600])
+def test_nothing_is_cut_off(text: str, tmp_path: Path, width: int) -> None:
+    """Tables and plots scroll on their own; the page never does to the side."""
+    file, open_page = tmp_path / "report.html", re.sub("<meta http-equiv[^>]*>", "", text)
+    measure = "document.title=[document.documentElement.scrollWidth,document.documentElement.clientWidth]"
+    file.write_text(open_page.replace("</body>", f"<script>{measure}</script></body>"), encoding="utf-8")
+    assert CHROMIUM is not None
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [CHROMIUM, *options, f"--window-size={width},1500", "--dump-dom", file.as_uri()]
+    seen = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    whole, visible = re.findall("<title>([0-9]+),([0-9]+)</title>", seen)[0]
+    assert int(whole) <= int(visible)

@@ -32,7 +32,7 @@ def test_only_markup_is_left_as_it_is() -> None:
     assert element("p", inner, "<b>") == "<p><b>x &lt; y &amp; z</b>&lt;b&gt;</p>"
     assert text(Markup("<i/>")) == "<i/>"
     assert element("meta", charset="utf-8", http_equiv='"', class_="a") == (
-        '<meta charset="utf-8" http-equiv="&quot;" class="a"/>'
+        '<meta charset="utf-8" http-equiv="&#34;" class="a"/>'
     )
 
 
