@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from itertools import cycle, islice
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.hostile.servers.site import CHECK, DOORS, Door, Site, by_status
 from tests.hostile.servers.test_garbage import methods
 from tests.support.bombs import KINDS, bomb
 from tests.support.http2 import Connection, Stream, framed
+from tests.support.loop_steps import longest_step
 from tests.support.measured import forget_peak, measured, processor_seconds
 
 CONNECTIONS = 8
@@ -98,9 +100,16 @@ async def attack(site: Site, door: Door, calls: list[tuple[str, bytes]]) -> list
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where roles note the longest step of their event loops."""
+    return tmp_path_factory.mktemp("steps")
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory, steps: Path) -> Iterator[Site]:
     """Roles that nobody else has attacked, so that their memory is theirs."""
-    with Site(tmp_path_factory.mktemp("fresh"), rows=40) as site:
+    noted = ("-m", "tests.support.loop_steps", str(steps), "--")
+    with Site(tmp_path_factory.mktemp("fresh"), rows=40, launcher=noted) as site:
         asyncio.run(site.connected())
         yield site
 
@@ -110,11 +119,11 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     "is read, full of objects, lists, numbers, keys that nobody knows, empty items",
     "hub, coordinator",
     "RESOURCE_EXHAUSTED by gRPC itself, INVALID_ARGUMENT before or after they are read; "
-    f"at most {MOST_MIB} MiB in all, 50 ms of the processor's time for each",
+    f"at most {MOST_MIB} MiB in all, 50 ms of the processor's time for each, 20 ms in one step of the event loop",
 )
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", ATTACKED)
-def test_long_messages_cost_little_memory_and_time(fresh: Site, name: str, length: str) -> None:
+def test_long_messages_cost_little_memory_and_time(fresh: Site, steps: Path, name: str, length: str) -> None:
     door, (size, answer) = DOOR[name], LENGTHS[length]
     kinds = [(path, make(kind, size(door, path))) for path, make in ATTACKED[name].items() for kind in KINDS]
     process = fresh.pid(door.role)
@@ -125,4 +134,5 @@ def test_long_messages_cost_little_memory_and_time(fresh: Site, name: str, lengt
     assert by_status(answers) == {answer: MESSAGES}
     assert measured(process, "VmHWM") < MOST_MIB << 10
     assert spent / MESSAGES < 0.05
+    assert 0 < longest_step(steps, process) < 0.02  # in which nobody else is served
     assert fresh.alive(door.role)
