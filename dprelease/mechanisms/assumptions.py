@@ -1,4 +1,4 @@
-"""What a forecast starts from: public numbers about a release, and guesses about data that nobody has looked at.
+"""The start of a forecast: public numbers about a release, and guesses about data that nobody has looked at.
 
 A number is guessed to have mean 0 and variance `PlannedFit.spread` in scaled units, a category to have its levels equally often,
 and features to be uncorrelated but for the levels of one category. Features that repeat each other, or cells that crowd in a

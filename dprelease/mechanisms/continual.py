@@ -44,7 +44,7 @@ NOTHING_KEPT = Kept(MappingProxyType({}))
 
 @dataclass(frozen=True)
 class Place:
-    """Where a checkpoint stands in its stream.
+    """The place of a checkpoint in its stream.
 
     Attributes:
         stream: digest of the first checkpoint's spec, by which a stream is known.
@@ -72,7 +72,7 @@ class Continual(ABC):
 
     @abstractmethod
     def place(self, spec: SpecBase) -> Place:
-        """Where a checkpoint stands in its stream."""
+        """The place of a checkpoint in its stream."""
 
     @abstractmethod
     def read_upto(

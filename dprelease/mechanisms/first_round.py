@@ -49,7 +49,7 @@ class TermsInRanges(Terms):
         raise NotImplementedError(f"mechanism {self.mechanism!r} has no ranges")
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether the first round's terms fit the rest of the spec."""
+        """Refuses terms of a first round that do not fit the rest of the spec."""
         if self.first is not None:
             self.first.consistent(spec)
 

@@ -147,7 +147,7 @@ class Then(Mechanism[TermsInRanges]):
         return self._read_first(spec, earlier)[1]
 
     def _read_first(self, spec: SpecBase, earlier: Earlier) -> tuple[Any, SpecBase]:
-        """What the first round published, None without one; and the spec that is left for the last."""
+        """Results of the first round, None without one; and the spec that is left for the last."""
         terms = self.own(spec)
         if terms.first is None:
             return None, spec
@@ -206,5 +206,5 @@ class Then(Mechanism[TermsInRanges]):
 
 
 def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> Earlier:
-    """What all parties sent before the last round."""
+    """Blocks of all parties before the last round."""
     return {party: blocks[:-1] for party, blocks in values.items()}

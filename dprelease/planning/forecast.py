@@ -1,4 +1,4 @@
-"""What a fit on a release will be worth, before anything is spent: from public numbers and guesses, never from data.
+"""The worth of a fit on a release, before anything is spent: from public numbers and guesses, never from data.
 
 Noise and prices are those of the spec that the coordinator would propose; what a fit makes of them is in
 `dprelease.mechanisms.expected_error`, what is guessed about the data in `assumptions`. A fit is called useful when it is
@@ -66,7 +66,7 @@ def proposed(setting: Setting) -> Proposed:
 
 
 def _spec(setting: Setting) -> SpecBase:
-    """What would be proposed, as far as a mechanism reads it; nobody signs it, so nothing but the mechanism checks it."""
+    """The spec of the proposal, as far as a mechanism reads it. Nobody signs it, and only the mechanism reads it."""
     mechanism, draft = mechanism_named(setting.mechanism), setting.draft
     try:
         options = read_options(setting.mechanism, dict(setting.asked))
