@@ -82,7 +82,7 @@ def fits(shown: str, said: str, *, exact: bool) -> bool:
 def shape(text: str) -> str:
     """A text without lines of tables, and with 0 for numbers, times, digests and keys: what neither noise nor keys decide."""
     text = re.sub(r"[─-╿=-]{2,}|[│┃]", " ", text)
-    text = re.sub(r"-?\b\d[\d,.:eTZ+-]*\b|\b[0-9a-f]{8,}\b|\b(?:[A-Z2-7]{4}-){4,}[A-Z2-7]{4}\b", "0", text)
+    text = re.sub(r"<?-?\b\d[\d,.:eTZ+-]*\b|\b[0-9a-f]{8,}\b|\b(?:[A-Z2-7]{4}-){4,}[A-Z2-7]{4}\b", "0", text)
     text = re.sub(r"(?<=\s)-(?=\s+0)", "0", text)  # a number that a fit leaves out
     return " ".join(text.split())
 
