@@ -53,6 +53,7 @@ def principal_components(release: Release, columns: Sequence[str], count: int = 
     return Analysis(
         "Principal components of correlations",
         release,
+        draws.names,
         {"share of variance": shares, **loadings},
         caveats=tuple(caveats),
     )
@@ -76,7 +77,11 @@ def cronbach_alpha(release: Release, columns: Sequence[str]) -> Analysis:
         "Intervals hold privacy noise only, and where noise hides correlations alpha falls towards 0.",
     )
     return Analysis(
-        "Cronbach's alpha", release, {"reliability": Estimates(("alpha",), alpha[:, None])}, caveats=caveats
+        "Cronbach's alpha",
+        release,
+        draws.names,
+        {"reliability": Estimates(("alpha",), alpha[:, None])},
+        caveats=caveats,
     )
 
 

@@ -59,7 +59,9 @@ def contingency_table(release: Release, rows: str, columns: str) -> Analysis:
         else "Noise hides the counts: nothing is said of an association.",
     ]
     title = f"Contingency table of {rows} and {columns}"
-    return Analysis(title, release, {"counts": counts, **tables}, tests, tuple(caveats), of_counts=True)
+    return Analysis(
+        title, release, (rows, columns), {"counts": counts, **tables}, tests, tuple(caveats), of_counts=True
+    )
 
 
 def _cells(release: Release, rows: str, columns: str) -> tuple[list[tuple[str, ...]], Floats, list[str]]:

@@ -73,6 +73,7 @@ def correlations(release: Release, columns: Sequence[str], given: Sequence[str] 
     return Analysis(
         "Partial correlations" if fixed else "Correlations",
         release,
+        draws.names,
         {"correlations": table},
         caveats=(
             *draws.caveats,

@@ -71,7 +71,7 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     ]
     title = f"Analysis of {'covariance' if covariates else 'variance'} of {y}" + (f" ({unit})" if unit else "")
     facts = {"adjusted": f"to the mean of {', '.join(covariates)}"} if covariates else {}
-    return Analysis(title, release, tables, tests, tuple(caveats), facts)
+    return Analysis(title, release, draws.names, tables, tests, tuple(caveats), facts)
 
 
 def _means(model: LeastSquares, names: tuple[str, ...]) -> Estimates:

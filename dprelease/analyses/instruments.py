@@ -67,6 +67,7 @@ def two_stage_least_squares(
     return Analysis(
         f"Two-stage least squares of {y}",
         release,
+        draws.names,
         {
             "coefficients": Estimates((*x, *w), coef, errors, degrees, tested=True),
             "least squares": plain.slopes(),

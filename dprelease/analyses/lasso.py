@@ -20,6 +20,7 @@ import numpy as np
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
+from dprelease.one_line import counted
 from dprelease.release.release import Floats, Release
 
 PENALTIES = tuple(float(part) for part in np.geomspace(1.0, 0.001, 25))
@@ -61,13 +62,14 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     drawn = lasso_path(correlation, penalties[: best + 1])
     explained = np.column_stack([[_explained(*pair) for pair in zip(correlation, coef, strict=True)] for coef in drawn])
     chosen = drawn[-1]
-    steps = tuple(f"{penalty:.3g}: {count} features" for penalty, count in zip(penalties, size, strict=True))
+    steps = tuple(f"{penalty:.3g}: {counted(count, 'feature')}" for penalty, count in zip(penalties, size, strict=True))
     return Analysis(
         f"Lasso of {y}",
         release,
+        draws.names,
         {
             "coefficients": Estimates(x, chosen * spread[:, :1] / spread[:, 1:]),
-            "chosen, share of draws": Estimates(x, (chosen != 0).mean(axis=0, keepdims=True)),
+            "chosen, share of draws": Estimates(x, np.round((chosen != 0).mean(axis=0, keepdims=True), 2)),
             "explained": Estimates(steps[: best + 1], explained),
         },
         caveats=(

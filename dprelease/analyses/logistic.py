@@ -79,6 +79,7 @@ def logistic(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     return Analysis(
         f"Logistic regression of {y}, approximate (discriminant analysis)",
         release,
+        draws.names,
         {
             "coefficients": slopes,
             "intercept": Estimates(("intercept",), start[:, None]),

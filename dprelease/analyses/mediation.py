@@ -47,6 +47,7 @@ def mediation(release: Release, outcome: str, exposure: str, through: str, given
     return Analysis(
         f"Mediation of {x} to {y} through {m}",
         release,
+        draws.names,
         {
             "effects": Estimates(names, location, scale, tested=True),
             "paths": Estimates(

@@ -55,6 +55,7 @@ def nested(release: Release, outcome: str, on: Sequence[str], without: Sequence[
     return Analysis(
         f"Nested linear models of {y}",
         release,
+        draws.names,
         tables,
         tests,
         (

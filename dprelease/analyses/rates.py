@@ -58,6 +58,7 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
     return Analysis(
         f"Rates of {event} over {clock} by {by}",
         release,
+        draws.names,
         {
             "events": Estimates(names, count),
             "time": Estimates(names, person, units=(unit,) * len(names)),

@@ -15,7 +15,7 @@ from dprelease.document.text import text
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.estimators.result import SEVERAL_ROWS
 from dprelease.one_line import listed
-from dprelease.release.reaches import GENTLE
+from dprelease.release.reaches import GENTLE, Reach
 from dprelease.release.release import Release
 
 _BOTH = "Errors and intervals hold privacy noise and sampling."
@@ -34,6 +34,7 @@ class Analysis:
     Attributes:
         title: what was done.
         release: what it was done on.
+        columns: released names of all that enters it.
         tables: caption to estimates.
         tests: what is tested to the test.
         caveats: sentences that say when not to believe it.
@@ -43,6 +44,7 @@ class Analysis:
 
     title: str
     release: Release
+    columns: tuple[str, ...]
     tables: Mapping[str, Estimates]
     tests: Mapping[str, JointTest] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
@@ -56,8 +58,14 @@ class Analysis:
             object.__setattr__(self, "tests", {})
 
     @property
-    def _biased(self) -> bool:
-        return not self.of_counts and any(each.kept < GENTLE for each in self.release.reaches)
+    def _reaches(self) -> tuple[Reach, ...]:
+        """How far the numbers that enter it reach."""
+        return tuple(each for each in self.release.reaches if each.name in self.columns)
+
+    @property
+    def _biased(self) -> tuple[str, ...]:
+        """Numbers that enter it and lose too much for tests to mean something."""
+        return () if self.of_counts else tuple(each.name for each in self._reaches if each.kept < GENTLE)
 
     @property
     def _of_residuals(self) -> bool:
@@ -68,16 +76,16 @@ class Analysis:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The caveats, and those that every analysis of this release has."""
-        clipped = list(self.release.ranged)
         told = [EQUAL_SPREAD] if self._of_residuals else []
+        clipped = [each for each in self._reaches if each.narrower or each.kept < GENTLE]
         if clipped and not self.of_counts:
             told.append(
-                f"About rows as clipped, in which effects may be smaller: {listed(clipped)} were released in ranges "
-                "of their own, narrower than their bounds."
+                "About rows as clipped, in which effects may be smaller: the release clips "
+                f"{listed(each.name for each in clipped)} inside their bounds."
             )
-            told.append(f"How far: {'; '.join(map(str, self.release.reaches))}. Intervals are not wider for it.")
+            told.append(f"How far: {'; '.join(map(str, clipped))}. Intervals are not wider for it.")
         if self._biased:
-            told.append(f"No p-values: some number keeps less than {GENTLE:.0%} of its slopes.")
+            told.append(f"No p-values: clipping leaves less than {GENTLE:.0%} of slopes on {listed(self._biased)}.")
         on_draws = any(table.tested and len(table.location) > 1 for table in self.tables.values())
         if on_draws or any(test.resolution for test in self.tests.values()):
             told.append(_SAFE)

@@ -22,6 +22,7 @@ UNKNOWN = "-"
 """How people read a number that is not known."""
 UNBOUNDED = "none"
 """How people read the end of an interval that has no end on that side."""
+_NORMAL_ENDS = 1.96
 _LEAST_P = 0.0005
 _MOST_PLACES = 7
 _EXACT = 6
@@ -77,9 +78,16 @@ class Estimate:
             return self.part("estimate")
         return f"{self.part('estimate')} ({self.part('standard_error')})"
 
+    @property
+    def _spread(self) -> float:
+        """The error that digits follow: that of the interval where it is the shorter one."""
+        spread = self.error * abs(self.value) if self.relative else self.error
+        length = (self.upper - self.lower) / (2 * _NORMAL_ENDS)
+        return min(spread, length) if length > 0 else spread
+
     def part(self, name: str) -> str:
         """One of `PARTS` as people read it."""
-        spread = self.error * abs(self.value) if self.relative else self.error
+        spread = self._spread
         if name == "estimate":
             shown = figure(self.value, spread) if math.isfinite(self.value) else ""
             return f"{self.said} {shown}".strip() or UNKNOWN
@@ -134,12 +142,17 @@ def price(mu2: Fraction, delta: float) -> Said:
 
 
 def figure(value: float, error: float = math.nan) -> str:
-    """A number to the second digit of its error; six digits where there is none, `UNKNOWN` where it is not known."""
+    """A number to the second digit of its error; six digits where there is none, `UNKNOWN` where it is not known.
+
+    An error of tens or more leaves a number two digits of its own, however small it is beside the error.
+    """
     if not math.isfinite(value):
         return UNKNOWN
     if not 0 < error < math.inf:
         return f"{value:.{_EXACT}g}"
     places = 1 - math.floor(math.log10(error))
+    if places < 0 and value:
+        places = max(places, 1 - math.floor(math.log10(abs(value))))
     if places > _MOST_PLACES:
         digits = 2 + max(0, math.floor(math.log10(abs(value) or error)) - math.floor(math.log10(error)))
         return f"{value:.{digits}g}"

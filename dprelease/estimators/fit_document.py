@@ -104,7 +104,7 @@ def reach_table(found: Inference) -> tuple[Table, ...]:
         "unit",
         Heading("kept", "slopes keep"),
     )
-    more = tuple(Heading(key, detail=True) for key in ("counted", "centre", "spread"))
+    more = tuple(Heading(key, detail=True) for key in ("counted", "centre", "spread", "narrower"))
     rows = [
         (
             each.name,
@@ -115,6 +115,7 @@ def reach_table(found: Inference) -> tuple[Table, ...]:
             each.counted,
             float(each.centre),
             float(each.spread),
+            each.narrower,
         )
         for each in found.reaches
     ]

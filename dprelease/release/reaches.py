@@ -41,6 +41,7 @@ class Reach:
         kept: part of slopes that clipping leaves; 0 where counts do not show the tail.
         counted: whether it comes from counts of the column, or is guessed from its mean and spread.
         centre: mean before clipping, as published.
+        narrower: whether values within the public bounds lie beyond an end.
         spread: the largest root mean square distance from the centre that counts and public bounds leave open.
     """
 
@@ -52,6 +53,7 @@ class Reach:
     counted: bool
     centre: float
     spread: float
+    narrower: bool
 
     @property
     def hidden(self) -> bool:
@@ -103,6 +105,7 @@ def _margin(within: Range, published: Ranges | None) -> Margin:
 def _reach(column: Number, within: Range, units: float, margin: Margin, part: float, published: Ranges | None) -> Reach:
     seen, centre = within.seen(column), within.centre / STEPS
     far, (lower, upper) = seen.half_width * units / REACH, column.boxed(within.box).ends
+    reached = max(seen.midpoint - far, lower), min(seen.midpoint + far, upper)
     least, most = (
         (0.0, (1 + abs(centre)) ** 2)
         if published is None
@@ -113,10 +116,11 @@ def _reach(column: Number, within: Range, units: float, margin: Margin, part: fl
     return Reach(
         name=column.name,
         unit=column.unit,
-        lower=max(seen.midpoint - far, lower),
-        upper=min(seen.midpoint + far, upper),
+        lower=reached[0],
+        upper=reached[1],
         kept=min(part, 1.0) * agreed if margin.seen else 0.0,
         counted=published is not None,
         centre=seen.midpoint,
         spread=(upper - lower) / 2 * math.sqrt(most),
+        narrower=reached != column.ends,
     )

@@ -13,6 +13,7 @@ from dprelease.cli.printing import json_option, print_json
 from dprelease.document.cells import LEVEL
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
+from dprelease.one_line import counted
 from learner.cli.analysis import features_of, of_a_fit
 from learner.cli.releases import OUT_TOO, write_file
 from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
@@ -49,7 +50,7 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
     if _asks_for_a_fit(asked) or not isinstance(opened.release.view, Ranges | Panel):
         made = _report(opened, asked)
         text, card = page(made), model_card(made)
-        said = f"{made.fit.method} of {len(made.fit.targets)} targets on {len(made.fit.features)} features"
+        said = f"{made.fit.method} of {counted(len(made.fit.targets), 'target')} on {counted(len(made.fit.features), 'feature')}"
     elif isinstance(opened.release.view, Panel):
         made = describe_counterfactual([opened.release], LEVEL)
         text, card = counterfactual_page([opened], made), made.document().to_json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -24,8 +25,8 @@ NORMAL = (
     "Means, standard deviations and correlations are corrected for clipping, assuming normal data. With a long tail the "
     "standard deviation stays too small, and the mean is not corrected."
 )
-APART = 2.0
-"""Errors of both rounds from which on they say different things of a number."""
+APART = 0.05
+"""Probability that noise alone makes both rounds say different things of any column that is described."""
 BELOW = (
     "Means and standard deviations of the first round describe all records before clipping and assume no distribution."
 )
@@ -109,15 +110,19 @@ class Description:
     @property
     def _disagreeing(self) -> tuple[str, ...]:
         """Which numbers the two rounds say different things of, beyond the errors of both: clipping took it."""
+        narrower = {each.name for each in self.release.reaches if each.narrower}
+        clipped = [each for each in self.ranges if each.column.name in narrower]
+        # Two numbers of each column, either side: all of them share the probability.
+        apart = NormalDist().inv_cdf(1 - APART / max(4 * len(clipped), 1))
         return tuple(
             f"{each.column.name}: mean {each.mean:.4g} ({each.mean_error:.2g}) and standard deviation {each.deviation:.4g} "
             f"({each.deviation_error:.2g}) before clipping, {self.mean[at]:.4g} and {self.deviation[at]:.4g} after it. "
             "Use the former for all records."
-            for each in self.ranges
+            for each in clipped
             for at in [self.names.index(each.column.name)]
-            if abs(each.mean - self.mean[at]) > APART * np.hypot(each.mean_error, self.mean_noise_sd[at])
+            if abs(each.mean - self.mean[at]) > apart * np.hypot(each.mean_error, self.mean_noise_sd[at])
             or abs(each.deviation - self.deviation[at])
-            > APART * np.hypot(each.deviation_error, self.deviation_noise_sd[at])
+            > apart * np.hypot(each.deviation_error, self.deviation_noise_sd[at])
         )
 
     def document(self, most_correlated: int = MOST_CORRELATED) -> Document:

@@ -74,7 +74,7 @@ class Report:
         fit: the models, l targets on d features.
         described: means, and what else is known, of targets and features.
         spectrum: eigenvalues of the features; None where they say nothing.
-        command: shell command that makes the report again.
+        asked: shell words that fit the same again, after the name of a command.
         checkpoints: of a stream, checkpoint to the fit of everybody up to it, at most `MOST_CHECKPOINTS`; empty for others.
     """
 
@@ -82,8 +82,17 @@ class Report:
     fit: FitResult
     described: Description
     spectrum: Spectrum | None
-    command: str
+    asked: tuple[str, ...]
     checkpoints: Mapping[int, FitResult] = field(default_factory=dict)
+
+    def command(self, made: str, output: str) -> str:
+        """A shell command that makes the report or the card again.
+
+        Args:
+            made: name of the command.
+            output: file to write.
+        """
+        return shlex.join(["learner", made, *self.asked, "--output", output])
 
     def better(self, target: int) -> bool:
         """Whether a model can be told from the constant predictor, and is better."""
@@ -216,7 +225,7 @@ def report(
         fit=result,
         described=describe(opened.release, (*result.targets, *result.features)),
         spectrum=spectrum(opened.release, result.features),
-        command=_command(result, targets, features),
+        asked=_asked(result, targets, features),
         checkpoints=_checkpoints(opened.release, result, within),
     )
 
@@ -232,13 +241,13 @@ def _checkpoints(release: Release, last: FitResult, within: ConvexSet | None) ->
     return {**earlier, numbered[-1][0]: last}
 
 
-def _command(result: FitResult, targets: Iterable[str], features: Iterable[str]) -> str:
-    words = ["learner", "report", result.release]
+def _asked(result: FitResult, targets: Iterable[str], features: Iterable[str]) -> tuple[str, ...]:
+    words = [result.release]
     words += [word for name in targets for word in ("--target", name)]
     words += [word for name in features for word in ("--features", name)]
     words += ["--method", result.method, "--intercept" if result.fit_intercept else "--no-intercept"]
     words += ["--within", result.within] if result.within else []
-    return shlex.join([*words, "--output", "report.html"])
+    return tuple(words)
 
 
 def _per(outcome: str, feature: str) -> str:

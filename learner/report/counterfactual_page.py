@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.client.describe_counterfactual import DescribedCounterfactual
 from learner.client.library import Opened
@@ -30,7 +31,7 @@ def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual
     spec = first.release.spec
     lead = (
         f"What the target would have been from {found.lines[0][0]} on: {sum(found.found.donors):,} donors, "
-        f"{frame.count(len(opened), 'hospital')}, consortium {spec.consortium}."
+        f"{counted(len(opened), 'hospital')}, consortium {spec.consortium}."
     )
     sections = [
         ("path", "Path and effect"),

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from dprelease.data.columns import Column
 from dprelease.document import html
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.one_line import counted
 from dprelease.release.stream import checkpoint_of
 from dprelease.release.trust import trust
 from dprelease.release.verification import checks
@@ -79,11 +80,11 @@ def release(opened: Opened, roles: Mapping[str, str]) -> Markup:
     facts: list[list[Cell]] = [
         ["digest", element("span", spec.digest(), class_="digest")],
         ["consortium", spec.consortium],
-        [spec.counted, f"{spec.patients:,} ({count(spec.rows_per_subject, 'row')} a patient at most)"],
+        [spec.counted, f"{spec.patients:,} ({counted(spec.rows_per_subject, 'row')} a patient at most)"],
         *of_stream,
         ["hospitals", ", ".join(part.party for part in spec.parties)],
         ["mechanism", mechanism_of(spec).words(spec).summary],
-        ["guarantee", spec.guarantee],
+        ["guarantee", _guarantee(opened)],
         ["agreed on", spec.created],
         ["published", manifest.published],
         ["software", f"released by dprelease {manifest.software}, report by dprelease {__version__}"],
@@ -138,7 +139,7 @@ def again(opened: Opened, people: str, made: str, commands: Markup, hint: str, w
     """
     spec = opened.release.spec
     cited = (
-        f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {spec.guarantee}, mechanism {spec.mechanism}, "
+        f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {_guarantee(opened)}, mechanism {spec.mechanism}, "
         f"{people}, published {opened.manifest.published}. {made}"
     )
     return section(
@@ -151,13 +152,14 @@ def again(opened: Opened, people: str, made: str, commands: Markup, hint: str, w
     )
 
 
+def _guarantee(opened: Opened) -> str:
+    """The kind of the guarantee and its target."""
+    spec = opened.release.spec
+    return f"{spec.guarantee} (epsilon = {spec.target.epsilon:g} at delta = {spec.target.delta:g})"
+
+
 def footer() -> Markup:
     """Who wrote the page."""
     return element(
         "footer", element("p", f"Written by dprelease {__version__}. This page loads nothing and runs no script.")
     )
-
-
-def count(number: int, thing: str) -> str:
-    """A number of things, in words."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

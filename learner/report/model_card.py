@@ -57,7 +57,7 @@ def model_card(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "version": VERSION,
         "software": __version__,
-        "command": report.command,
+        "command": report.command("card", "card.json"),
         "release": {
             "digest": spec.digest(),
             "title": spec.title,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.report import frame
 from learner.report.content import Report
@@ -61,7 +62,7 @@ def _header(report: Report) -> Markup:
     features = f"{len(fit.features)} features" if len(fit.features) > 1 else fit.features[0]
     lead = (
         f"Linear models of {targets} on {features} by method {fit.method}: {spec.patients:,} patients, "
-        f"{frame.count(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
+        f"{counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
     )
     algorithm = element("p", f"Algorithm {fit.algorithm}: {fit.reason}.", class_="soft")
     return frame.header(report.opened, lead, algorithm)
@@ -70,7 +71,7 @@ def _header(report: Report) -> Markup:
 def _again(report: Report) -> Markup:
     spec = report.opened.release.spec
     fetch = f"learner fetch {spec.digest()} --from {spec.consortium}"
-    commands = element("pre", element("code", joined([fetch, Markup("\n"), report.command])))
+    commands = element("pre", element("code", joined([fetch, Markup("\n"), report.command("report", "report.html")])))
     made = f"Fitted with dprelease {__version__}, method {report.fit.method}."
     hint = "put card in the place of report and leave out --output"
     return frame.again(report.opened, f"{spec.patients:,} patients", made, commands, hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.client.describe_ranges import DescribedRanges
 from learner.client.library import Opened
@@ -37,8 +38,8 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
     """
     spec, columns = opened.release.spec, found.columns
     lead = (
-        f"Centre, scale and distribution of {frame.count(len(columns), 'column')}: {spec.rows:,} patients, "
-        f"{frame.count(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
+        f"Centre, scale and distribution of {counted(len(columns), 'column')}: {spec.rows:,} patients, "
+        f"{counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
     )
     main = element(
         "main",

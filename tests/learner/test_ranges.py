@@ -212,6 +212,12 @@ def test_a_description_says_which_rows_it_is_about(clipped: Release) -> None:
         assert data["columns"][0]["standard_deviation"]["estimate"] == found.deviation[0]
 
 
+def test_clipping_explains_no_difference_of_a_column_that_reaches_all_of_its_bounds(clipped: Release) -> None:
+    release = replace(clipped)
+    release.__dict__["reaches"] = tuple(replace(each, narrower=False) for each in clipped.reaches)
+    assert describe(release, ["age", "glucose"]).rows == (CLIPPED, BELOW)
+
+
 def test_ranges_of_another_release_are_pointed_to(two_rounds: Release) -> None:
     first = {party: blocks[:1] for party, blocks in two_rounds.blocks.items()}
     spec = in_published_ranges(two_rounds.spec, first)

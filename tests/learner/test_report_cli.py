@@ -67,7 +67,7 @@ def test_the_printed_command_makes_the_same_page_again(run: Run, release: Opened
     ):
         first = tmp_path / "first.html"
         assert run("report", *asked(release), *options, "--output", first).exit_code == 0
-        words = shlex.split(report(release, TARGETS, FEATURES, *fitted).command)
+        words = shlex.split(report(release, TARGETS, FEATURES, *fitted).command("report", "report.html"))
         assert words[:3] == ["learner", "report", release.release.digest]
         again = run("report", release.folder.path, *words[3:-1], tmp_path / "again.html")
         assert again.exit_code == 0, again.output

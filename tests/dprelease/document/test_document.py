@@ -17,6 +17,7 @@ from dprelease.document.html import page, table
 from dprelease.document.text import MOST_NOTES, aligned, text
 
 HOSTILE = "a\n\x1b[31m<b>&\u202e|"
+WEAK = Estimate(2.07, 1_074_813.0, -214.3, 202.4)
 SLOPE = Estimate(1.23456, 0.0345, 1.1669, math.inf, unit="mg per year", ratio=35.8, p_value=0.0)
 
 
@@ -27,6 +28,7 @@ SLOPE = Estimate(1.23456, 0.0345, 1.1669, math.inf, unit="mg per year", ratio=35
         (1.23456, 0.99, "1.23"),
         (1.23456, 1.0, "1.2"),
         (12345.6, 321.0, "12350"),
+        (2.07, 1_100_000.0, "2.1"),
         (-0.0001, 0.2, "0.00"),
         (1.23456e-9, 3.4e-11, "1.235e-09"),
         (0.0, 3.4e-11, "0"),
@@ -37,6 +39,17 @@ SLOPE = Estimate(1.23456, 0.0345, 1.1669, math.inf, unit="mg per year", ratio=35
 )
 def test_digits_follow_the_error(value: float, error: float, shown: str) -> None:
     assert figure(value, error) == shown
+
+
+def test_an_interval_that_is_shorter_than_its_error_keeps_its_own_digits() -> None:
+    assert [WEAK.part(name) for name in ("estimate", "standard_error", "lower", "upper")] == [
+        "2.1",
+        "1100000",
+        "-210",
+        "200",
+    ]
+    near = Estimate(0.0123, 50.0, 0.0112, 0.0134)
+    assert [near.part(name) for name in ("estimate", "lower", "upper")] == ["0.01230", "0.01120", "0.01340"]
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-12, 1e9))
