@@ -114,7 +114,7 @@ def test_an_enrolled_party_keeps_its_cap(office: Office, settings: CoordinatorSe
 def test_a_new_party_needs_a_cap_and_a_proper_name(office: Office, settings: CoordinatorSettings) -> None:
     with pytest.raises(InvalidInput, match="--share 1/3"):
         invite(office, settings, "north", None)
-    with pytest.raises(InvalidInput, match="party"):
+    with pytest.raises(InvalidInput, match="cannot name a hospital"):
         invite(office, settings, "no spaces please", THIRD)
     for part in (Fraction(0), Fraction(-1), Fraction(3, 2)):
         with pytest.raises(InvalidInput, match="share"):
