@@ -27,7 +27,7 @@ class Proposal(Protocol):
     noun: ClassVar[str]
 
     @property
-    def keys(self) -> dict[str, str]:
+    def party_keys(self) -> dict[str, str]:
         """Party to the fingerprint of its key, in the proposal's order."""
 
     def digest(self) -> str:
@@ -77,7 +77,7 @@ def check_consent(signed: Signed, proposal: Proposal, root_pem: str) -> None:
         IntegrityError: anything disagrees.
     """
     consent, noun = signed.consent, proposal.noun
-    key = proposal.keys.get(consent.party)
+    key = proposal.party_keys.get(consent.party)
     if key is None or consent.proposal != proposal.digest():
         raise IntegrityError(f"an approval by {consent.party} is for another {noun}")
     identity = check_certificate(consent.certificate, root_pem, moment(consent.given), "party")
@@ -107,9 +107,9 @@ def check_all(
         if party in seen:
             raise IntegrityError(f"{party} approved twice")
         seen.add(party)
-    missing = [party for party in proposal.keys if party not in seen]
+    missing = [party for party in proposal.party_keys if party not in seen]
     if missing:
         raise IntegrityError(f"no approval by {', '.join(missing)}")
-    for party, key in proposal.keys.items() if pins is not None else ():
+    for party, key in proposal.party_keys.items() if pins is not None else ():
         if pins is not None and pins.get(party) != key:
             raise IntegrityError(f"the key of {party} is not the one pinned here")

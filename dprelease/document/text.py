@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from dprelease.document.cells import told
+from dprelease.document.cells import lines_of, told
 from dprelease.document.document import Document, Grid, Table
 from dprelease.one_line import one_line
 
@@ -118,7 +118,7 @@ def _notes(document: Document, width: int | None, strong: Callable[[str], str], 
 
 
 def _lines(value: Any) -> list[str]:
-    return [told(each) for each in value] or [told(None)] if isinstance(value, tuple) else [told(value)]
+    return [told(each) for each in value] or [told(None)] if isinstance(value, tuple) else list(lines_of(value))
 
 
 def _fitting(grid: Grid, width: int | None) -> Grid:

@@ -65,7 +65,7 @@ class Task(Value):
         return self
 
     @property
-    def keys(self) -> dict[str, str]:
+    def party_keys(self) -> dict[str, str]:
         """Party to the fingerprint of its key, in order."""
         return {member.party: member.key for member in self.members}
 

@@ -36,7 +36,7 @@ class ReleaseSpec(SpecBase):
         return super().from_bytes(data)
 
     @property
-    def keys(self) -> dict[str, str]:
+    def party_keys(self) -> dict[str, str]:
         """Party to the fingerprint of its key, in order."""
         return {part.party: part.key for part in self.parties}
 

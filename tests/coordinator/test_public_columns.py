@@ -92,7 +92,7 @@ def test_the_command_asks_for_the_side_and_says_what_is_not_protected(study: str
     refused = CliRunner().invoke(main, ["release", "create", study])
     assert refused.exit_code != 0
     assert "age: these are public" in refused.output
-    text = CliRunner().invoke(main, ["release", "create", study, "--public-side", "features"]).output
+    text = CliRunner().invoke(main, ["release", "create", study, "--public-side", "features", "--explain"]).output
     assert "This is label-DP: the public columns are features and not protected, the private ones are." in text
     assert "published exactly, patient by patient, and are outside the guarantee: age." in text
     assert "columns sex, glucose." in text

@@ -70,10 +70,10 @@ def trust(run: Run, world: World, *places: str) -> None:
 
 def test_a_mirror_alone_will_do(run: Run, world: World, web: Web, sealed: Sealed, other: Sealed, home: Path) -> None:
     trust(run, world, "--mirror", web.url)
-    (line,) = json.loads(run("trust", "list", "--json").stdout)
+    (line,) = json.loads(run("trust", "list", "--json").stdout)["consortia"]
     assert (line["hub"], line["mirrors"]) == (None, [web.url])
     assert run("trust", "list").exit_code == 0
-    lines = json.loads(run("list", "--json").stdout)
+    lines = json.loads(run("list", "--json").stdout)["releases"]
     assert {line["digest"] for line in lines} == {sealed.digest, other.digest}
     assert sealed.spec.title in run("list").stdout
     fetched = run("fetch", sealed.digest[:8], "--json")
@@ -81,7 +81,7 @@ def test_a_mirror_alone_will_do(run: Run, world: World, web: Web, sealed: Sealed
     assert "instead" not in fetched.stderr
     assert run("verify", sealed.digest).exit_code == 0
     spending = json.loads(run("spending", "--json").stdout)
-    assert {each["release"] for each in spending["rosters"][0]["releases"]} == {sealed.digest, other.digest}
+    assert {each["release"] for each in spending["releases"]} == {sealed.digest, other.digest}
     assert run("fetch", "00" * 8).exit_code == EXIT["NotFound"]
 
 
@@ -219,6 +219,6 @@ def test_of_very_many_releases_the_newest_are_shown(run: Run, world: World, web:
     shown = run("list")
     assert shown.stdout.count(line.published) == MOST_LISTED
     assert shown.stderr == "these are the newest 1,000; learner list --json prints all\n"
-    assert len(json.loads(run("list", "--json").stdout)) == MOST_LISTED + 1
+    assert len(json.loads(run("list", "--json").stdout)["releases"]) == MOST_LISTED + 1
     (mirrored / INDEX).write_bytes(Index(releases=many[1:]).to_bytes())
     assert run("list").stderr == ""

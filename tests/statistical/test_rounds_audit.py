@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows
-from dprelease.mechanisms.moments import propose as propose_module
+from dprelease.mechanisms import then
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
@@ -35,7 +35,7 @@ WORST = (-UNIT, int(UNIT * 0.6445))
 @pytest.fixture
 def spec(monkeypatch: pytest.MonkeyPatch) -> ReleaseSpec:
     """One hospital with one number; half of mu^2 is for the first round, so that an audit of few releases sees both."""
-    monkeypatch.setattr(propose_module, "share", lambda rows, columns: Fraction(1, 2))
+    monkeypatch.setattr(then, "share", lambda rows, columns: Fraction(1, 2))
     plain = build_spec({"a": (COLUMN,)}, mechanism="moments", rows=ROWS, grid_bits=BITS, epsilon=40.0)
     return ranges_first(plain, clip="none")
 

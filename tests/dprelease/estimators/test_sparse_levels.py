@@ -95,8 +95,8 @@ def test_a_rare_level_is_counted_with_the_reference_where_it_hides_the_others_th
 @pytest.mark.usefixtures("short_chains")
 def test_a_table_and_plain_data_name_what_is_counted_together() -> None:
     found = fit(stages((0.6, 0, 0.4)), ["severity"], ["age", "stage"])
-    told = "Counted together, because one of the two has too few patients for the noise: stage=early with stage=none."
-    assert told in found.summary().splitlines()
+    told = "Counted together, as one of the two has too few patients for the noise: stage=early with stage=none."
+    assert told in found.document().notes
     assert found.inference.statement == ""
     saved = json.loads(json.dumps(found.document().to_json()))
     assert saved["counted_together"] == {"stage=early": ["stage=none"]}

@@ -250,10 +250,11 @@ def test_other_releases_refuse_such_columns_and_say_what_to_do() -> None:
 def test_planners_leave_out_what_cannot_be() -> None:
     known = setting(2000)
     parties = {
-        party: tuple(unknown(each.name) if each.name == known.features[0] else each for each in own)
-        for party, own in known.parties.items()
+        party: tuple(unknown(each.name) if each.name == known.fit.features[0] else each for each in own)
+        for party, own in known.draft.columns.items()
     }
-    without = replace(known, parties=parties)
+    fit = replace(known.fit, columns=tuple(column for own in parties.values() for column in own))
+    without = replace(known, draft=replace(known.draft, columns=parties), fit=fit)
     assert [each.plan for each in compare(without).settings] == ["moments in ranges"]
     with pytest.raises(InvalidInput, match="has unknown bounds; ask for"):
         compare(without, ["mixed"])
