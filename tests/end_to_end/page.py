@@ -23,7 +23,7 @@ ADDRESSES = {
 """What the page calls a listener of the consortium."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMPT = re.compile(r"^(\w+)\$ (.*)$")
-_FILE = re.compile(r"^# (?:in )?([\w.]+)\n")
+_FILE = re.compile(r"^# (?:in )?([\w.]+)(?:,.*)?\n")
 _TABLE = re.compile(r"^(?=\[)", re.MULTILINE)
 _KEYS = "keys.json"
 """The file that the office hands to every hospital."""
