@@ -193,7 +193,7 @@ def test_there_are_no_rows_with_moments_that_are_not_known(run: Run, full: Opene
 def test_a_report_takes_all_outcomes_unless_told(full: Opened) -> None:
     made = report(full, ())
     assert made.fit.targets == ("glucose", "stage=I", "stage=II", "stage=other")
-    assert "--target" not in made.command
+    assert "--target" not in made.asked
     shown = page(made)
     assert "Correlations" in shown
     assert ">nan<" not in shown.lower()
