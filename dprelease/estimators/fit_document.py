@@ -16,6 +16,7 @@ from dprelease.document.document import Document, Heading, Table
 from dprelease.estimators.intervals.identifiability import LIMIT
 from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.result import FitResult
+from dprelease.one_line import counted
 from dprelease.release.release import Floats
 
 MOST_TABLES = 5
@@ -156,7 +157,7 @@ def _strongest(result: FitResult) -> Table:
         best = int(np.nan_to_num(np.abs(found.z[row]), nan=-1.0).argmax())
         feature = result.features[best] if found.known[row] else "-"
         rows.append((target, feature, slope(result, row, best)))
-    title = f"{len(result.targets)} targets on {len(result.features)} features"
+    title = f"{counted(len(result.targets), 'target')} on {counted(len(result.features), 'feature')}"
     headings = (TARGET, Heading("feature", "strongest feature"), coefficient_heading(found))
     return Table("strongest", headings, tuple(rows), title=title)
 

@@ -11,6 +11,7 @@ from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.errors import DpReleaseError
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.statement import Words
+from dprelease.one_line import counted
 from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
@@ -57,7 +58,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
         ),
         "hospitals": Said(
             {part.party: list(part.released) for part in spec.parties},
-            "; ".join(f"{part.party} with {_counted(len(part.columns), 'column')}" for part in spec.parties),
+            "; ".join(f"{part.party} with {counted(len(part.columns), 'column')}" for part in spec.parties),
         ),
         "this_release": Said(
             {"epsilon": guarantee.joint_epsilon, "delta": delta},
@@ -175,7 +176,3 @@ def _share(mu2: Fraction, cap: Fraction, delta: float) -> Said:
 
 def _epsilon(value: float | None) -> Said:
     return Said(value, "-" if value is None else epsilon_figure(value))
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -132,7 +132,7 @@ def test_many_outcomes_are_a_line_each(tmp_path: Path) -> None:
     made = opened(World(tmp_path, MANY), tmp_path, outcomes=tuple(column.name for column in MANY["south"]))
     shown = CliRunner().invoke(main, ["--home", str(tmp_path / "home"), "fit", str(made.folder.path)])
     assert shown.exit_code == 0, shown.output
-    assert "7 targets on 1 features" in shown.output
+    assert "7 targets on 1 feature" in shown.output
     assert "constant" in shown.output
     assert all(f"\ny{place} " in shown.output for place in range(7))
 
