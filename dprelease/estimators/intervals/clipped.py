@@ -137,6 +137,7 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
     hidden = [each.name for each in reaches if each.hidden]
     return (
         f"Coefficients describe all rows; {WIDER}.",
+        "z, t and P test the estimate less that width, so z is not the estimate over its error.",
         MISSED,
         *([f"Noise hides the tail of {listed(hidden)}: {HIDDEN}."] if hidden else []),
         *(
