@@ -115,7 +115,7 @@ def test_every_command_reads_a_checkpoint_and_counts_everybody(run: Run, opened:
     assert f"patients   {PATIENTS}" in said("fit", folder, "--target", TARGET, "--method", "ols")
     asked = (folder, "--target", TARGET, "--method", "ols")
     assert json.loads(said("card", *asked))["release"]["patients"] == PATIENTS
-    assert "ols of 1 targets" in said("report", *asked, "--output", tmp_path / "report.html")
+    assert "ols of 1 target on" in said("report", *asked, "--output", tmp_path / "report.html")
     said("export", folder, "--format", "npz", "--output", tmp_path / "matrix.npz")
     with np.load(tmp_path / "matrix.npz") as exported:
         matrices = [exported[name] for name in exported.files if exported[name].shape == gram.shape]
