@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import click
 
-from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.options import opened, with_settings
 from coordinator.cli.release_report import agreement
 from coordinator.clock import utc_now
 from coordinator.proposals import alignment
 from coordinator.settings import CoordinatorSettings
-from dprelease.cli.printing import print_document
+from dprelease.cli.printing import json_option, print_document
 
 
 @click.group()
@@ -35,7 +35,7 @@ def align() -> None:
     help="How long they have to approve.",
 )
 @click.argument("parties", nargs=-1, required=True)
-@with_json
+@json_option
 @with_settings
 def start(settings: CoordinatorSettings, roster: str, hours: float, parties: tuple[str, ...], as_json: bool) -> None:
     """Offer an alignment run to PARTIES, two to ten hospitals, who have --hours to approve it.

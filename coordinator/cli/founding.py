@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from coordinator.authority import founding
 from coordinator.authority.authority import Authority
-from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.options import opened, with_settings
 from coordinator.clock import utc_now
 from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
-from dprelease.cli.printing import print_json
+from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import InvalidInput
 from dprelease.files.mistakes import mistakes
 from dprelease.privacy.price import mu2_text, rounded_up
@@ -62,7 +62,7 @@ def init(home: Path, **options: Any) -> None:
 @click.option(
     "--hours", type=click.FloatRange(0, 720, min_open=True), default=24.0, show_default=True, help="Until it lapses."
 )
-@with_json
+@json_option
 @with_settings
 def invite(
     settings: CoordinatorSettings, name: str, share: str | None, cap_epsilon: float | None, hours: float, as_json: bool

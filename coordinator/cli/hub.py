@@ -8,10 +8,10 @@ import click
 
 from coordinator.authority import founding
 from coordinator.authority.authority import Authority, hosts_of
-from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.options import opened, with_settings
 from coordinator.clock import utc_now
 from coordinator.settings import CoordinatorSettings
-from dprelease.cli.printing import print_json
+from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import read_certificate, read_identity
 from dprelease.spec_base import instant
@@ -28,7 +28,7 @@ def hub() -> None:
 
 
 @hub.command()
-@with_json
+@json_option
 @with_settings
 def show(settings: CoordinatorSettings, as_json: bool) -> None:
     """Show the key and the certificate's end of the hub that is accepted.

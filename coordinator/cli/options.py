@@ -1,4 +1,4 @@
-"""Parts that the coordinator's commands share: the settings option and the JSON flag."""
+"""Parts that the coordinator's commands share: the settings option and the store."""
 
 from __future__ import annotations
 
@@ -40,11 +40,6 @@ def with_settings(command: Command) -> Command:
         help="Settings file that `coordinator init` wrote.",
     )
     return option(command)
-
-
-def with_json(command: Command) -> Command:
-    """Give a command `--json`; it receives it as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
 
 
 @contextmanager

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.options import opened, with_settings
 from coordinator.clock import utc_now
 from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.members import Party
 from coordinator.store.store import Store, Transaction
-from dprelease.cli.printing import print_document, print_json
+from dprelease.cli.printing import json_option, print_document, print_json
 from dprelease.data.columns import public
 from dprelease.document.cells import Cell, Said, price
 from dprelease.document.document import Document, Heading, Table
@@ -36,7 +36,7 @@ def party() -> None:
 
 
 @party.command("list")
-@with_json
+@json_option
 @with_settings
 def list_parties(settings: CoordinatorSettings, as_json: bool) -> None:
     """List enrolled, invited and revoked parties, their caps and when each was last heard of.

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.options import opened, with_settings
 from coordinator.clock import utc_now
 from coordinator.proposals.proposals import Request, make_draft
 from coordinator.proposals.published import EarlierReleases, with_ranges
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.plan_options import compared, with_guesses
-from dprelease.cli.printing import print_json
+from dprelease.cli.printing import json_option, print_json
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
@@ -38,7 +38,7 @@ NO_FIT = (
 @click.option("--target", "outcome", metavar="COLUMN", help="Outcome of the fit; the last column if left out.")
 @click.option("--features", metavar="A,B,...", help="Columns to fit on, or how many; every other if left out.")
 @with_guesses
-@with_json
+@json_option
 @with_settings
 def plan(
     settings: CoordinatorSettings,

@@ -12,7 +12,7 @@ from typing import TypedDict
 import click
 
 from coordinator.cli.dry_run_report import opened_with, report
-from coordinator.cli.options import opened, with_json, with_settings
+from coordinator.cli.options import opened, with_settings
 from coordinator.cli.release_report import SHORT, agreement, agreements, standing
 from coordinator.clock import utc_now
 from coordinator.dry_run.dry_run import dry_run
@@ -24,7 +24,7 @@ from coordinator.service.witness import left_after, left_text
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
-from dprelease.cli.printing import explain_option, print_document, print_json
+from dprelease.cli.printing import explain_option, json_option, print_document, print_json
 from dprelease.document.cells import Said
 from dprelease.document.document import Document
 from dprelease.errors import Conflict, InvalidInput
@@ -59,7 +59,7 @@ def release() -> None:
 @click.option("--target", "outcome", metavar="COLUMN", help="Dry run: fit it on the others; the last one if left out.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Dry run: folder for the FAKE release.")
 @explain_option
-@with_json
+@json_option
 @with_settings
 def create(
     settings: CoordinatorSettings,
@@ -123,7 +123,7 @@ def create(
 @release.command("next")
 @click.argument("prefix", metavar="ID")
 @click.option("--checkpoint", type=click.IntRange(min=2), help="Its number; what lies between is left out for good.")
-@with_json
+@json_option
 @with_settings
 def propose_next(settings: CoordinatorSettings, prefix: str, checkpoint: int | None, as_json: bool) -> None:
     """Offer the next checkpoint of a stream to its parties: the rows of the next batch, which all of them have.
@@ -169,7 +169,7 @@ def _warn_of_others(others: Sequence[str], spec: ReleaseSpec) -> None:
 
 @release.command("list")
 @click.option("--open", "only_open", is_flag=True, help="Only what is not over.")
-@with_json
+@json_option
 @with_settings
 def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool) -> None:
     """List releases and alignment runs, oldest first, and whom each one waits for.
@@ -189,7 +189,7 @@ def list_releases(settings: CoordinatorSettings, only_open: bool, as_json: bool)
 @release.command()
 @click.argument("prefix", metavar="ID")
 @explain_option
-@with_json
+@json_option
 @with_settings
 def show(settings: CoordinatorSettings, prefix: str, as_json: bool, explain: bool) -> None:
     """Show a release or an alignment run: its guarantee, who has decided, what happened.
@@ -209,7 +209,7 @@ def show(settings: CoordinatorSettings, prefix: str, as_json: bool, explain: boo
 @click.option("--until-final", is_flag=True, help="Succeed only if the release gets published, or the run done.")
 @click.option("--timeout", type=float, help="Seconds after which to stop watching.")
 @click.option("--poll-seconds", type=click.FloatRange(0.01), default=1.0, show_default=True, help="How often to look.")
-@with_json
+@json_option
 @with_settings
 def watch(
     settings: CoordinatorSettings,
@@ -244,7 +244,7 @@ def watch(
 @release.command()
 @click.argument("prefix", metavar="ID")
 @click.option("--reason", required=True, help="What the parties are told.")
-@with_json
+@json_option
 @with_settings
 def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: bool) -> None:
     """Withdraw a release, until the hub may publish it, or an alignment run. What a hospital counted of a run stays counted.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.identity.peer_keys import PeerKeys
 from party_node.alignment_key import alignment_key_text, key_check
@@ -65,7 +65,7 @@ def peers() -> None:
 
 
 @peers.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
 @with_desk
 def list_peers(desk: HospitalState, as_json: bool) -> None:
     """The pinned keys.
@@ -74,7 +74,7 @@ def list_peers(desk: HospitalState, as_json: bool) -> None:
     """
     pins = desk.identity.pins()
     if as_json:
-        click.echo(json.dumps(pins, indent=2, sort_keys=True))
+        print_json(dict(sorted(pins.items())))
     else:
         for party, digits in sorted(pins.items()):
             click.echo(f"{party} {digits}")

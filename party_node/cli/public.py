@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import click
 
+from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import InvalidInput
 from dprelease.one_line import one_line
 from party_node.cli.options import with_desk
@@ -54,7 +54,7 @@ def declare_columns(desk: HospitalState, columns: tuple[str, ...], irrevocable: 
 
 
 @public.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
 @with_desk
 def list_columns(desk: HospitalState, as_json: bool) -> None:
     """Every declaration of a public column, oldest first; also one that a later declaration took the place of.
@@ -68,7 +68,7 @@ def list_columns(desk: HospitalState, as_json: bool) -> None:
             {"column": act.column.name, "source": ", ".join(act.source_names), "declared": act.at, "superseded": old}
             for act, old in superseded.items()
         ]
-        click.echo(json.dumps(lines, indent=2))
+        print_json(lines)
         return
     for act, old in superseded.items():
         later = "; superseded by a later declaration, and public all the same" if old else ""
@@ -80,7 +80,7 @@ def list_columns(desk: HospitalState, as_json: bool) -> None:
 
 @public.command("norm")
 @click.argument("columns", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@json_option
 @partial(with_desk, needs="pyarrow")
 def norm_of_columns(desk: HospitalState, columns: tuple[str, ...], as_json: bool) -> None:
     """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
@@ -93,8 +93,6 @@ def norm_of_columns(desk: HospitalState, columns: tuple[str, ...], as_json: bool
     columns = tuple(dict.fromkeys(columns))
     norm2 = public_norm2(desk.read().bounded, columns)
     if as_json:
-        click.echo(
-            json.dumps({"columns": list(columns), "outcome_norm2": norm2, "bounds_allow": len(columns)}, indent=2)
-        )
+        print_json({"columns": list(columns), "outcome_norm2": norm2, "bounds_allow": len(columns)})
         return
     click.echo(f"outcome_norm2 = {norm2!r}    # {len(columns)} is what the bounds allow")
