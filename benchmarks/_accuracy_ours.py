@@ -14,6 +14,7 @@ import numpy as np
 
 from benchmarks._accuracy_problem import Problem
 from benchmarks._block_releases import mixed
+from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, squared_sensitivity
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.rows.calibrated import calibrated
@@ -22,7 +23,6 @@ from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 from dprelease.spec_base import Target
 
 CURIOUS = 1

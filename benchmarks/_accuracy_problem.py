@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._accuracy_tables import Table, scaled
+from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.release.release import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks._accuracy_ours import CURIOUS
 from benchmarks._accuracy_problem import Coding, Problem
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.arrays import Codes, Floats
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.ranges import share
 from dprelease.estimators.choice import fit_moments
@@ -31,7 +32,6 @@ from dprelease.mechanisms.ranges.privatize import noisy_blocks
 from dprelease.mechanisms.ranges.read import read
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.ranges.terms import RangesTerms
-from dprelease.release.release import Floats
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec
 

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from demo.redbook import BOUNDS, INSTITUTIONS, survey
+from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, Column, Number, NumericColumn
-from dprelease.release.release import Floats
 
 FOLDER = Path(os.environ.get("DPRELEASE_TABLES", Path(__file__).parents[2] / "shared" / "data"))
 """Where the files are, unless the variable ``DPRELEASE_TABLES`` points elsewhere."""

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks._accuracy_problem import Problem, Regression
+from dprelease.arrays import Floats
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.privacy.gaussian import epsilon_of
-from dprelease.release.release import Floats
 
 FAILURE = 0.05
 """rho: chance that the ridge is too small."""

@@ -22,6 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column, squared_sensitivity
 from dprelease.data.weights import private_weights, weights_of
 from dprelease.estimators.normal_equations import NormalEquations, Rows
@@ -31,7 +32,6 @@ from dprelease.mechanisms.assumptions import PlannedFit, Setting, draft_of
 from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
 from dprelease.planning.weighting import outcome_weight
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 from dprelease.spec_base import Target
 
 DELTA = 1e-5

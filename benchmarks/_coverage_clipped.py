@@ -21,13 +21,13 @@ import numpy as np
 
 from benchmarks._accuracy_ranges import GRID_BITS, moments_in_ranges
 from benchmarks.report import Results
+from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.intervals.identifiability import LIMIT
 from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 WIDTHS = (1, 3, 4)
 FEATURES = sum(WIDTHS) - 1

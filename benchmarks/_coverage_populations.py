@@ -23,8 +23,8 @@ import numpy as np
 
 from benchmarks._block_releases import Blocks, wishart_root
 from benchmarks.moments_utility import noisy_moments
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
-from dprelease.release.release import Floats
 
 FEATURES, PARTIES = 10, 6
 COLUMNS: dict[str, tuple[Column, ...]] = {

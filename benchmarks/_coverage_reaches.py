@@ -22,6 +22,7 @@ from benchmarks._accuracy_tables import TABLES
 from benchmarks._long_tails import TABLES as LONG
 from benchmarks._long_tails import drawn
 from benchmarks.report import Results
+from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.estimators.intervals.clipped import ends, lost, steepest
 from dprelease.estimators.intervals.identifiability import LIMIT
@@ -29,7 +30,6 @@ from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.reaches import LEAST_KEPT, reaches_of
-from dprelease.release.release import Floats
 
 SIZES = (1000, 5000, 20_000, 60_000)
 HARD = {"stays": ("medications", "stay"), "costs": ("hospital", "visits")}

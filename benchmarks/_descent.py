@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks._accuracy_problem import Problem
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 _AT_ONCE = 1 << 22
 

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks._block_releases import DELTA, Blocks
+from dprelease.arrays import Floats
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn, integer_sensitivity
@@ -33,7 +34,7 @@ from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, Terms
 from tests.support.joint import privatize_moments

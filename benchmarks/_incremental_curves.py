@@ -29,8 +29,8 @@ from benchmarks._incremental_factors import normalised, tree
 from benchmarks._incremental_noise import concentrated, corrected, fit_mu, published, published_fit
 from benchmarks._incremental_regression import belonging, privincreg1, privincreg2
 from benchmarks._incremental_stream import Stream, outside
+from dprelease.arrays import Floats
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 EPSILON, DELTA = 1.0, 1e-5
 METHODS = {

@@ -25,8 +25,8 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks._incremental_stream import Stream
+from dprelease.arrays import Floats
 from dprelease.estimators.convex_set import ConvexSet
-from dprelease.release.release import Floats
 
 MOST = 100
 """Steps of a solver."""

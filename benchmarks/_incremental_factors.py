@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import hyp2f1
 
+from dprelease.arrays import Floats
 from dprelease.mechanisms.stream.factorization import coefficients
-from dprelease.release.release import Floats
 
 Times = npt.NDArray[np.int64]
 HALF = Fraction(1, 2)

@@ -25,10 +25,10 @@ from scipy.optimize import linprog
 from benchmarks._incremental_factors import Factorization
 from benchmarks._incremental_noise import Scales
 from benchmarks._incremental_stream import STILL, Stream, moments_at
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.moments.constrained_fit import minimum, positive_part
-from dprelease.release.release import Floats
 
 GRID = 2.0**-20
 """Of projected rows."""

@@ -22,9 +22,9 @@ from functools import cached_property
 import numpy as np
 
 from benchmarks._incremental_factors import Times
+from dprelease.arrays import Floats
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.moments.constrained_fit import minimum
-from dprelease.release.release import Floats
 
 RESIDUAL = 0.1
 BACK = 32

@@ -24,7 +24,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
 from benchmarks._incremental_factors import normalised
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 STEPS = 300
 """Of the search for the dual."""

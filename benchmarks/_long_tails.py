@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import gamma, lognorm, nbinom, norm
 
+from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
-from dprelease.release.release import Floats
 
 FACTORS = 3
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks._long_tails import TABLES
 from benchmarks.moments_utility import noisy_moments
+from dprelease.arrays import Floats
 from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.release.release import Floats
 
 LEAST_EXPLAINED = -0.02
 LEAST_COVERED = 0.95

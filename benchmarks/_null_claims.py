@@ -36,6 +36,7 @@ from dprelease.analyses import (
     nested,
     two_stage_least_squares,
 )
+from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import ReleasedMoments, fit_moments
@@ -46,7 +47,7 @@ from dprelease.estimators.result import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 from tests.support.specs import build_spec
 
 Claims = dict[str, list[bool]]

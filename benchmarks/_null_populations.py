@@ -23,6 +23,7 @@ import numpy as np
 from benchmarks._accuracy_ranges import GRID_BITS, clipped_moments, published_ranges
 from benchmarks._block_releases import mixed
 from benchmarks.moments_utility import noisy_moments
+from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
 from dprelease.data.ranges import share
@@ -33,7 +34,6 @@ from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 from dprelease.spec_base import Target
 from tests.dprelease.analyses.releases import coded
 from tests.dprelease.estimators.apart import apart_of

@@ -29,7 +29,7 @@ import pandas as pd
 from scipy.special import ndtr
 from scipy.stats import beta
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 FOLDER = Path(os.environ.get("DPRELEASE_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 SMOOTHING = 0.3

@@ -15,12 +15,12 @@ from benchmarks import _exact_releases as exact
 from benchmarks._block_releases import Blocks, least_squares, squared_error
 from benchmarks.blocks_utility import EPSILONS, FEATURES, PARTIES, S0, Setting, tables
 from benchmarks.moments_utility import noisy_moments
+from dprelease.arrays import Floats
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.methods import debiased, mixed_least_squares
 from dprelease.estimators.methods import least_squares as biased
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.solve import Solution
-from dprelease.release.release import Floats
 
 METHODS = ("ols", "bgm", "dgm", "rmgm", "default", "moments")
 FAR = (0.1, 0.3, 1.0)

@@ -19,9 +19,9 @@ from benchmarks import _exact_releases as exact
 from benchmarks._block_releases import Blocks, least_squares, squared_error
 from benchmarks._paper_data import PaperTable
 from benchmarks._paper_synthetic import joint_model, ratio, ridge, smallest_eigenvalue, standardised
+from dprelease.arrays import Floats
 from dprelease.estimators.methods import debiased, mixed_least_squares
 from dprelease.estimators.methods import least_squares as biased
-from dprelease.release.release import Floats
 
 OUTPUTS = (100, 300, 1000, 3000, 10_000)
 """k that the paper tries."""

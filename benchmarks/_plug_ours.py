@@ -11,11 +11,11 @@ import pandas as pd
 
 from benchmarks._accuracy_ranges import GRID_BITS, moments_in_ranges
 from benchmarks._plug_tables import Schema, raw
+from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.result import FAR
 from dprelease.mechanisms.moments.entries import code
-from dprelease.release.release import Floats
 
 
 def predictions(

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 ROUNDS = 100
 FAILURE = 0.05

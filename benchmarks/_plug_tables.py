@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._accuracy_tables import FOLDER
+from dprelease.arrays import Floats
 from dprelease.data.column import RawColumn
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
-from dprelease.release.release import Floats
 
 
 @dataclass(frozen=True)

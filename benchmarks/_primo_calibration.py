@@ -29,10 +29,10 @@ from typing import Literal
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.mechanisms.moments.entries import Kind, Layout
 from dprelease.mechanisms.moments.joint_calibration import check_positive, joint, parts
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
-from dprelease.release.release import Floats
 
 Body = Literal["ball", "box"]
 WEIGHT = {"ball": 2, "box": 1}

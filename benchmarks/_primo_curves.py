@@ -14,9 +14,9 @@ from benchmarks._primo_descent import public, repeated, tuned
 from benchmarks._primo_fits import Release, by_leverage, naive
 from benchmarks._primo_noise import Noise
 from benchmarks._primo_projection import project, project_jointly
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 METHODS = {
     "ols": ("OLS", "not private"),

@@ -32,8 +32,8 @@ import pandas as pd
 
 from benchmarks._paper_data import FOLDER
 from benchmarks._primo_calibration import Body
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.projection import PublicSide
-from dprelease.release.release import Floats
 
 Single = npt.NDArray[np.float32]
 Functions = Callable[[Floats], Floats]

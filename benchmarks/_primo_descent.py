@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks._descent import Descent
 from benchmarks._primo_data import Single, Sums
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 STEPS = (5, 10, 20, 50)
 CLIPS = (0.05, 0.1, 0.2, 0.4)

@@ -32,12 +32,12 @@ from scipy.special import ndtri
 from benchmarks._primo_data import Sums
 from benchmarks._primo_noise import Noise
 from benchmarks._primo_projection import project_jointly
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.empirical_bayes import Evidence, within
 from dprelease.estimators.moments.pooling import shares
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators.moments.spectral_ridge import _denoised, _Ridges
-from dprelease.release.release import Floats
 
 FAILURE = 0.05
 """rho of the paper's bounds."""

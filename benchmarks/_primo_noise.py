@@ -24,8 +24,8 @@ import numpy as np
 
 from benchmarks._primo_calibration import Body, covariance_ball, covariance_box, scales
 from benchmarks._primo_data import Features
+from dprelease.arrays import Floats
 from dprelease.mechanisms.moments.joint_calibration import association, joint, split
-from dprelease.release.release import Floats
 
 _UNIT = Fraction(2) ** 48
 """Squared grid units of one, so fine that the grid's own variance vanishes."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.projection import PublicSide, _finite
-from dprelease.release.release import Floats
 
 
 def project(side: PublicSide, noisy: npt.ArrayLike, radius: npt.ArrayLike) -> Floats:

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from benchmarks._primo_calibration import entry_scales
 from benchmarks._primo_curves import Target
 from benchmarks._primo_data import Features, Single
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.parameters import least_noise
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
-from dprelease.release.release import Floats
 
 Public = Literal["features", "outcomes"]
 BITS = 12

@@ -11,7 +11,6 @@ import numpy as np
 
 from benchmarks._synthetic_control_data import Panel
 from benchmarks._synthetic_control_published import (
-    Floats,
     Objective,
     Pool,
     published_after,
@@ -21,6 +20,7 @@ from benchmarks._synthetic_control_published import (
     tight_output,
     tight_sds,
 )
+from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.counterfactual import path_of
 from dprelease.mechanisms.synthetic_control import released

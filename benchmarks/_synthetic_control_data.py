@@ -20,7 +20,8 @@ import pandas as pd
 from scipy.stats import truncnorm
 
 from benchmarks._paper_data import FOLDER
-from benchmarks._synthetic_control_published import Floats, Pool
+from benchmarks._synthetic_control_published import Pool
+from dprelease.arrays import Floats
 
 AFTER = 3
 SETTINGS = ((10, 10), (10, 100), (100, 10), (100, 100))

@@ -15,8 +15,9 @@ import numpy as np
 
 from benchmarks._synthetic_control_curves import posterior_path
 from benchmarks._synthetic_control_data import Panel, panels, synthetic
-from benchmarks._synthetic_control_published import Floats, Pool, tight_output
+from benchmarks._synthetic_control_published import Pool, tight_output
 from benchmarks.report import Results
+from dprelease.arrays import Floats
 from dprelease.mechanisms.synthetic_control.penalty import default_penalty
 from dprelease.privacy.gaussian import mu_of
 

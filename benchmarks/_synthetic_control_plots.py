@@ -10,7 +10,7 @@ import matplotlib as mpl
 
 from benchmarks._synthetic_control_curves import METHODS, Point
 from benchmarks._synthetic_control_data import Panel
-from benchmarks._synthetic_control_published import Floats
+from dprelease.arrays import Floats
 
 mpl.use("Agg")
 

@@ -13,12 +13,11 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.mechanisms.synthetic_control.sensitivity import squared_weights
 from dprelease.privacy.gaussian import mu_of
 
-Floats = npt.NDArray[np.float64]
 Law = Literal["laplace", "gaussian"]
 
 

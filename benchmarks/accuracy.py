@@ -41,9 +41,9 @@ from benchmarks._accuracy_tables import FOLDER, TABLES, Table
 from benchmarks._adassp import RIDGES, adassp, joint_adassp, published_adassp, published_epsilon
 from benchmarks._descent import descend, tuned_descent
 from benchmarks.report import RESULTS, Results, main
+from dprelease.arrays import Floats
 from dprelease.planning import weighting
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 Cell = dict[str, Any]
 """One outcome of one table at one target, JSON-ready."""

@@ -23,9 +23,9 @@ import numpy as np
 
 from benchmarks._block_releases import Blocks, least_squares, mixed, squared_error
 from benchmarks.report import Results, main
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.methods import mixed_least_squares
-from dprelease.release.release import Floats
 
 FEATURES = 10
 PARTIES: dict[str, tuple[Column, ...]] = {

@@ -36,6 +36,7 @@ from benchmarks._long_tails import TABLES
 from benchmarks._long_tails_fits import LEAST_COVERED, LEAST_EXPLAINED, explained
 from benchmarks.moments_utility import noisy_moments
 from benchmarks.report import RESULTS, Results, main
+from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
 from dprelease.estimators.intervals.identifiability import PopulationFit
 from dprelease.estimators.intervals.inference import Inference, in_units
@@ -43,7 +44,6 @@ from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.rows.inference import learned_from_rows
-from dprelease.release.release import Floats
 
 LEAST, MOST = 0.93, 0.97
 MOST_NEAR = 0.974

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.plug_in import inverted
@@ -27,7 +28,6 @@ from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 DELTA = 1e-5
 GRID_BITS = 12

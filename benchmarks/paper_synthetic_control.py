@@ -24,8 +24,9 @@ from benchmarks import _synthetic_control_plots as plots
 from benchmarks._synthetic_control_curves import Point, point, published_bound
 from benchmarks._synthetic_control_data import SETTINGS, Panel, panels, synthetic
 from benchmarks._synthetic_control_penalty import compare
-from benchmarks._synthetic_control_published import Floats, ridge
+from benchmarks._synthetic_control_published import ridge
 from benchmarks.report import RESULTS, Results, main
+from dprelease.arrays import Floats
 from dprelease.data.bounding import bound
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.counterfactual import Counterfactual, counterfactual

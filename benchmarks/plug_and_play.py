@@ -31,8 +31,8 @@ from benchmarks._plug_ours import predictions
 from benchmarks._plug_rivals import boosted_adassp, clipped, tukey
 from benchmarks._plug_tables import SCHEMAS, Schema
 from benchmarks.report import RESULTS, Results, main
+from dprelease.arrays import Floats
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 Cell = dict[str, Any]
 """One table, JSON-ready."""

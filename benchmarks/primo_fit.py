@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.moments_utility import demo_table, gram, least_squares, long_tailed_table, noisy_moments, r_squared
 from benchmarks.report import Results, main
+from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
@@ -26,7 +27,6 @@ from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats
 
 FEATURES = 100
 PATIENTS = 200_000

@@ -20,11 +20,11 @@ from scipy.linalg import cho_factor, cho_solve
 from benchmarks._primo_calibration import covariance_box, scales
 from benchmarks._primo_projection import project
 from benchmarks.report import Results, main
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.solve import solve
 from dprelease.mechanisms.moments.joint_calibration import association, split
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 EPSILON, DELTA = 1.0, 1e-5
 GRID_BITS = 12

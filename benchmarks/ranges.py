@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks._accuracy_reaches import TIMES
 from benchmarks._accuracy_tables import TABLES, Table, scaled
 from benchmarks.report import Results, main
-from dprelease.data.bounding import Codes
+from dprelease.arrays import Codes
 from dprelease.data.columns import Number, numbers
 from dprelease.data.ranges import STEPS
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, Scales

@@ -118,7 +118,7 @@ def test_the_core_knows_nothing_of_networks_commands_databases_or_roles() -> Non
 
 def test_secure_products_know_no_statistic() -> None:
     """Nor a spec, a release or a role: widths, bits and a digest are all that they are told. Keys sign their messages."""
-    known = ("dprelease.mpc", *(f"dprelease.{name}" for name in ("canonical", "errors", "identity.signing")))
+    known = ("dprelease.mpc", *(f"dprelease.{name}" for name in ("arrays", "canonical", "errors", "identity.signing")))
     paths = list(sources("dprelease/mpc"))
     assert len(paths) > 10
     others = {name for path in paths for name in imports_of(path) if within(name, PACKAGES) and name != "dprelease"}
@@ -318,7 +318,8 @@ def test_no_module_is_a_grab_bag() -> None:
 
 
 def test_every_core_module_has_its_tests() -> None:
-    elsewhere = {"__init__", "errors", "version", "noise"}  # values without behaviour; noise is in tests/statistical
+    # Values without behaviour; noise is in tests/statistical.
+    elsewhere = {"__init__", "arrays", "errors", "version", "noise"}
     modules = {path.stem for path in (ROOT / "dprelease").glob("*.py")} - elsewhere
     tested = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "dprelease").glob("test_*.py")}
     assert modules <= tested

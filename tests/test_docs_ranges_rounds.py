@@ -7,14 +7,13 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 from scipy.stats import norm
 
+from dprelease.arrays import Floats
 from dprelease.mechanisms.ranges.calibration import Scales
 from tests.test_docs_format import V
 
-Floats = npt.NDArray[np.float64]
 Grid = tuple[Floats, Floats, Floats]
 """m, l and weights of the last grid."""
 

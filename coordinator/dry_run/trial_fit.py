@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.dry_run.simulate import Rehearsed
+from dprelease.arrays import Floats
 from dprelease.data.columns import unbounded
 from dprelease.data.decades import decade_values
 from dprelease.errors import InvalidInput
@@ -17,7 +18,6 @@ from dprelease.estimators import FitResult, fit
 from dprelease.mechanisms.assumptions import PlannedFit
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.release.release import Floats
 from dprelease.release.spec import ReleaseSpec
 
 _LEAST_SIGNAL = 1e-6

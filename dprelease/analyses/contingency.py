@@ -14,8 +14,9 @@ from dprelease.analyses.draws import CLEAR, LEAST, clear, draws_of, levels
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.analyses.result import Analysis
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 
 def contingency_table(release: Release, rows: str, columns: str) -> Analysis:

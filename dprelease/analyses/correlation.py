@@ -11,8 +11,9 @@ import numpy as np
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import WIDEST, posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 CLEAR = 2.0
 """Standard deviations of its noise from which on a count is told from 0."""

@@ -20,9 +20,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats
 
 Link = Literal["identity", "log", "fisher"]
 BISECTIONS = 80

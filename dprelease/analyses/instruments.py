@@ -19,8 +19,9 @@ from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.analyses.least_squares import least_squares, on_covariance
 from dprelease.analyses.result import Analysis
 from dprelease.analyses.score_test import are_zero
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 WEAK = 10.0
 """First-stage F below which instruments are called weak (Staiger and Stock 1997, Econometrica 65(3))."""

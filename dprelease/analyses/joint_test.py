@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, chdtri, fdtrc
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.public_normals import PublicNormals
-from dprelease.release.release import Floats
 
 SAMPLES = 20
 """Values of the population for each draw."""

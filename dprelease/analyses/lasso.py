@@ -20,8 +20,9 @@ import numpy as np
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
+from dprelease.arrays import Floats
 from dprelease.one_line import counted
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 PENALTIES = tuple(float(part) for part in np.geomspace(1.0, 0.001, 25))
 """Of the path, in the least penalty at which nothing is chosen."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.estimates import Estimates
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
-from dprelease.release.release import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,10 @@ from scipy.special import fdtrc
 
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.joint_test import JointTest
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.linear_forms import by_entry, outer
 from dprelease.estimators.moments.posterior import posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats
 
 
 def are_zero(draws: Draws, outcome: str, features: Sequence[str], tested: Sequence[str]) -> JointTest:

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from dprelease.arrays import Codes
 from dprelease.data.column import RawColumn
 from dprelease.data.columns import Column, is_public
 from dprelease.errors import DataRefused, InvalidInput
 
-Codes = npt.NDArray[np.int32]
 MAX_GRID_BITS = 24
 USUAL_GRID_BITS = 16
 """The grid of a release that asks for no other one."""

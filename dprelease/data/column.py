@@ -17,8 +17,8 @@ import numpy.typing as npt
 from pydantic import AfterValidator
 
 from dprelease import canonical
+from dprelease.arrays import Codes, Floats
 from dprelease.canonical import ShortText, Value
-from dprelease.data.decades import Codes, Floats
 from dprelease.data.derivation import Derivation
 from dprelease.one_line import listed
 

@@ -15,14 +15,10 @@ from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from dprelease.arrays import Codes, Floats, Integers
 from dprelease.canonical import Value
-
-Codes = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _ENDS = [digits * 10**place for place in range(15) for digits in (10, 18, 32, 56)] + [10**16]
 _UNIT = 10**7

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator, model_validator
 
+from dprelease.arrays import Codes, Floats
 from dprelease.canonical import ShortText
 from dprelease.data.column import EVEN_SPREAD, LEVELS, OTHER, Assumption, DeclaredColumn, RawColumn, Variable
-from dprelease.data.decades import CELLS, LARGEST, Box, Codes, Floats, decade_codes, on_decades
+from dprelease.data.decades import CELLS, LARGEST, Box, decade_codes, on_decades
 from dprelease.one_line import listed
 
 UNBOUNDED = (0.0, 100.0)

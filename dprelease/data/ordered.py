@@ -17,9 +17,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from dprelease.arrays import Codes, Floats
 from dprelease.canonical import ShortText
 from dprelease.data.column import EVEN_SPREAD, LEVELS, OTHER, Assumption, RawColumn
-from dprelease.data.decades import Codes, Floats
 from dprelease.data.kinds import Number, index_at, value_at
 from dprelease.one_line import listed
 

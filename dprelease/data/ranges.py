@@ -12,8 +12,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from dprelease.arrays import Codes
 from dprelease.canonical import Value
-from dprelease.data.bounding import MAX_GRID_BITS, Codes
+from dprelease.data.bounding import MAX_GRID_BITS
 from dprelease.data.column import Name
 from dprelease.data.columns import Column, numbers, unbounded
 from dprelease.data.decades import Box

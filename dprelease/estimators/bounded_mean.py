@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy.special import erfcx
 
+from dprelease.arrays import Floats
 from dprelease.estimators.normal_equations import Rows
-from dprelease.release.release import Floats
 
 _FLAT = 1e-4
 

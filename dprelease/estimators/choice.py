@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.methods import DEFAULTS
@@ -20,7 +21,7 @@ from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
-from dprelease.release.release import Floats, Regressable
+from dprelease.release.release import Regressable
 
 ReleasedMoments = NoisyMoments | OutcomeMoments
 

@@ -8,8 +8,8 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats
 
 Kind = Literal["l2", "l1", "simplex"]
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 
 @dataclass(frozen=True)

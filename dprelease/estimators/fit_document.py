@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL, Estimate, Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.estimators.intervals.identifiability import LIMIT
 from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.result import FitResult
 from dprelease.one_line import counted
-from dprelease.release.release import Floats
 
 MOST_TABLES = 5
 """Targets that get a table each; more of them share one, with a line for each."""

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import fit_moments, resolve
 from dprelease.estimators.convex_set import ConvexSet
@@ -24,7 +25,7 @@ from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 
 def fit(

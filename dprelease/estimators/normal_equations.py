@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.release.release import Floats
 from dprelease.threads import for_product
 
 

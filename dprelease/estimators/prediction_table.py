@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
-from dprelease.release.release import Floats
 
 Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 """A table that a caller holds: a data frame, a mapping of columns, or an array."""

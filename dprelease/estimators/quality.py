@@ -47,9 +47,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.normal_equations import NormalEquations, Rows
 from dprelease.estimators.solve import Solution
-from dprelease.release.release import Floats
 
 BETTER = "better than the constant predictor"
 INDISTINCT = "not distinguishable from the constant predictor"

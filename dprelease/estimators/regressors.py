@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.methods import METHODS
 from dprelease.estimators.prediction_table import Rows, in_order
 from dprelease.estimators.result import FitResult
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 
 class _Regressor:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.document.document import Document, Promised
 from dprelease.document.text import text
 from dprelease.estimators.intervals.inference import Inference
@@ -15,7 +16,6 @@ from dprelease.estimators.moments.resolution import hidden
 from dprelease.estimators.prediction_table import Rows, design_matrix
 from dprelease.estimators.quality import INDISTINCT, Quality
 from dprelease.estimators.solve import Solution
-from dprelease.release.release import Floats
 
 FAR = 1.0
 """Widths of a target's public range by which predictions may leave it."""

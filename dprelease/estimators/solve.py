@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 SINGULAR = 1e-12
 """A direction counts as null when its curvature is at most this part of what its columns would have there one by one."""

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.catalogue import Catalogue
 from dprelease.data.column import EVEN_SPREAD, Assumption
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.expected_error import Assumed, Floats
+from dprelease.mechanisms.expected_error import Assumed
 from dprelease.one_line import listed
 from dprelease.privacy.gaussian import check_target
 from dprelease.spec_base import Target

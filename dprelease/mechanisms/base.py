@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from dprelease.arrays import Codes, Integers
 from dprelease.canonical import read_part
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
 
-Integers = npt.NDArray[np.int64]
 Columns = Mapping[str, tuple[Column, ...]]
 """Party to its declared columns, in released order."""
 

@@ -14,14 +14,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.arrays import Codes, Integers
+from dprelease.data.bounding import BoundedRows
 from dprelease.mpc.session import Products
 from dprelease.spec_base import SpecBase, Terms
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, repr=False)

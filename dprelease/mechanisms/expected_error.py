@@ -47,12 +47,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincinv
 
+from dprelease.arrays import Floats
 from dprelease.data.column import EVEN_SPREAD
-
-Floats = npt.NDArray[np.float64]
 
 EXPLAINED = np.geomspace(1e-4, EVEN_SPREAD, 25)
 """Variances of an outcome, scaled units, that a fit's prior believes its features to explain."""

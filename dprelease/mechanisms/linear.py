@@ -12,19 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.arrays import Codes, Floats, Integers
+from dprelease.data.bounding import BoundedRows
 from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism, OwnTerms
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mpc.session import Products
 from dprelease.privacy.calibration import root_up
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dprelease.arrays import Codes, Integers
 from dprelease.canonical import read_part, sha256
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.ranges import share
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers, Mechanism
+from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.draft import FIRST, Draft, Numbers
 from dprelease.mechanisms.first_round import TermsInRanges, with_terms

@@ -12,12 +12,13 @@ from functools import partial
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from dprelease.arrays import Codes
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness
 from dprelease.mpc.encryption import ColumnCipher, Context, Draw
-from dprelease.mpc.matrix_product import Codes, masked, share
+from dprelease.mpc.matrix_product import masked, share
 from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, session_digest
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round

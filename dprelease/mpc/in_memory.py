@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
+from dprelease.arrays import Codes
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
-from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Outside, Products, Session

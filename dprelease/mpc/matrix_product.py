@@ -17,12 +17,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Codes
 from dprelease.errors import IntegrityError
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Pair, Schedule
-
-Codes = npt.NDArray[np.int32]
 
 
 def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:

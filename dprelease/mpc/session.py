@@ -18,12 +18,12 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dprelease.arrays import Codes
 from dprelease.errors import PeerUnavailable
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange
-from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.messages import Message, MessageHeader, check_message
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Participant, Round, session_key

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.files.extras import require
 from dprelease.mechanisms.assumptions import Setting
-from dprelease.mechanisms.expected_error import Floats
 from dprelease.planning.comparison import Comparison
 from dprelease.planning.forecast import MOST_ROWS, forecast
 

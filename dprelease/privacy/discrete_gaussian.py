@@ -29,7 +29,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from dprelease.arrays import Integers
+
 Words = npt.NDArray[np.uint64]
 
 MARGIN = 2.0**-44

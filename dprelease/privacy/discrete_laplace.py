@@ -16,17 +16,8 @@ from functools import partial
 
 import numpy as np
 
-from dprelease.privacy.discrete_gaussian import (
-    MARGIN,
-    Bits,
-    Integers,
-    Uniform,
-    Words,
-    collected,
-    power,
-    signed,
-    strip_width,
-)
+from dprelease.arrays import Integers
+from dprelease.privacy.discrete_gaussian import MARGIN, Bits, Uniform, Words, collected, power, signed, strip_width
 
 _SLACK = 1e-9
 """How close to a whole number of strips a double is left undecided; all roundings together stay below 1e-11."""

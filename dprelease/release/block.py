@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Codes
 from dprelease.canonical import Digest, Value
-from dprelease.data.bounding import Codes, within
+from dprelease.data.bounding import within
 from dprelease.data.columns import Name
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.spec import ReleaseSpec

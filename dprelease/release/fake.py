@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.canonical import read_data, sha256
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.column import RawColumn
@@ -32,8 +32,6 @@ UNBOUNDED = (0.0, 100.0)
 """Where made-up cells of a number without bounds lie."""
 
 _LONGEST_NAME, _LONGEST_TITLE, _WORD_BYTES = 64, 200, 8
-
-Floats = npt.NDArray[np.float64]
 
 
 def note(spec: ReleaseSpec) -> tuple[str, ...]:

@@ -8,9 +8,8 @@ from functools import cached_property
 from html import escape
 
 import numpy as np
-import numpy.typing as npt
 
-from dprelease.data.bounding import Codes
+from dprelease.arrays import Codes, Floats
 from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -31,8 +30,6 @@ Regressable = NoisyRows | NoisyMoments | OutcomeMoments
 
 View = Regressable | Ranges | Panel
 """What there is to read of a release."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.document.cells import Estimate, Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
@@ -15,7 +16,7 @@ from dprelease.estimators.moments.resolution import WIDTHS, is_hidden
 from dprelease.estimators.moments.summary import NOT_CLIPPED, summarise
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import HIDDEN, Summary
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 from learner.client.describe_ranges import range_notes, ranges_table
 
 MOST_CORRELATED = 10

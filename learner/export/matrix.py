@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.summary import repaired
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.one_line import one_line
-from dprelease.release.release import Floats
 from learner.client.library import Opened
 from learner.export.table import CONSTANT, METADATA_KEY, Table, about, described, write_lines, write_metadata
 

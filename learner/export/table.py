@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.one_line import one_line
-from dprelease.release.release import Floats
 from learner.client.library import Opened
 
 CONSTANT = "(constant)"

@@ -10,10 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL
 from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.quality import BETTER
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 from learner.client.describe import Description, describe
 from learner.client.library import Opened
 from learner.report.spectrum import Spectrum, spectrum

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from dprelease.arrays import Floats
 from dprelease.mechanisms.ranges.distribution import Distribution
-from dprelease.release.release import Floats
 from learner.report.axis import Axis
 from learner.report.markup import element, joined
 from learner.report.plots import RIGHT, grid, picture, rungs

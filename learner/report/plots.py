@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 from learner.report.axis import Axis
 from learner.report.markup import element, joined, short
 

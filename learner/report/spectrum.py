@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 IN_NOISE = "eigenvalue, noise variance = 1"
 IN_RANGE = "eigenvalue of the covariance, scaled units"

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dprelease.arrays import Codes
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.session import Outside, Products, Session
 from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator
 
+from dprelease.arrays import Floats
 from dprelease.data.derivation import DATE, NAME
 from party_node.declarations.formulas import Formula, Source
-from party_node.declarations.logarithm import Floats
 
 
 def _iso(value: object) -> object:

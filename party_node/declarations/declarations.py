@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.files.mistakes import Mistakes, mistakes
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.formula_keys import read_formula
 from party_node.declarations.formulas import Formula, Indicator, Missing, Source
-from party_node.declarations.logarithm import Floats
 from party_node.declarations.mistakes import OURS, ColumnMistakes
 from party_node.declarations.reading import KEYS, PLAIN, Reading
 

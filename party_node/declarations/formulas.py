@@ -14,12 +14,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column, Name
 from dprelease.data.derivation import level_text, number_text
 from dprelease.files.settings import Settings
 from dprelease.one_line import listed
 from party_node.declarations.dates import DateColumn
-from party_node.declarations.logarithm import Floats, ln
+from party_node.declarations.logarithm import ln
 
 Number = Annotated[float, Field(strict=True)]
 Source = Column | DateColumn

@@ -7,9 +7,8 @@ between processors and versions. A code that differs after an upgrade is no long
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from dprelease.arrays import Floats
 
 _TERMS = 11  # what is left out is below 2^-55 of the sum, as |s| <= 3 - sqrt(8)
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")

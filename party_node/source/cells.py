@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dprelease.arrays import Floats, Mask
 from dprelease.data.column import RawColumn
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import DateColumn
@@ -16,16 +17,7 @@ from party_node.declarations.declarations import Declaration
 from party_node.declarations.formulas import Source
 from party_node.settings import SourceSettings
 from party_node.source.days import read_days
-from party_node.source.numbers import (
-    Floats,
-    Mask,
-    NumberStyle,
-    absent_in,
-    floats,
-    present,
-    read_numbers,
-    without,
-)
+from party_node.source.numbers import NumberStyle, absent_in, floats, present, read_numbers, without
 
 _A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """How many units of a timestamp a day has."""

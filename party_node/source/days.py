@@ -7,8 +7,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dprelease.arrays import Floats, Mask
 from party_node.declarations.dates import DateColumn, day_numbers
-from party_node.source.numbers import Floats, Mask, present
+from party_node.source.numbers import present
 
 
 def read_days(cells: pa.Array, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:

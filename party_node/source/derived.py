@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.data.columns import OTHER
 from party_node.declarations.formulas import Formula, Source
 from party_node.source.cells import Cells, of_numbers
-from party_node.source.numbers import Floats
 
 
 def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Source) -> Cells:

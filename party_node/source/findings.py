@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from dprelease.arrays import Mask
 from dprelease.files.durable import write_durably
 from party_node.declarations.formulas import Source
-
-Mask = npt.NDArray[np.bool_]
 
 _LOOKED_AT = 100
 """Cells of a batch that are looked at for examples."""

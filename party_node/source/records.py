@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from party_node.declarations.declarations import Declaration
 from party_node.settings import SourceSettings
 from party_node.source.cells import Cells, of_numbers
-from party_node.source.numbers import Floats
 
 Places = npt.NDArray[np.intp]
 States = npt.NDArray[np.uint8]

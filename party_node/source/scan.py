@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Codes
 from dprelease.catalogue import Batch, Catalogue
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings, SourceSettings

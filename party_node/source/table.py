@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dprelease.data.bounding import Codes, bound
+from dprelease.arrays import Codes
+from dprelease.data.bounding import bound
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dprelease.arrays import Integers
 from dprelease.canonical import Digest, Value, sha256
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.files.durable import sync_folder, write_durably
-from dprelease.mechanisms.continual import Continual, Integers
+from dprelease.mechanisms.continual import Continual
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.spec import ReleaseSpec
 from party_node.state.journal import PUBLISHED, Record, Status

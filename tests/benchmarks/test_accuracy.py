@@ -13,9 +13,9 @@ from benchmarks import _accuracy_tables, _adassp, _descent, accuracy
 from benchmarks._accuracy_ours import by_blocks, noisy_moments
 from benchmarks._accuracy_problem import Problem
 from benchmarks._accuracy_tables import TABLES, Table
+from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.release import Floats
 
 NO_NOISE = 1e9
 CSV = """age,sex,region,cost

@@ -10,8 +10,8 @@ import pytest
 from benchmarks import blocks_utility
 from benchmarks._block_releases import Blocks, wishart_root
 from benchmarks._exact_releases import declared, default_model, moments_model, published_models
+from dprelease.arrays import Floats
 from dprelease.errors import SpecRefused
-from dprelease.release.release import Floats
 
 DRAWS = 2000
 

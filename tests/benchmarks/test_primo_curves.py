@@ -14,7 +14,7 @@ from benchmarks import _primo_data as data
 from benchmarks import _primo_descent as descent
 from benchmarks import _primo_plots as plots
 from benchmarks._primo_curves import METHODS, ONE_BY_ONE, Point, Target, against_outcomes, against_rows
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 from tests.benchmarks.primo import box
 
 TARGET = Target(1.0, 1e-5)

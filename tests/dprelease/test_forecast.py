@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dprelease.arrays import Floats
 from dprelease.estimators import choice
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
@@ -24,7 +25,6 @@ from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.release.accounting import guarantee
-from dprelease.release.release import Floats
 from dprelease.spec_base import Target
 from tests.support.plans import changed, planned
 from tests.support.specs import build_spec, categorical, numeric

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from dprelease.arrays import Codes, Integers
 from dprelease.canonical import Rational, Value
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, Name, integer_sensitivity, is_public, released_names
 from dprelease.errors import SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Integers, Mechanism
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.noisy_rows.released import NoisyRows

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from dprelease.arrays import Floats
+
 Draws = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 def p_of_scale(draws: Draws, scale: float) -> float:

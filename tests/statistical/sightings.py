@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import numbers, released_names
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
@@ -20,7 +20,6 @@ from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Sighting
 from tests.support.joint import entries, exact_gram
 
-Integers = npt.NDArray[np.int64]
 Tables = Mapping[str, BoundedRows]
 
 

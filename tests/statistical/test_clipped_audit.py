@@ -15,7 +15,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dprelease.data.bounding import BoundedRows, Codes, bound
+from dprelease.arrays import Codes
+from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.ranges import Range
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.moments.clipped_sensitivity import Rows

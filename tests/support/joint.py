@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Codes
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms.moments.own_products import schedule_of
@@ -16,7 +17,7 @@ from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import in_memory
 from dprelease.mpc.correlated_randomness import deal, read_randomness
-from dprelease.mpc.matrix_product import Codes, masked, share
+from dprelease.mpc.matrix_product import masked, share
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products

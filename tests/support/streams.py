@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.arrays import Integers
 from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
-from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.continual import Continual, Kept
 from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options

@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
 from dprelease.estimators.intervals.fieller import Estimates
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
 from dprelease.release.reaches import LEAST_KEPT, Reach
-from dprelease.release.release import Floats
 
 WIDER = "intervals are wider by what clipping may take, which is estimated"
 MISSED = (

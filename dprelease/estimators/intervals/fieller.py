@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
+from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design, design
@@ -40,7 +41,7 @@ from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.release.reaches import Reach
-from dprelease.release.release import Floats, Regressable, Release
+from dprelease.release.release import Regressable, Release
 
 EQUAL_SPREAD = (
     "Errors, intervals and P assume equal residual spread; the release cannot check this. A long tail of the outcome makes unequal "

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.intervals.fieller import Estimates
-from dprelease.release.release import Floats
 
 
 @dataclass(frozen=True, eq=False)

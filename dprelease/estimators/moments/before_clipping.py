@@ -37,11 +37,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH
 from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.mechanisms.moments.clipping_bias import Ball
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _LEVELS, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.moments.plug_in import inverse_with_constant, inverted_equations, plug_in_quality
 from dprelease.estimators.normal_equations import NormalEquations
@@ -29,7 +30,6 @@ from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.estimators.solve import SINGULAR
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.release import Floats
 
 STEPS = 100_000
 """Most gradient steps for a target."""

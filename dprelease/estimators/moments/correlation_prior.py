@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dtrtri
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

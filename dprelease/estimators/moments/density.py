@@ -48,10 +48,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_expit
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.correlation_prior import Dependence, diagonal_of
 from dprelease.estimators.moments.observations import commonest, precisions
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats
 
 EDGE = 0.2
 SHARE = 0.5

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.projection import PublicSide
-from dprelease.release.release import Floats
 
 EXPLAINED = np.geomspace(1e-2, 0.99, 12)
 """e."""

@@ -44,12 +44,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.estimators.bounded_mean import truncated_mean
 from dprelease.estimators.intervals.identifiability import PopulationFit, dropped_features, unidentified
 from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
 from dprelease.estimators.solve import SINGULAR
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.release import Floats
 
 
 def learned_from_moments(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.release import Floats
 
 
 def by_entry(forms: Floats, noise_sd: Floats, level: npt.NDArray[np.bool_]) -> Floats:

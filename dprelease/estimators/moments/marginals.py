@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.density import EDGE, SHARE, SPREAD
 from dprelease.estimators.moments.pooling import UNLIKE, of_others
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.release import Floats
 
 REACH = 6.0
 """Standard deviations of the noise that the grid covers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 _EXACT = 0.25
 """Standard deviation, in that of the least noisy entry, at which an exact entry counts as observed."""

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.methods import primo_ridge
 from dprelease.estimators.moments.linear_forms import gained, inside
@@ -32,7 +33,6 @@ from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.estimators.solve import Solution, solve
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.release import Floats
 
 
 def inverted(

@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 COUNT = 3.0
 """Outcomes that the vague law of cases counts for."""

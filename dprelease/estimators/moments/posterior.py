@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.data.column import Variable
 from dprelease.estimators.moments.density import Density
 from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats
 
 WARM_UP = 80
 KEPT = 50

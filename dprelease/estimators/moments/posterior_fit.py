@@ -28,6 +28,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
@@ -40,7 +41,6 @@ from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats
 
 NEEDED, IN_RANGES = 1.25, 1.05
 """How many times as much must be gained with features that noise hides as without them, in public bounds and in ranges."""

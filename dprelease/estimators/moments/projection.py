@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats
 
 _MOST_STEPS = 60
 _CELLS = 1 << 17

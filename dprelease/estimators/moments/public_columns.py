@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.closed_form_fit import Slopes, beside_constant
 from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence, within
 from dprelease.estimators.moments.marginals import Marginals
@@ -46,7 +47,6 @@ from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
-from dprelease.release.release import Floats
 
 
 def fit_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> ScaledFit:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from dprelease.arrays import Floats
 from dprelease.privacy.public_stream import BLOCK_BYTES, PublicStream
-from dprelease.release.release import Floats
 
 
 class PublicNormals:

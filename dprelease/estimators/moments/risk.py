@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprelease.release.release import Floats
+from dprelease.arrays import Floats
 
 CAUTIOUS, LIKELY = 0.2, 0.4
 ALPHAS = np.linspace(0.0, 1.0, 41)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.risk import warnings
 from dprelease.estimators.quality import Quality
 from dprelease.estimators.result import Diagnostics, ScaledFit
-from dprelease.release.release import Floats
 
 
 class Fitted(NamedTuple):

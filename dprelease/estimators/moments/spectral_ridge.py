@@ -39,6 +39,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp, ndtri
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.closed_form_fit import Slopes, beside_constant
 from dprelease.estimators.moments.marginals import Marginals
@@ -48,7 +49,6 @@ from dprelease.estimators.moments.unbiased_gain import Problem
 from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.release import Floats
 
 EXPLAINED = 1e-3
 """Least part of an outcome's variance that its features may explain; the most is all of it."""

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.before_clipping import PublishedSpreads, before_clipping
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.posterior import WIDEST, posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
-from dprelease.release.release import Floats
 
 NOT_CLIPPED = "rows of this release are not clipped, so there is nothing to correct for; describe it without unclipped"
 

@@ -38,10 +38,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.linear_forms import gained
 from dprelease.estimators.quality import Quality
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.release import Floats
 
 
 class Problem(NamedTuple):

@@ -26,12 +26,12 @@ import math
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import estimate
 from dprelease.estimators.result import ScaledFit
 from dprelease.estimators.rows.spectrum import Spectrum
-from dprelease.release.release import Floats
 
 UNIFORM = 1 / 3
 """Variance of a column that is uniform on its public range, scaled units."""

@@ -38,12 +38,12 @@ from functools import cached_property
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.estimators.intervals.fieller import Estimates
 from dprelease.estimators.intervals.identifiability import PopulationFit, dropped_features, unidentified
 from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.solve import SINGULAR
-from dprelease.release.release import Floats
 
 
 def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool, repeats: int = 1) -> PopulationFit:

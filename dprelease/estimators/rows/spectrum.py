@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.result import Diagnostics
 from dprelease.estimators.solve import SINGULAR
-from dprelease.release.release import Floats
 
 STRONG = 10.0
 """mu from which on shrinkage is beside the point."""

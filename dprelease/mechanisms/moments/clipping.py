@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from dprelease.arrays import Codes
 from dprelease.canonical import Digest, Rational, Value
-from dprelease.data.bounding import Codes
 from dprelease.data.columns import Column, Name, numbers
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput

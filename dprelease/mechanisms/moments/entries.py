@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Integers
 from dprelease.data.column import Variable
 from dprelease.data.columns import Column, released_names
-
-Integers = npt.NDArray[np.int64]
 
 
 def variables(columns: tuple[Column, ...]) -> tuple[Variable, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dprelease.data.bounding import BoundedRows, Codes
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers
+from dprelease.arrays import Codes, Floats, Integers
+from dprelease.data.bounding import BoundedRows
+from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier
 from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.linear import Floats, Linear, Stretch
+from dprelease.mechanisms.linear import Linear, Stretch
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of

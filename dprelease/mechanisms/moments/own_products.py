@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.mechanisms.moments.entries import Integers, variables
+from dprelease.arrays import Codes, Integers
+from dprelease.mechanisms.moments.entries import variables
 from dprelease.mechanisms.moments.terms import joint_moments
-from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import Words, product
 from dprelease.mpc.schedule import Schedule
 from dprelease.spec_base import SpecBase

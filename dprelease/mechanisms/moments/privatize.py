@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dprelease.arrays import Codes, Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.moments.clipping import clip_rows
-from dprelease.mechanisms.moments.entries import Integers, code
+from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.own_products import EVERYBODY, OwnMoments, places, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
-from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products

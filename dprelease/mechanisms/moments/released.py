@@ -12,15 +12,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats, Integers
 from dprelease.data.columns import Column
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_bias import Ball, balls
-from dprelease.mechanisms.moments.entries import Integers, Kind, Layout, code
+from dprelease.mechanisms.moments.entries import Kind, Layout, code
 from dprelease.mpc.ring import product
 
-Floats = npt.NDArray[np.float64]
 Indices = Sequence[int] | Integers
 
 _RING = 1 << 63

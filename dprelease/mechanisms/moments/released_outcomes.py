@@ -10,18 +10,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column, public
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.released import (
-    Floats,
-    Indices,
-    Moments,
-    NoisyMoments,
-    crossed,
-    noise_sd,
-    with_constant,
-)
+from dprelease.mechanisms.moments.released import Indices, Moments, NoisyMoments, crossed, noise_sd, with_constant
 from dprelease.mpc.ring import product
 
 

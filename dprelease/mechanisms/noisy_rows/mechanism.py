@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.arrays import Codes, Floats, Integers
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import released_names
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.linear import Floats, Linear, Stretch
+from dprelease.mechanisms.linear import Linear, Stretch
 from dprelease.mechanisms.noisy_rows import check, words
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
 from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, propose_mixed, propose_rows

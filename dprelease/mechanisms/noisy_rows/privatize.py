@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import released_names
 from dprelease.data.weights import private_weights
-from dprelease.mechanisms.linear import Integers, Stretch
+from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.privacy.noise import NoiseSource

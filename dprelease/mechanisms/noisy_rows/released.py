@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from dprelease.data.bounding import Codes
+from dprelease.arrays import Codes, Floats, Integers
 from dprelease.data.columns import is_public
 from dprelease.data.weights import private_weights
 from dprelease.errors import InvalidInput
@@ -17,9 +16,6 @@ from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.one_line import listed
 from dprelease.spec_base import SpecBase
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.arrays import Codes, Integers
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import numbers
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Integers, Mechanism
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.ranges import check, words

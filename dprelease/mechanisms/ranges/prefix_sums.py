@@ -16,13 +16,11 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
+
+from dprelease.arrays import Floats, Integers
 
 FRACTION_BITS = 12
 """Binary digits of the factor behind the point."""
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows, Codes
+from dprelease.arrays import Codes, Integers
+from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows
 from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box, decade_cells
@@ -19,7 +20,7 @@ from dprelease.data.ranges import fine
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.box import box_of
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers_without_bounds
-from dprelease.mechanisms.ranges.prefix_sums import Integers, factor
+from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.reach import choose
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
 from dprelease.mechanisms.ranges.terms import RangesTerms

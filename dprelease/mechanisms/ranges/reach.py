@@ -29,12 +29,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from dprelease.arrays import Floats, Integers
 from dprelease.data.ranges import REACH
 from dprelease.data.reach import EFFECT, REACHES, Guess, radius2, reach_of
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
-from dprelease.mechanisms.ranges.prefix_sums import Floats
 from dprelease.privacy.public_stream import PublicStream
 
 POINTS = 4000
@@ -52,8 +51,6 @@ _LEVELS: Floats = (np.arange(POINTS) + 0.5) / POINTS
 _SEED = hashlib.sha256(b"dprelease reach 1").digest()
 _SHAPES = (0.03, 1e4)
 _NOTHING = 1e-12
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

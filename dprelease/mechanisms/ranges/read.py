@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dprelease.arrays import Integers
 from dprelease.data.columns import Column, numbers
 from dprelease.data.decades import Box
 from dprelease.data.ranges import STEPS
@@ -13,7 +14,6 @@ from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.box import read_box
 from dprelease.mechanisms.ranges.calibration import numbers_without_bounds
 from dprelease.mechanisms.ranges.check import largest, largest_decade
-from dprelease.mechanisms.ranges.prefix_sums import Integers
 from dprelease.mechanisms.ranges.reach import follows
 from dprelease.mechanisms.ranges.released import Ranges, Summary, later_range
 from dprelease.mechanisms.ranges.rounds import Row, after_counts

@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.data.columns import Number
 from dprelease.data.decades import Box
 from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
-from dprelease.mechanisms.ranges.prefix_sums import Floats
 from dprelease.mechanisms.ranges.reach import Margin
 from dprelease.one_line import listed
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dprelease.arrays import Integers
 from dprelease.data.columns import Number
 from dprelease.data.ranges import STEPS, Range
 from dprelease.data.reach import REACHES
@@ -18,7 +19,6 @@ from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.calibration import CELLS, WINDOW, Scales
 from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.location import CAUTION, Counted, Location, from_counts, from_sums
-from dprelease.mechanisms.ranges.prefix_sums import Integers
 from dprelease.mechanisms.ranges.reach import Margin
 
 LEAST_WINDOW = 2 * STEPS // CELLS // WINDOW

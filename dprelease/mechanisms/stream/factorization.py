@@ -28,10 +28,8 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from dprelease.arrays import Floats, Integers
 
 FactorName = Literal["square-root", "weighted", "tree"]
 

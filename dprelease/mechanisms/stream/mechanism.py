@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dprelease.arrays import Codes, Integers
 from dprelease.canonical import read_part
-from dprelease.data.bounding import BoundedRows, Codes
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Integers, Mechanism
+from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Mechanism
 from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Linear

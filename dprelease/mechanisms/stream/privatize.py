@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.arrays import Integers
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.continual import Kept
-from dprelease.mechanisms.linear import Integers, Linear
+from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.data.bounding import Codes
-from dprelease.mechanisms.linear import Integers, Linear
+from dprelease.arrays import Codes, Integers
+from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.stream.factorization import decoding, error
 from dprelease.mechanisms.stream.privatize import released
 from dprelease.mechanisms.stream.terms import StreamTerms, inner

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.mechanisms.synthetic_control.released import Floats
+from dprelease.arrays import Floats
 
 EVEN = 1 / 3
 """Variance of a number that is spread evenly over [-1, 1]."""

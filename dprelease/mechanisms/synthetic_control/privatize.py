@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
-from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.synthetic_control.ridge import ridge_weights
 from dprelease.mechanisms.synthetic_control.terms import Law, SyntheticControlTerms
 from dprelease.privacy.noise import NoiseSource

@@ -7,17 +7,14 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from dprelease.arrays import Floats, Integers
 from dprelease.data.columns import Number, numbers
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.base import Integers
 from dprelease.mechanisms.synthetic_control.check import largest
 from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS
 from dprelease.mechanisms.synthetic_control.terms import Law, SyntheticControlTerms, norm2_of
 from dprelease.spec_base import SpecBase
-
-Floats = npt.NDArray[np.float64]
 
 NO_FIT = (
     "a release of a synthetic control has weights and donors' series for one target: it has no rows of variables to fit on or "

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.data.bounding import Codes
+from dprelease.arrays import Codes, Integers
 from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS
 
-Integers = npt.NDArray[np.int64]
 Exact = npt.NDArray[np.object_]
 
 WORST_CONDITION = 1 << 30

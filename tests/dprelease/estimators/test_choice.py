@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
@@ -18,7 +19,7 @@ from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.result import ScaledFit
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.accounting import guarantee
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.public import declared, moments_of, table
 from tests.support.joint import compute

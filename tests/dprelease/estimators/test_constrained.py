@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Constrained, ConvexSet, fit
 from dprelease.estimators.choice import choose, fit_moments
@@ -15,7 +16,7 @@ from dprelease.estimators.convex_set import Kind
 from dprelease.estimators.moments.constrained_fit import fit_constrained, minimum, positive_part
 from dprelease.estimators.moments.plug_in import inverted
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.dprelease.estimators.test_moments_fit import release as release  # the fixture
 

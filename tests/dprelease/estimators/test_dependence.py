@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dprelease.arrays import Floats
 from dprelease.estimators.moments.correlation_prior import Dependence
-from dprelease.release.release import Floats
 
 SIZE = 4
 

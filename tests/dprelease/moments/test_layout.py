@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn, released_names
 from dprelease.mechanisms.moments.entries import Layout, code, variables
 from tests.support.kinds import is_binary, kind_of
 from tests.support.specs import categorical, numeric, random_raw
-
-Integers = npt.NDArray[np.int64]
 
 FOUR = (numeric("age"), categorical("stage", "I", "II"), categorical("smoker", "yes"), numeric("weight"))
 

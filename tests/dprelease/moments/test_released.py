@@ -6,18 +6,16 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dprelease.arrays import Integers
 from dprelease.data.bounding import RawColumn, bound
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
 from tests.support.specs import categorical, numeric, random_raw
-
-Integers = npt.NDArray[np.int64]
 
 COLUMNS = (
     categorical("stage", "I", "II"),

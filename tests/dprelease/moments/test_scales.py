@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dprelease.arrays import Floats
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.calibration import FINEST, released_sd, share_scales, spent
 from dprelease.mechanisms.moments.entries import Layout
@@ -21,8 +21,6 @@ from dprelease.mechanisms.moments.sensitivity import Sensitivity, sensitivity
 from dprelease.privacy.calibration import GRID_VARIANCE
 from dprelease.privacy.gaussian import delta_of
 from tests.support.specs import categorical, numeric
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import math
 import numpy as np
 import pytest
 
+from dprelease.arrays import Integers
 from dprelease.data.columns import Column
 from dprelease.data.ranges import Range
 from dprelease.mechanisms.moments.clipped_sensitivity import Rows
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
-from dprelease.mechanisms.moments.entries import Integers
 from dprelease.mechanisms.moments.parameters import least_noise, sensitivity_of
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits

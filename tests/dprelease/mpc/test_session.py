@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dprelease.arrays import Codes
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import seal_deals
-from dprelease.mpc.matrix_product import Codes
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Outside, Products, Session

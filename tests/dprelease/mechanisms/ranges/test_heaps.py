@@ -8,12 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.ranges import STEPS
 from dprelease.mechanisms.ranges.beyond import DECAY, LONG, hidden, octaves, shown
 from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
-from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, Floats, factor
+from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, factor
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.privatization import privatize

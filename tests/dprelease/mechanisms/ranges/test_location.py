@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from dprelease.arrays import Floats
 from dprelease.data.ranges import STEPS, Range
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, Scales
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution, isotonic
 from dprelease.mechanisms.ranges.location import PRIOR, Location, clipped, posterior
-from dprelease.mechanisms.ranges.prefix_sums import Floats, factor
+from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.mechanisms.ranges.rounds import Placed, after_counts, after_sums, final, first
 from tests.support.noise import SeededNoise, ZeroNoise

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH, STEPS, Range
 from dprelease.data.reach import REACHES, Guess, guess, radius2, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
 from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.distribution import Distribution
-from dprelease.mechanisms.ranges.prefix_sums import Floats, factor
+from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.reach import POINTS, Margin, choose, follows, kept, public_rows
 from tests.support.specs import numeric
 
