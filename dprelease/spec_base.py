@@ -1,4 +1,4 @@
-"""What every mechanism reads of a release spec: parties, columns, patients, target, times, and its own terms.
+"""The part of a release spec that every mechanism reads: parties, columns, patients, target, times, and its own terms.
 
 A mechanism never sees more of a spec than this, so that it can be read, checked and priced without the others.
 """
@@ -85,7 +85,7 @@ class PartyColumns(Value):
 
 
 def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
-    """What the guarantee is called when outcomes are named: it follows from which columns are public.
+    """The name of the guarantee when outcomes are named: it follows from which columns are public.
 
     Args:
         columns: of all parties.
@@ -130,7 +130,7 @@ class Terms(Value):
         return rows
 
     def label(self, columns: tuple[Column, ...]) -> Label | None:
-        """What the guarantee must be called with all parties' columns; None where the terms do not say which are outcomes."""
+        """The name that the guarantee must have with all parties' columns; None where the terms do not name outcomes."""
         return None
 
     def consistent(self, spec: SpecBase) -> None:
@@ -142,7 +142,7 @@ class Terms(Value):
 
 
 class SpecBase(Value):
-    """What is released, from whom, under which guarantee. Field by field in docs/format.md."""
+    """The released columns, their parties and the guarantee. Field by field in docs/format.md."""
 
     most_bytes: ClassVar[int] = 1 << 20
 
@@ -215,7 +215,7 @@ class SpecBase(Value):
 
     @property
     def counted(self) -> str:
-        """What is counted where a number of patients is printed: ``patients``, or ``rows`` where a patient may have several."""
+        """The unit in which patients are counted in print: ``patients``, or ``rows`` where a patient may have several."""
         return "patients" if self.rows_per_subject == 1 else "rows"
 
     @property

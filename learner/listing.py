@@ -1,4 +1,4 @@
-"""A list of published releases, unsigned: for people to choose from. What counts is each release's signed manifest."""
+"""A list of published releases, unsigned: for people to choose from. Each release's signed manifest is what counts."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class ChangedSettings:
 
 
 def differences(before: PartySettings, after: PartySettings) -> str:
-    """What changed, by table and column, in words; no value of either."""
+    """The changes by table and column, in words; no value of either."""
     others = [key for key in type(after).model_fields if key != "columns"]
     words = [key for key in others if getattr(before, key) != getattr(after, key)]
     columns = {

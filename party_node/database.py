@@ -49,7 +49,7 @@ class DatabaseSettings(Settings):
 
     @property
     def statement(self) -> str:
-        """What to select rows from, as it stands behind FROM."""
+        """The text that rows are selected from, as it stands behind FROM."""
         if self.table is not None:
             return self.table
         query = _bare(self.query or "")
@@ -79,7 +79,7 @@ class DatabaseSettings(Settings):
             raise ValueError("a file of SQLite has no password: leave out password_file")
 
     def words(self) -> str:
-        """Where in the database, without user and options."""
+        """The place in the database, without user and options."""
         whole = urlsplit(self.url or "")
         host = whole.netloc.rpartition("@")[2]
         return f"{self.table or 'the query'} in {whole.scheme}://{host}{whole.path}"

@@ -65,12 +65,12 @@ class HospitalState:
 
     @property
     def enrolment(self) -> Enrolment:
-        """What enrolment gave us, with the present certificate; raises `NotFound` before it."""
+        """Our enrolment, with the present certificate; raises `NotFound` before it."""
         return self.identity.enrolment()
 
     @property
     def books(self) -> Books:
-        """What we keep of what we were charged, beside what the office has seen."""
+        """Our own records of what we were charged, beside what the office has seen."""
         streams, joint, name = self.streams.folder, self.settings.state / "joint", self.settings.name
         return Books(self.ledger, self.journal, self.vault, streams, joint, name, self.identity.charges())
 
@@ -107,7 +107,7 @@ class HospitalState:
         return self._scan
 
     def public(self) -> dict[str, PublicDeclaration]:
-        """What was declared public here, by column."""
+        """The declarations that are public here, by column."""
         return latest(public_declarations(self.ledger, self.settings.roster))
 
     def columns(self, names: frozenset[str] | None = None) -> tuple[Column, ...]:
@@ -149,7 +149,7 @@ class HospitalState:
         return made.model_copy(update={"columns": columns})
 
     def findings(self, spec: ReleaseSpec) -> dict[str, Findings]:
-        """What the cells of our columns of a spec, and of what these are derived from, were like when the table was last read.
+        """The findings in the cells that our columns of a spec come from, when the table was last read.
 
         Local screen only.
         """
@@ -158,15 +158,15 @@ class HospitalState:
         return {name: found[name] for name in names if name in found}
 
     def session(self, release: str) -> SessionFolder:
-        """Where the session of a joint computation is kept."""
+        """The folder of a joint computation's session."""
         return SessionFolder(self.settings.state / "joint" / release)
 
     def frozen(self, release: str) -> FrozenRows:
-        """Where the rows that our approval of a release commits to are kept."""
+        """The rows that our approval of a release commits to."""
         return FrozenRows(self.settings.state / "frozen" / release)
 
     def earlier(self, release: str) -> EarlierRounds:
-        """Where blocks of a release's earlier rounds are kept."""
+        """The blocks of a release's earlier rounds."""
         return EarlierRounds(self.settings.state / "rounds" / release)
 
     def pins(self) -> dict[str, str]:
@@ -174,7 +174,7 @@ class HospitalState:
         return {**self.identity.pins(), self.settings.name: self.identity.fingerprint()}
 
     def grounds(self) -> tuple[object, ...]:
-        """What decisions rest on, beside the releases that are under way."""
+        """The facts that decisions rest on, beside the releases that are under way."""
         files = tuple(path.read_bytes() for path in (self._catalogue, self._findings) if path.exists())
         return self.settings, self.pins(), self.ledger.head(), files
 

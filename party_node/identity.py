@@ -1,4 +1,4 @@
-"""Who we are: keys made on site, the certificate from enrolment, the alignment key, and the peers we pinned."""
+"""Our identity: keys made on site, the certificate from enrolment, the alignment key, and the peers we pinned."""
 
 from __future__ import annotations
 

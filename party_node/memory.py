@@ -1,7 +1,8 @@
 """Memory that was freed, given back to the operating system: a daemon is small again between releases.
 
-The C library keeps what it has freed for the next use, each thread's in an arena of its own, eight for each core. Of these it trims
-the end of the first one only, so that every arena keeps the largest buffers that a thread once had in it. Arrow keeps a pool.
+The C library keeps what it has freed for the next use, each thread's in an arena of its own, eight for each core. It trims
+the end of the first of these only, so that every arena keeps the largest buffers that a thread once had in it. Arrow keeps a
+pool.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class Policy(Settings):
 
     Attributes:
         limits: proposals outside are declined, whoever is in favour.
-        auto_approve: proposals inside are approved without a person; left out, a person approves every release. Where it limits
+        auto_approve: proposals inside are approved without a person; left out, a person approves every release. If it limits
             epsilon, delta has to be limited too, here or there, or it approves nothing.
         allow_large_delta: accept delta >= 1/n, which permits publishing a patient's row outright.
         alignments: most alignment runs that a roster ever takes part in; a person accepts each of them.

@@ -19,7 +19,7 @@ from dprelease.spec_base import instant
 
 @click.group()
 def hub() -> None:
-    """Who publishes: one hub at a time.
+    """Show or replace the hub that publishes: one at a time.
 
     \b
     Example:

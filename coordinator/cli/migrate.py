@@ -22,7 +22,7 @@ from coordinator.store.tables import REVISION
 def migrate(settings: CoordinatorSettings, yes: bool) -> None:
     """Bring the database to the layout that this version of the software wants, once; stop the server first.
 
-    Of SQLite a copy is made beside it before. Of PostgreSQL make one yourself, with pg_dump.
+    A copy of an SQLite database is made beside it before. Make one of PostgreSQL yourself, with pg_dump.
 
     \b
     Example:

@@ -109,7 +109,7 @@ def plan(
 
 
 def _say(expected: Expectation, made: Numbers, delta: float, room: Mapping[str, Fraction], *, as_json: bool) -> None:
-    """What a release that nobody fits on would be worth and cost."""
+    """Print the expected worth and cost of a release that nobody fits on."""
     if as_json:
         charged = {party: str(mu2) for party, mu2 in made.charges.items()}
         left_mu2 = {party: str(mu2) for party, mu2 in room.items()}

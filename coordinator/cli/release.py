@@ -247,7 +247,7 @@ def watch(
 @json_option
 @with_settings
 def cancel(settings: CoordinatorSettings, prefix: str, reason: str, as_json: bool) -> None:
-    """Withdraw a release, until the hub may publish it, or an alignment run. What a hospital counted of a run stays counted.
+    """Withdraw a release, until the hub may publish it, or an alignment run. Counted runs stay counted.
 
     \b
     Example:

@@ -34,7 +34,7 @@ def named(found: Agreement) -> str:
 
 
 def standing(found: Agreement) -> dict[str, Any]:
-    """Where an agreement stands, as plain data."""
+    """State of an agreement, as plain data."""
     record = found.record
     return {
         "kind": record.kind.value,

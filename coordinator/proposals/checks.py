@@ -1,4 +1,4 @@
-"""What can be refused before any hospital is asked: each check names who or what is in the way, in counts and names."""
+"""Checks before any hospital is asked: each names who or what is in the way, in counts and names."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
 
 
 def _groups(found: Mapping[str, str]) -> dict[str, list[str]]:
-    """What parties have to who has it."""
+    """Groups of parties that have the same, by what they have."""
     groups: dict[str, list[str]] = {}
     for name, value in found.items():
         groups.setdefault(value, []).append(name)
@@ -189,7 +189,7 @@ def label_of(
     side: PublicSide | None,
     outcomes: tuple[str, ...] = (),
 ) -> Label:
-    """What the guarantee is called (docs/guarantees.md 15).
+    """Name of the guarantee (docs/guarantees.md 15).
 
     Args:
         columns: party to declared columns.

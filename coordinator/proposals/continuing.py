@@ -41,7 +41,8 @@ def propose_next(
         prefix: first digits of any checkpoint of the stream.
         run_time: how long blocks may take after the last approval.
         now: the present.
-        number: t; the one after all that were published or approved unless given. What lies between is left out for good.
+        number: t; the one after all that were published or approved unless given. Checkpoints in between are left out for
+            good.
 
     Raises:
         InvalidInput: the release is of no stream, the checkpoint is not one that comes next, or the parties' batches are not

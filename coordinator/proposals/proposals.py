@@ -243,7 +243,7 @@ def make_draft(
     draw: Callable[[int], bytes] = secrets.token_bytes,
     earlier: EarlierReleases = NOTHING,
 ) -> Draft:
-    """What a request and the catalogues fix before a mechanism is asked; arguments as of `make_proposal`.
+    """Draft of a request, fixed by it and the catalogues before a mechanism is asked; arguments as of `make_proposal`.
 
     Raises:
         InvalidInput: a party is not enrolled or offers no such column, catalogues disagree, or the target makes no sense.

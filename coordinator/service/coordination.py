@@ -277,7 +277,7 @@ def approve(signed: Signed, forgotten: bytes, store: Store, party: str, root_pem
 
 
 def to_proto(found: Agreement) -> AgreementRecord:
-    """An agreement as it travels. What a party may not see, such as another's reason to decline, is not in it."""
+    """An agreement as it travels. It leaves out what a party may not see, such as another's reason to decline."""
     record = found.record
     if record.kind is Kind.RELEASE:
         state: int = ReleaseState.Value(f"RELEASE_STATE_{record.state}")

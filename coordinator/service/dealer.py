@@ -156,7 +156,7 @@ class Dealer:
         return found
 
     def stop(self) -> None:
-        """Keep nothing any more. What is just being kept is waited for; what is being computed is given up."""
+        """Keep nothing any more. A write that is under way is waited for; a computation is given up."""
         with self._keeping:
             self._stopped = True
 

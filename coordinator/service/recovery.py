@@ -74,7 +74,7 @@ def recall(store: Store, root_pem: str, published: Path, now: datetime) -> Itera
         now: the present.
 
     Yields:
-        Of each release the name of its folder, and what came of it in words; nothing for one that is known as published.
+        For each release the name of its folder and its outcome in words; nothing for one that is known as published.
     """
     for path in sorted(path.parent for path in published.glob(f"*/{MANIFEST}")):
         try:
@@ -105,8 +105,8 @@ def _recall(store: Store, root_pem: str, folder: ReleaseFolder, now: datetime) -
 def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now: datetime) -> bool:
     """Note a party's approval of a release that this office does not know, or of which it has forgotten the approval.
 
-    What it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party has shown
-    its approval the office is a witness of the charges again (`coordinator.service.witness`).
+    A release that it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party
+    has shown its approval the office is a witness of the charges again (`coordinator.service.witness`).
 
     Args:
         signed: the approval.
@@ -116,7 +116,7 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
         now: the present.
 
     Returns:
-        Whether that is what it was; False for a release that is open here, whose approvals come as always.
+        True if it was one; False for a release that is open here, whose approvals come as always.
 
     Raises:
         InvalidInput, SpecRefused, IntegrityError: the spec or the approval does not check out.

@@ -80,7 +80,7 @@ class OwnCertificate:
         """Renew the certificate if little is left of its life, or nothing; kept where it was.
 
         Returns:
-            Whether there is a new one, for the listeners to present.
+            True if there is a new one, for the listeners to present.
 
         Raises:
             InvalidInput: the certificate was not issued by this authority.

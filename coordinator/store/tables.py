@@ -1,6 +1,6 @@
 """The coordinator's tables. Secrets are kept as hashes, proposals and consents as the bytes that were signed.
 
-What the coordinator deals is here as ciphertext that it cannot open itself.
+Dealt randomness is here as ciphertext that the coordinator cannot open itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What released second moments contain beside linear regression, one function a family; none of it costs privacy."""
+"""Analyses of released second moments beside linear regression, one function a family; none of them costs privacy."""
 
 from dprelease.analyses.components import cronbach_alpha, principal_components
 from dprelease.analyses.contingency import contingency_table

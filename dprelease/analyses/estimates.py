@@ -6,8 +6,8 @@ f degrees of freedom. Not knowing which draw is true, the population's value has
     (1/T) sum_t  b_t + s_t Student_f.
 
 Its quantiles are the intervals, twice its smaller tail beyond the null value the p-value. Without noise there is one draw, and
-both are the classical ones. Where no sampling error is given, intervals hold privacy noise only: they are about the patients of
-the release, not about a population that these were drawn from.
+both are the classical ones. Intervals of estimates without a sampling error hold privacy noise only: they are about the
+patients of the release, not about a population that these were drawn from.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class JointTest:
 
 
 def joint_test(location: Floats, covariance: Floats, degrees: float = np.inf) -> JointTest:
-    """Whether all of q quantities are 0.
+    """Test that all of q quantities are 0.
 
     Args:
         location: (T, q) estimates.

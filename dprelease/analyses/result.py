@@ -1,4 +1,4 @@
-"""What an analysis gives back: tables of estimates, tests, and when not to believe them."""
+"""Results of an analysis: tables of estimates, tests, and when not to believe them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Analysis:
 
     @property
     def _of_residuals(self) -> bool:
-        """Whether errors come from a residual variance: those of slopes and means, not of ratios and correlations."""
+        """True if errors come from a residual variance: those of slopes and means, not of ratios and correlations."""
         sampled = any(table.scale is not None and table.link == "identity" for table in self.tables.values())
         return sampled and not self.of_counts
 
@@ -116,7 +116,7 @@ class Analysis:
         return text(self.document(), explain=explain)
 
     def __repr__(self) -> str:
-        """What was done on what, in one line."""
+        """The analysis and its release, in one line."""
         return f"Analysis({self.title}, release {self.release.digest[:12]})"
 
 

@@ -1,4 +1,4 @@
-"""What `plan` asks for and does in every role that has it: guesses as options, mechanisms side by side, a plot."""
+"""Options and output of `plan` in every role that has it: guesses, mechanisms side by side, a plot."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 Scores are public: 0, 1, 2, ... in the order of the levels, or numbers that the owner declares. A score lies within its bounds, the
 scores of the first and of the last level, so the column is coded, bounded and noised as any number is, and one column of noise
-serves all levels. What a model then says is linear in the scores. Levels whose steps differ need scores that say so, or a category
+serves all levels. A model is then linear in the scores. Levels whose steps differ need scores that say so, or a category
 without an order.
 
-Of k equally spaced levels the code of level i is (i - h) / h times G with h = (k - 1) / 2, rounded half to even. Both i and h are
-exact doubles and G is a power of 2, so one division and one rounding give the same integer on every machine.
+With k equally spaced levels the code of level i is (i - h) / h times G with h = (k - 1) / 2, rounded half to even. Both
+i and h are exact doubles and G is a power of 2, so one division and one rounding give the same integer on every machine.
 """
 
 from __future__ import annotations

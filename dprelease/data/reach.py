@@ -5,8 +5,8 @@ columns from its own published counts (`dprelease.mechanisms.ranges.reach`) and 
 
     r^2 = d,        4 where d = 1,
 
-in squares of these units. A larger t clips less, and multiplies the noise of the column's products by t. What the noise of others
-is like has to be guessed before: t_0 is the one t that would suit exponential columns. With f columns besides numbers and the
+in squares of these units. A larger t clips less, and multiplies the noise of the column's products by t. The noise of others
+has to be guessed before: t_0 is the one t that would suit exponential columns. With f columns besides numbers and the
 constant, R^2 the sum of r^2 over hospitals, D numbers in all, and c the noise of a correlation for each unit of Delta,
 
     nu(t) = c (f q^2 + R^2) t^2,     q^2 = sqrt(R^2 / D) / t,     lost(t) = E max(x - a, 0) x = e^(-a - 1) (a + 2)

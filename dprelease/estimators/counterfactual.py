@@ -9,8 +9,8 @@ over the public bounds, and h_t ~ N(0, U E), half of the variance shared by all 
 h_t^2 <= |u|^2 |e_t|^2. U and E follow from the
 released numbers, one standard error above what these say, and are at most |y|^2/(2 lambda) and n, which no donors exceed. Released
 numbers say s, m and, as noises are independent, h without bias, with a covariance V of their noise. All are normal given what was
-released, so that mean and covariance of c have closed forms. Where noise is small they are those of the product of the released
-numbers, where it is large those of the prior. Intervals hold privacy noise only: they are about the path without it.
+released, so that mean and covariance of c have closed forms. If noise is small they are those of the product of the released
+numbers, if it is large those of the prior. Intervals hold privacy noise only: they are about the path without it.
 
 Paths of several hospitals, whose donors are different people, are averaged with weights proportional to 1/tr V.
 

@@ -76,7 +76,7 @@ class _Regressor:
     def score(self, X: Rows, y: Rows, *, multioutput: str = "uniform_average") -> float | Floats:
         """R^2 of the predictions on rows that the caller holds: not on the private rows, which nobody may see.
 
-        What the release says of the private rows is `result_.quality`. A target that does not vary in `y` scores 1 where
+        `result_.quality` is what the release says of the private rows. A target that does not vary in `y` scores 1 where
         every prediction is right and 0 elsewhere, as in scikit-learn.
 
         Args:

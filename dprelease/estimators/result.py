@@ -39,7 +39,7 @@ class Diagnostics:
 
     @classmethod
     def of(cls, solution: Solution, warnings: tuple[str, ...]) -> Diagnostics:
-        """Of a solved regression."""
+        """The diagnostics of a solved regression."""
         return cls(solution.smallest_eigenvalue, solution.condition_number, solution.indefinite, warnings)
 
 

@@ -2,8 +2,8 @@
 
     our session key -> our elements, others' passed on -> our table -> transcript -> keys of the tables -> the same result at all
 
-Nothing here reads a disk or calls anybody. What must survive a restart is in a `Storage`, what needs somebody else is an
-`Outside`: whoever drives the session hands both in, lists messages to it and sends what it gives.
+Nothing here reads a disk or calls anybody. A `Storage` keeps what must survive a restart, an `Outside` does what needs
+somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
 Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
 may be abandoned for the next until we have sent the keys of our table: before that, nobody can open anything. Afterwards the run
 can only be resumed, for a second round would test other elements against the same announced size.

@@ -63,7 +63,7 @@ class PlannedFit:
             raise InvalidInput(f"the spread, {self.spread:g}, must lie in (0, 1]")
 
     def guess(self, name: str) -> Assumption:
-        """What is guessed of a declared column."""
+        """The guess about a declared column."""
         return self._guesses[name]
 
     @cached_property
@@ -123,7 +123,7 @@ class Setting:
 
     @property
     def plan(self) -> str:
-        """What is released, in few words."""
+        """The released numbers, in few words."""
         return f"{self.mechanism} {self.way}".rstrip()
 
     def having(self, rows: int | None = None, target: Target | None = None) -> Setting:

@@ -102,7 +102,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
     @abstractmethod
     def cost(self, spec: SpecBase) -> Cost:
-        """What a spec costs, from its declared bounds and noise scales alone."""
+        """The cost of a spec, from its declared bounds and noise scales alone."""
 
     @abstractmethod
     def check(self, spec: SpecBase) -> None:
@@ -152,7 +152,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
     @abstractmethod
     def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Any:
-        """What learners fit on, from all parties' noisy integers.
+        """The view that learners fit on, from all parties' noisy integers.
 
         Args:
             spec: the spec.
@@ -195,7 +195,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
     @abstractmethod
     def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
-        """What to expect of a fit.
+        """The expected worth of a fit.
 
         Args:
             spec: as it would be proposed.
@@ -208,7 +208,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     def expected(self, options: Any, draft: Draft, spread: float) -> Expectation | None:
-        """What to expect of the release for a request where that is no fit; None where planners compare fits.
+        """The expected worth of the release for a request, if that is no fit; None where planners compare fits.
 
         Args:
             options: the mechanism's part of the request.
@@ -221,7 +221,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         return None
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
-        """Who sends what to whom in the session that blocks come from; None where every party makes its block alone."""
+        """The messages of the session that blocks come from; None where every party makes its block alone."""
         return None
 
     def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:

@@ -22,7 +22,7 @@ from dprelease.spec_base import SpecBase, Terms
 
 @dataclass(frozen=True, repr=False)
 class Kept:
-    """What a hospital keeps of a stream between checkpoints.
+    """State of a stream that a hospital keeps between checkpoints.
 
     Attributes:
         increments: checkpoint to the exact integers of its new rows, or our shares of them modulo 2^64. Secret: together with
@@ -64,7 +64,7 @@ class Place:
 
 
 class Continual(ABC):
-    """What is asked of a mechanism whose releases are checkpoints of a stream."""
+    """The contract of a mechanism whose releases are checkpoints of a stream."""
 
     @abstractmethod
     def place(self, spec: SpecBase) -> Place:
@@ -74,7 +74,7 @@ class Continual(ABC):
     def read_upto(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
     ) -> Any:
-        """What learners fit on of all patients up to a checkpoint that was published, this one or one before; see `Mechanism.read`.
+        """The view of all patients up to a checkpoint that was published, this one or one before; see `Mechanism.read`.
 
         A block begins with all numbers of the party's blocks of the checkpoints before, so this is what was read then.
         """

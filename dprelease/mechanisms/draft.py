@@ -1,4 +1,4 @@
-"""What a mechanism is given for a proposal, and what it makes of it."""
+"""The input of a mechanism for a proposal, and its answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _nothing_published() -> PublishedRanges | None:
 
 @dataclass(frozen=True)
 class Draft:
-    """What is fixed of a proposal before its mechanism is asked.
+    """The part of a proposal that is fixed before its mechanism is asked.
 
     Attributes:
         columns: party to declared columns.
@@ -81,7 +81,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a mechanism makes of a draft.
+    """The part of a proposal that its mechanism makes.
 
     Attributes:
         terms: its part of the spec.

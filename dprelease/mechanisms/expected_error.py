@@ -202,7 +202,7 @@ class ReleasedNoise:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is expected of one fit.
+    """Expected worth of one fit.
 
     Attributes:
         signal: R^2 of least squares on the private rows, as assumed.

@@ -24,7 +24,7 @@ from dprelease.spec_base import SpecBase
 
 @dataclass(frozen=True)
 class Stretch:
-    """What becomes of a release's integers and noise where several batches are added up.
+    """Change of a release's integers and noise where several batches are added up.
 
     Attributes:
         rows: patients of all batches.
@@ -46,7 +46,7 @@ class Linear(Mechanism[OwnTerms]):
 
     @abstractmethod
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
-        """Of `shapes`: the exact integers, or the party's share of them.
+        """The exact integers of `shapes`, or the party's share of them.
 
         Raises:
             InvalidInput: the products are not those that the mechanism needs.
@@ -54,7 +54,7 @@ class Linear(Mechanism[OwnTerms]):
 
     @abstractmethod
     def noise(self, spec: SpecBase, party: str, source: NoiseSource, stretch: Stretch) -> Integers:
-        """Of `shapes`: one draw, at the declared scales as `stretch` has them."""
+        """One draw of noise of `shapes`, at the declared scales as `stretch` has them."""
 
     @abstractmethod
     def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
@@ -66,7 +66,7 @@ class Linear(Mechanism[OwnTerms]):
 
     @abstractmethod
     def view(self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes) -> Any:
-        """What learners fit on.
+        """The view that learners fit on.
 
         Args:
             batches: a spec for each batch of patients that was added up.
@@ -84,7 +84,7 @@ class Linear(Mechanism[OwnTerms]):
         """
 
     def masked(self, values: Integers, spec: SpecBase, party: str, products: Products | None) -> Integers:
-        """What a party sends: the values, hidden where blocks say something only together."""
+        """The values as a party sends them, hidden where blocks say something only together."""
         return values
 
     def again(self, terms: OwnTerms, number: int) -> OwnTerms:

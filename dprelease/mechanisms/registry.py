@@ -32,7 +32,7 @@ def names() -> tuple[str, ...]:
 
 
 def names_for_fits() -> tuple[str, ...]:
-    """Those whose releases one fits regressions on, in the same order."""
+    """The mechanisms whose releases one fits regressions on, in the same order."""
     return tuple(name for name, each in _TABLE.items() if each.fits)
 
 

@@ -1,4 +1,4 @@
-"""What a mechanism states of a release: its cost, every sentence that is printed about it, and what to expect of it."""
+"""A mechanism's statements about a release: its cost, every printed sentence about it, and what to expect of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Cost:
-    """What a release costs, in mu^2 of Gaussian differential privacy under replace-one.
+    """The cost of a release, in mu^2 of Gaussian differential privacy under replace-one.
 
     Attributes:
         joint: of all blocks together.
@@ -27,7 +27,7 @@ class Cost:
     rounds: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
 
     def after(self, first: Cost) -> Cost:
-        """Of both, where these blocks depend on nothing of the first but what it published: mu^2 adds up (adaptive composition).
+        """The cost of both, if these blocks depend on the first through its published numbers alone: mu^2 adds up.
 
         Args:
             first: of parties of the same names; its own threshold does not count.
@@ -86,7 +86,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a release on which no regression is fitted would be worth, from public numbers and guesses alone.
+    """Expected worth of a release on which no regression is fitted, from public numbers and guesses alone.
 
     Attributes:
         lines: the same as text.

@@ -2,8 +2,8 @@
 
     our session key -> what we deal, what is dealt to us -> charge, masked columns -> transcript -> products with every peer
 
-Nothing here reads a disk or calls anybody. What must survive a restart is in a `Storage`, what needs somebody else is an
-`Outside`: whoever drives the session hands both in, lists messages to it and sends what it gives.
+Nothing here reads a disk or calls anybody. A `Storage` keeps what must survive a restart, an `Outside` does what needs
+somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
 Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
 may be abandoned for the next until the driver has used the shares; it then asks for no further step (docs/protocol.md, "One
 block, ever").

@@ -1,1 +1,1 @@
-"""What a release will be worth, before anything is spent."""
+"""Worth of a release, before anything is spent."""

@@ -114,7 +114,7 @@ class Comparison:
         return outcome_weight(weighable[0], self.signals[len(self.signals) // 2]) if weighable else None
 
     def known(self) -> KnownOutcome | None:
-        """What a weight of the outcome is worth in ranges; None where these are not recommended."""
+        """The worth of a weight of the outcome in ranges; None where these are not recommended."""
         return next((known_outcome(each) for each in self.settings if each.plan == self.choice), None)
 
     def other_spread(self) -> OtherSpread | None:
@@ -189,8 +189,8 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
     """Forecasts for all mechanisms and assumptions.
 
     Args:
-        setting: public numbers and guesses. What is asked of its mechanism is asked of every other that has such a key.
-        mechanisms: which ones; all if empty. Those whose releases nobody fits on unasked are left out, but for the setting's.
+        setting: public numbers and guesses. Its mechanism's keys count for every other mechanism that has them.
+        mechanisms: which ones; if empty, the setting's and all others whose releases one fits on.
         signals: assumed R^2.
 
     Raises:

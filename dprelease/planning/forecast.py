@@ -2,8 +2,8 @@
 
 Noise and prices are those of the spec that the coordinator would propose; what a fit makes of them is in
 `dprelease.mechanisms.expected_error`, what is guessed about the data in `assumptions`. A fit is called useful when it is
-expected to keep more than half of what least squares on the private rows explain, and to beat the exact mean. Below that,
-the best anybody can do with the release is close to the mean.
+expected to keep more than half of what least squares on the private rows explain, and to beat the exact mean. A release
+that explains less is close to the mean, whatever anybody does with it.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def over_epsilon(setting: Setting, signal: float) -> tuple[Floats, Floats]:
 
 
 def _r2(setting: Setting, signal: float) -> float:
-    """What is expected; not a number, which leaves a gap in the line, where there is no such release."""
+    """The expected R^2; not a number, which leaves a gap in the line, where there is no such release."""
     try:
         return forecast(setting, signal).r2
     except InvalidInput:

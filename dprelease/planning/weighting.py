@@ -6,10 +6,10 @@ all parties for a joint target), noise variances become
 
     s_y^2 = (D + w^2 c) / (mu^2 w^2) of the outcome,    s_i^2 = (D + w^2 c) / mu^2 of the others.
 
-Where noise outweighs everything else the error of a fit goes like s_y^2 sum_i s_i^2 (formula (1) of
-`dprelease.mechanisms.expected_error`), for a joint target like (D + w^2 c)^2 / w^2: least where w^2 c = D, so that the outcome has
-half of the sensitivity. What patients and mixing leave open asks for a smaller weight. So the error that the planner expects is
-compared for every weight; with R^2 between .1 and .9 it hardly matters which is assumed.
+If noise outweighs everything else, the error of a fit goes like s_y^2 sum_i s_i^2 (formula (1) of
+`dprelease.mechanisms.expected_error`), for a joint target like (D + w^2 c)^2 / w^2: least where w^2 c = D, so that the outcome
+has half of the sensitivity. The error that patients and mixing leave asks for a smaller weight. So the error that the planner
+expects is compared for every weight; with R^2 between .1 and .9 it hardly matters which is assumed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Weighing:
 
 @dataclass(frozen=True)
 class KnownOutcome:
-    """What moments in ranges gain and lose by the weight `KNOWN` of an outcome.
+    """Gain and loss of moments in ranges by the weight `KNOWN` of an outcome.
 
     Attributes:
         outcome: name of its column.
@@ -88,7 +88,7 @@ class KnownOutcome:
 
 
 def known_outcome(setting: Setting) -> KnownOutcome | None:
-    """What a weight of the outcome is worth; None in public bounds, of what has or takes none."""
+    """The worth of a weight of the outcome; None in public bounds, and if the mechanism has or takes none."""
     fit = setting.fit
     outcome = next(column for column in fit.columns if column.name == fit.outcome)
     coded = setting.asked.get("ranges", NONE) != NONE

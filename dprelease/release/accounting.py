@@ -1,4 +1,4 @@
-"""What a spec costs, recomputed by whoever holds it, and the guarantee in words and numbers.
+"""The cost of a spec, recomputed by whoever holds it, and the guarantee in words and numbers.
 
 Every mechanism says what its terms cost (`Mechanism.cost`) and refuses numbers that are not what they should be
 (`Mechanism.check`). Both figures, joint and per party, are always computed; caps that add up to the consortium's bound
@@ -48,7 +48,7 @@ SIDES: Mapping[Label, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class PartyGuarantee:
-    """What a release costs one party.
+    """The cost of a release for one party.
 
     Attributes:
         party: its name.
@@ -65,7 +65,7 @@ class PartyGuarantee:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a release reveals about one patient under replace-one neighbours.
+    """The privacy loss of one patient by a release, under replace-one neighbours.
 
     Attributes:
         delta: the delta of every epsilon here.

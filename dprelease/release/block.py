@@ -25,7 +25,7 @@ _LENGTH_BYTES = 4
 
 
 class BlockHeader(Value):
-    """What a block says of itself.
+    """A block's statement about itself.
 
     Attributes:
         spec: digest of the release spec.
@@ -157,5 +157,5 @@ class SealedBlock(Value):
 
     @property
     def key(self) -> BlockKey:
-        """Whose block of what release it is, and which."""
+        """The block's release, party and number."""
         return BlockKey(self.spec, self.party, self.sequence)

@@ -1,4 +1,4 @@
-"""What a consortium's office has seen charged to a hospital, signed: the witness against a ledger that was lost or restored.
+"""Signed charges to a hospital that the consortium's office has seen: the witness against a lost or restored ledger.
 
 The office knows every spec that all hospitals approved, hence what each of them was charged at most. A hospital's ledger that
 does not know such a release is older than what happened (guarantees.md 8).
@@ -23,7 +23,7 @@ from dprelease.spec_base import Instant, instant
 
 
 class Charge(Value):
-    """What one release may have cost a hospital.
+    """The most that one release may have cost a hospital.
 
     Attributes:
         release: spec digest.
@@ -67,7 +67,7 @@ class SignedStatement(Value):
 
 
 def charge(spec: ReleaseSpec, party: str, *, published: bool) -> Charge:
-    """What a spec costs one of its parties."""
+    """The cost of a spec for one of its parties."""
     given = guarantee(spec)
     mu2, exposure = str(given.party(party).mu2), str(given.added(party))
     return Charge(release=spec.digest(), roster=spec.roster, mu2=mu2, exposure=exposure, published=published)

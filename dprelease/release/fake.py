@@ -35,7 +35,7 @@ _LONGEST_NAME, _LONGEST_TITLE, _WORD_BYTES = 64, 200, 8
 
 
 def note(spec: ReleaseSpec) -> tuple[str, ...]:
-    """What goes before the guarantee of a made-up release, wherever one is shown; nothing for any other."""
+    """The note before the guarantee of a made-up release, wherever one is shown; nothing for any other."""
     return (NOTE,) if spec.consortium.startswith(f"{FAKE}-") else ()
 
 

@@ -44,7 +44,7 @@ class ReleaseFolder:
     path: Path
 
     def block(self, party: str, sequence: int = 0) -> Path:
-        """Where a block of a party stands; the name comes from a checked spec or manifest."""
+        """The path of a party's block; the name comes from a checked spec or manifest."""
         return self.path / block_file(party, sequence)
 
     def write_manifest(self, data: bytes, signature: str) -> None:
@@ -97,7 +97,7 @@ class ReleaseFolder:
 def load(folder: str | Path, root: str | Path | None = None) -> Release:
     """Read a release and check everything that can be checked offline, as ``learner verify`` does.
 
-    Whose release it is follows from the root alone, so there is no loading without one. With a root that was pinned by
+    The root alone says whose release it is, so there is no loading without one. With a root that was pinned by
     ``learner trust add``, `learner.load` needs no file.
 
     Args:
@@ -124,7 +124,7 @@ def load(folder: str | Path, root: str | Path | None = None) -> Release:
 
 
 def block_file(party: str, sequence: int) -> str:
-    """Where a block stands in a release's folder. No two share a file: a party's name may have dots, the number has none."""
+    """The place of a block in a release's folder. No two share a file: a party's name may have dots, the number has none."""
     return f"{BLOCKS}/{party}.{sequence}.block"
 
 

@@ -73,7 +73,7 @@ class Release:
 
     @property
     def promise(self) -> ReleasePromise:
-        """What it guarantees and whom it trusts."""
+        """Its guarantee and whom it trusts."""
         return ReleasePromise(self.spec, self.guarantee)
 
     def __repr__(self) -> str:
@@ -165,7 +165,7 @@ class Release:
         return np.array([each.midpoint for each in columns]), np.array([each.half_width for each in columns])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: what it is, its columns and its guarantee. Names come from others and are only text."""
+        """The release as a notebook shows it: kind, columns and guarantee. Names come from others and are only text."""
         spec = self.spec
         lines = (
             f"{spec.consortium}, release {self.digest[:8]}: {self.patients} patients, mechanism {spec.mechanism}",

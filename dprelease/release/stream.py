@@ -41,7 +41,7 @@ class Checkpoint(Value):
 
 
 def checkpoint_of(spec: ReleaseSpec) -> Checkpoint | None:
-    """Where a release stands in its stream; None for one that stands alone."""
+    """The place of a release in its stream; None for one that stands alone."""
     continual = mechanism_of(spec).continual
     if continual is None:
         return None

@@ -1,4 +1,4 @@
-"""Who has to be trusted for what, and what fits describe, in words: printed in every review, manifest and fit of a release.
+"""The trust that a release asks for, and what fits describe, in words of every review, manifest and fit of a release.
 
 The sentences are part of manifest format 1, as the words of the guarantee are: a verifier compares them.
 """

@@ -115,5 +115,5 @@ def verify_release(data: bytes, signature: str, read: Callable[[SealedBlock], by
 
 
 def checks(spec: ReleaseSpec) -> tuple[str, ...]:
-    """What `verify_release` has checked, in sentences."""
+    """The checks that `verify_release` makes, in sentences."""
     return (*CHECKS, *mechanism_of(spec).words(spec).checks)

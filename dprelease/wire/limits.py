@@ -1,7 +1,7 @@
 """How much one peer may ask for: a token bucket and a number of streams for each, so that nobody starves the others.
 
 On a listener for mutual TLS a peer is a certificate, on any other a network address (IPv6: a /64 network, for whoever
-has one address there has them all). What is refused ends as `TooManyRequests`; the peer should wait and try again.
+has one address there has them all). A refused call ends as `TooManyRequests`; the peer should wait and try again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Versions of the protocol: every call says which one its caller speaks, and a server takes its own and the one before.
 
-So servers are updated first, the coordinator before the hub, and whoever calls them one by one in any order after that. Who is
-refused is told what the server takes: `advice` says which side is to be updated.
+So servers are updated first, the coordinator before the hub, and whoever calls them one by one in any order after that. A
+refused caller is told what the server takes: `advice` says which side is to be updated.
 
 2  catalogues and specs may have fields that software of protocol 1 refuses; all calls are those of 1
 

@@ -128,8 +128,8 @@ def describe_release(
 
     In original units, each with the standard deviation of what privacy noise leaves open. A release of rows says
     something about means only; standard deviations and correlations come from joint moments. A release of ranges has means,
-    standard deviations and quantiles, each with its error, and so have joint moments with a first round. Of a synthetic
-    control this is `learner counterfactual`.
+    standard deviations and quantiles, each with its error, and so have joint moments with a first round. `learner
+    counterfactual` is the same for a synthetic control.
 
     \b
     Example:

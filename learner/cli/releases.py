@@ -78,7 +78,7 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
     """Download release ID and verify it; run it again to go on after a break.
 
     ID is the release's digest, or its first 8 digits or more; mirrors are asked first, then the hub. URL is a release's
-    folder on any web server. What does not verify is not kept.
+    folder on any web server. A release that does not verify is not kept.
 
     \b
     Example:

@@ -37,7 +37,7 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
     The page needs nothing but itself: no network, no script. It has the guarantee in words, coefficients with
     intervals, the fit against the constant predictor, eigenvalues against the noise, means and correlations, quantiles and
     distributions where a first round published them, and how to cite and make it again. With --json the model card is printed
-    too. Of a release of ranges there is nothing to fit: the page has every column's mean, spread, quantiles and distribution, and
+    too. A release of ranges has nothing to fit: the page has every column's mean, spread, quantiles and distribution, and
     --json prints what `learner describe --json` does; of a synthetic control it has what `learner counterfactual` shows, with
     the plot.
 

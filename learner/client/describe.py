@@ -1,4 +1,4 @@
-"""What a verified release says about each column by itself and about pairs of columns, in original units."""
+"""A verified release's statements about each column by itself and about pairs of columns, in original units."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Description:
 
     @property
     def ranges(self) -> tuple[Summary, ...]:
-        """What a first round published of these columns; nothing without one."""
+        """The ranges that a first round published of these columns; nothing without one."""
         first = self.release.first_ranges
         return () if first is None else tuple(each for each in first.columns if each.column.name in self.names)
 

@@ -27,7 +27,7 @@ from learner.client.pinned_roots import Trusted
 
 
 class Source(Protocol):
-    """Where releases come from; `learner.client.hub_client.PublicHub` and `learner.client.mirror.Mirror` are two."""
+    """A place that releases come from, such as `learner.client.hub_client.PublicHub` and `learner.client.mirror.Mirror`."""
 
     def manifest(self, prefix: str) -> tuple[bytes, str]:
         """Manifest and signature, unchecked."""

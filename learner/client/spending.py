@@ -1,8 +1,8 @@
 """Privacy budget that published releases have spent, from their signed manifests alone, and what is left of a given one.
 
 Releases of one roster of patients compose: mu^2 adds up, exactly, whatever each release was chosen for (docs/guarantees.md 8). A
-manifest states what its own release costs. What the consortium may spend in all is not in it, and neither is a release that
-was charged and never published: the hospitals' ledgers have the last word.
+manifest states what its own release costs. The consortium's limit is not in it, and neither is a release that was charged
+and never published: the hospitals' ledgers have the last word.
 """
 
 from __future__ import annotations

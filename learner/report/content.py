@@ -1,4 +1,4 @@
-"""What a report and a model card say about a fit: release, models, intervals, quality, noise and caveats as plain values."""
+"""Content of a report and a model card about a fit, as plain values."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ class Report:
         return shlex.join(["learner", made, *self.asked, "--output", output])
 
     def better(self, target: int) -> bool:
-        """Whether a model can be told from the constant predictor, and is better."""
+        """True if a model can be told from the constant predictor, and is better."""
         return self._verdicts[target] == BETTER
 
     def known(self, target: int) -> bool:
-        """Whether anything is known about a target's coefficients."""
+        """True if anything is known about a target's coefficients."""
         return bool(self.fit.inference.known[target])
 
     @cached_property
@@ -135,7 +135,7 @@ class Report:
 
     @property
     def spreads(self) -> bool:
-        """Whether the release has standard deviations."""
+        """True if the release has standard deviations."""
         return self.described.correlation is not None
 
     def intercept(self, target: int) -> Coefficient:
@@ -161,7 +161,7 @@ class Report:
         )
 
     def finding(self, target: int) -> str:
-        """What a fit says about a target, in a sentence or two."""
+        """The finding of a fit about a target, in a sentence or two."""
         name, value, se = self.fit.targets[target], self.explained[target], self.explained_se[target]
         hidden = self.fit.hidden[target]
         constant = f"the constant {self.fit.constant[target]:.4g} {self.fit.units[name]}".strip()
@@ -189,7 +189,7 @@ class Report:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What must be known to use the fit well: first what is particular to it."""
+        """The caveats of the fit: first what is particular to it."""
         no_better = [name for row, name in enumerate(self.fit.targets) if not self.better(row)]
         particular = [
             *([f"Not distinguishable from a constant: the models of {', '.join(no_better)}."] if no_better else []),

@@ -1,4 +1,4 @@
-"""What every page of a report has, whatever it reports: the document, contents, guarantee and trust, the release, the end."""
+"""The frame of every page of a report: the document, contents, guarantee and trust, the release, the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def document(title: str, *body: Markup) -> str:
 
 
 def header(opened: Opened, lead: str, *more: Markup) -> Markup:
-    """What the page is about, and that it was verified.
+    """The subject of the page, and that it was verified.
 
     Args:
         opened: the release.
@@ -159,7 +159,7 @@ def _guarantee(opened: Opened) -> str:
 
 
 def footer() -> Markup:
-    """Who wrote the page."""
+    """The author of the page."""
     return element(
         "footer", element("p", f"Written by dprelease {__version__}. This page loads nothing and runs no script.")
     )

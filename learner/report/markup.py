@@ -1,6 +1,6 @@
 """HTML and SVG as values. Whatever is not markup already is escaped, because names and titles come from strangers.
 
-What comes out is both HTML and well-formed XML, refers to nothing outside itself, and has no control characters.
+The result is both HTML and well-formed XML, refers to nothing outside itself, and has no control characters.
 """
 
 from __future__ import annotations

@@ -69,14 +69,14 @@ def coefficients(report: Report) -> Markup:
 
 
 def _clipping(report: Report) -> list[Markup]:
-    """What clipping may take from the coefficients, and how far numbers reach; nothing in public bounds."""
+    """The effect of clipping on the coefficients, and how far numbers reach; nothing in public bounds."""
     found = report.fit.inference
     shown = [html.table(each) for each in reach_table(found)]
     return [*(element("p", sentence) for sentence in found.clipping_notes), *shown]
 
 
 def _unbounded(report: Report) -> list[Markup]:
-    """What an interval without an end means, where there is one."""
+    """The meaning of an interval without an end, if there is one."""
     found = report.fit.inference
     ends = np.array(found.intercept_interval(LEVEL)) if report.fit.fit_intercept else np.zeros(0)
     if found.bounded.all() and not np.isinf(ends).any():

@@ -1,4 +1,4 @@
-"""What ranges say of each column, for a report's page: tables of means, spreads and quantiles, and a plot of each distribution."""
+"""Ranges of each column, for a report's page: tables of means, spreads and quantiles, and a plot of each distribution."""
 
 from __future__ import annotations
 

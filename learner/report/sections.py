@@ -83,7 +83,7 @@ def _correlations(report: Report) -> list[Markup]:
 
 
 def before_clipping(report: Report) -> list[Markup]:
-    """What a first round published of each number; nothing without one."""
+    """The ranges that a first round published of each number; nothing without one."""
     found = report.described.ranges
     if not found:
         return []
@@ -93,7 +93,7 @@ def before_clipping(report: Report) -> list[Markup]:
 
 
 def findings(report: Report) -> Markup:
-    """What a hurried reader should see."""
+    """The findings for a hurried reader."""
     targets = range(len(report.fit.targets))
     shown = [
         element("li", report.finding(row), class_="learned" if report.better(row) else "unlearned")
@@ -108,5 +108,5 @@ def findings(report: Report) -> Markup:
 
 
 def caveats(report: Report) -> Markup:
-    """What must be known to use it well."""
+    """The caveats that a user must know."""
     return section("caveats", "Caveats", listing(report.caveats))

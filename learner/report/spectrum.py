@@ -1,7 +1,7 @@
 """How much of a released feature matrix stands clear of the noise: its eigenvalues, and those of noise alone.
 
 Rows: S^-1/2 X^T X S^-1/2 / r, X being r released rows of d features in scaled units with the public constant column regressed
-out, and S the diagonal matrix of their noise variances. Of noise alone the eigenvalues lie about 1, nearly all within
+out, and S the diagonal matrix of their noise variances. The eigenvalues of noise alone lie about 1, nearly all within
 
     [(1 - sqrt(d/r))^2, (1 + sqrt(d/r))^2]   (Marchenko and Pastur).
 

@@ -37,7 +37,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Consent:
-    """What taking part would mean.
+    """The meaning of taking part.
 
     Attributes:
         task: of the run.
@@ -55,7 +55,7 @@ class Consent:
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """What a person here has to do first."""
+        """The tasks of a person here that come first."""
         return tuple(peer.first for peer in self.peers if peer.first)
 
 

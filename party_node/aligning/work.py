@@ -101,7 +101,7 @@ class AlignmentWork:
         """Take every run one step further; one that is stuck never holds up another, or a release.
 
         Returns:
-            Whether everybody who had to be asked was there.
+            True if everybody who had to be asked was there.
         """
         self.computing, reached = False, True
         unread: list[str] = []
@@ -136,7 +136,7 @@ class AlignmentWork:
             return []
 
     def _entry(self, pending: Pending) -> RunEntry | None:
-        """What we know of a run; None for one that was over, or under way, before it was offered to us.
+        """Our record of a run; None for one that was over, or under way, before it was offered to us.
 
         Raises:
             InvalidInput: it cannot be read.

@@ -90,7 +90,7 @@ def _attempt(what: str, look: Callable[[], str]) -> Finding:
 
 
 def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
-    """What a first look at the source says."""
+    """The findings of a first look at the source."""
     findings = [Finding("settings", True, f"party {settings.name}, roster {settings.roster}")]
     findings += [Finding("source", False, words) for words in look.problems]
     if not look.problems:
@@ -121,7 +121,7 @@ def _batches(rows: dict[int, int], settings: PartySettings) -> str:
 
 
 def _compared(settings: PartySettings) -> str:
-    """What a digest of our patients says to others while no alignment run is in force."""
+    """The warning that a digest of our patients tells others something while no alignment run is in force."""
     if settings.same_patients:
         return "party.toml says that all hospitals have the patients of this table, and no others"
     return "not compared with other hospitals' yet: align, or say same_patients = true where all have just these"

@@ -69,7 +69,8 @@ def declare(file: Path, output: Path, unknown_bounds: bool, levels: bool) -> Non
 
     FILE may be several: a pattern in quotation marks, or a folder of Parquet files. The first of them is read.
 
-    What only people know is left blank: who you are, bounds, levels. The file cannot be used before that is filled in.
+    Things that only people know are left blank: who you are, bounds, levels. The file cannot be used before that is
+    filled in.
 
     Example: party-node declare patients.csv --output party.toml
     """

@@ -1,4 +1,4 @@
-"""What a first look at the source shows on the local screen: counts, examples and a small plot of every column."""
+"""A first look at the source on the local screen: counts, examples and a small plot of every column."""
 
 from __future__ import annotations
 

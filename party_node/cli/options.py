@@ -1,4 +1,4 @@
-"""What the hospital's commands share: the settings option, and the state that it opens."""
+"""Things that the hospital's commands share: the settings option, and the state that it opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hospital sees on its own screen of what is proposed. Nothing printed here crosses the boundary."""
+"""Proposals as the hospital sees them on its own screen. Nothing printed here crosses the boundary."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def runs(entries: Sequence[RunEntry]) -> Table:
 
 
 def run_card(desk: HospitalState, entry: RunEntry) -> Document:
-    """Who would take part in an alignment run, with how many patients, and what has to be done first."""
+    """The card of an alignment run: who would take part, with how many patients, and what has to be done first."""
     task = entry.task
     own = task.member(desk.settings.name)
     others = {each.party: f"{each.patients:,} patients" for each in task.members if each is not own}

@@ -65,7 +65,7 @@ def left_before(
         sealed: our blocks that are in the vault.
 
     Returns:
-        Whether that is so.
+        True if that is so.
 
     Raises:
         IntegrityError: the hub lists as ours what we have not signed.
@@ -98,7 +98,7 @@ def left_before(
 
 
 def _messages(desk: HospitalState, hub: HubLine, record: Record) -> list[str]:
-    """What the relay has of ours that leaves after the charge alone, where the ledger knows of no charge."""
+    """The messages at the relay that leave after the charge alone, where the ledger knows of no charge."""
     if mechanism_of(record.spec).schedule(record.spec) is None:
         return []
     if desk.ledger.stage(desk.settings.roster, record.release) == "send":

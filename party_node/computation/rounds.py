@@ -1,4 +1,4 @@
-"""What the next round of a release builds on: every party's blocks of the rounds before, fetched, checked and kept.
+"""The base of a release's next round: every party's blocks of the rounds before, fetched, checked and kept.
 
 Nothing of a round leaves a hospital before all blocks of the rounds before are here, each signed with the key that the spec names,
 and together such that an honest hospital builds on them.
@@ -60,7 +60,7 @@ class RoundWork:
     def before(
         self, record: Record, approvals: tuple[SignedApproval, ...], own: tuple[SealedBlock, ...]
     ) -> Before | str:
-        """What the round after our own blocks builds on, or for whom we wait.
+        """The base of the round after our own blocks, or the party that we wait for.
 
         Args:
             record: the release, which everybody has approved.

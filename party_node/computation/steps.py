@@ -27,7 +27,7 @@ from party_node.state.used_seeds import UsedSeeds
 
 @dataclass(frozen=True, repr=False)
 class Finished:
-    """What a finished session leaves for the block.
+    """The result of a finished session, for the block.
 
     Attributes:
         bounded: our rows.

@@ -107,7 +107,7 @@ class Continuations:
             )
 
     def at(self, spec: ReleaseSpec) -> Checkpoint | None:
-        """What a checkpoint reads of the table; None outside streams.
+        """The part of the table that a checkpoint reads; None outside streams.
 
         Raises:
             SpecRefused, IntegrityError: as `earlier`.
@@ -124,7 +124,7 @@ class Continuations:
         return Checkpoint(number=number, released=released)
 
     def keep(self, record: Record, party: str, rows: BoundedRows, products: Products | None) -> Kept:
-        """What a checkpoint's block is made of beside its new rows, whose increment is on disk first; nothing outside streams.
+        """State for a checkpoint's block beside its new rows, whose increment is on disk first; nothing outside streams.
 
         Args:
             record: of a release that everybody has approved, and of which no block is sealed.

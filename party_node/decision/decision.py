@@ -24,7 +24,7 @@ from party_node.state.entries import Balance
 
 @dataclass(frozen=True)
 class Assessment:
-    """What taking part would mean.
+    """The meaning of taking part.
 
     Attributes:
         spec: the proposal.
@@ -193,7 +193,7 @@ def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:
 
 
 def unpinned(party: str, key: str, pins: dict[str, str], what: str) -> str:
-    """What a person has to do before it is certain who another hospital is; empty where just its key is pinned."""
+    """The task of a person before it is certain who another hospital is; empty where just its key is pinned."""
     if party not in pins:
         # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
         return (

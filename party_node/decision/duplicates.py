@@ -1,7 +1,7 @@
 """Would a proposal have us pay again for what another release of ours holds already?
 
 A second title, seed, target, k or grid makes another spec digest, and the ledger charges every digest once: the budget is kept,
-but spent twice on the same private columns. Whether that is wanted (less noise by averaging) is for a person to say. A stream and a
+but spent twice on the same private columns. A person decides if that is wanted (less noise by averaging). A stream and a
 release that stands alone are of the same patients in part, whatever their digests.
 """
 
@@ -42,7 +42,7 @@ def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages
 
 
 def _content(spec: ReleaseSpec, party: str, exact: set[str]) -> tuple[object, ...]:
-    """What of ours a release shows with noise, less columns that are public by now, whatever else and whoever else takes part."""
+    """The columns of ours that a release shows with noise and that are not public by now, whoever else takes part."""
     part = spec.party(party)
     columns = {column.name: column for column in private(part.columns) if column.name not in exact} if part else {}
     outcomes = frozenset(spec.outcomes) & set(columns)
@@ -53,7 +53,7 @@ def _same_patients(before: ReleaseSpec, now: ReleaseSpec) -> bool:
     """Tells whether both are of the same rows, or one of a stream and one of a table that its batches are part of.
 
     Each alignment run keys digests anew, so those of two versions of a roster cannot be compared; most of their patients are the
-    same. Of a stream its first checkpoint counts, which pays for all.
+    same. The first checkpoint of a stream counts, which pays for all.
     """
     if before.roster != now.roster:
         return False

@@ -1,1 +1,1 @@
-"""What a hospital declares of its columns: bounds, dates, formulas. It reads no cell."""
+"""Declarations of a hospital about its columns: bounds, dates, formulas. It reads no cell."""

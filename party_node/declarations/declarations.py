@@ -41,7 +41,7 @@ class ChosenRow:
 
     @property
     def described(self) -> list[Any]:
-        """What a change of the choice changes, ready for JSON."""
+        """The parts that a change of the choice changes, ready for JSON."""
         return [self.rows, *(() if self.by is None else (self.by.read_from, self.by.described))]
 
 
@@ -83,7 +83,7 @@ class Declaration:
 
     @property
     def origin(self) -> str:
-        """Where cells come from: the source's name, or canonical bytes of names, declarations, aggregates, spellings and rows."""
+        """The origin of cells: the source's name, or canonical bytes of names, declarations, aggregates, spellings and rows."""
         how = self._how
         if self.read_from is not None:
             return self.read_from if how is None else canonical_bytes([[self.read_from, how]]).decode()
@@ -283,7 +283,7 @@ def _indicator(fields: dict[str, Any], formula: Formula, sources: list[Source]) 
 
 
 def _of_fills(formula: Formula, sources: list[Source]) -> float:
-    """What a formula makes of its sources' fill values; NaN where it makes nothing of them."""
+    """The result of a formula for its sources' fill values; NaN where it makes nothing of them."""
     (found,) = formula.values(*(_fill(source, formula) for source in sources)).tolist()
     return float(found)
 

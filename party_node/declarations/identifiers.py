@@ -27,7 +27,7 @@ LOST = "whose last digits may be another patient's; export identifiers as text o
 
 
 def _luhn(text: str) -> bool:
-    """Whether the last digit is Luhn's: with every second one from the right doubled, digits add up to 10 k (ISO/IEC 7812-1)."""
+    """True if the last digit is Luhn's: with every second one from the right doubled, digits add up to 10 k (ISO 7812-1)."""
     if not re.fullmatch("[0-9]{2,}", text):
         return False
     digits = [int(digit) for digit in reversed(text)]
@@ -35,7 +35,7 @@ def _luhn(text: str) -> bool:
 
 
 def _mod11(text: str) -> bool:
-    """Whether digits times 1, 2, 3, ... from the right are a multiple of 11, as in NHS numbers and ISBN-10; a last X is 10."""
+    """True if digits times 1, 2, 3, ... from the right are a multiple of 11, as in NHS numbers and ISBN-10 (last X: 10)."""
     if not re.fullmatch("[0-9]+[0-9Xx]", text):
         return False
     values = [10 if digit in "Xx" else int(digit) for digit in reversed(text)]

@@ -1,7 +1,8 @@
 """The natural logarithm to the same bit on every machine.
 
-Of IEEE 754 only additions, multiplications and divisions round alike everywhere; a library's logarithm differs in the last bit
-between processors and versions. A code that differs after an upgrade is no longer what an approval commits to (docs/format.md 7).
+Among the operations of IEEE 754 only additions, multiplications and divisions round alike everywhere; a library's logarithm
+differs in the last bit between processors and versions. A code that differs after an upgrade is no longer what an approval
+commits to (docs/format.md 7).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _HELD = {Status.APPROVED, Status.SEALED, Status.DELIVERED}
 def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
     """Join the consortium and open our roster's budget, with a cap that is fixed for good.
 
-    What the office has seen charged to us before is charged to a new ledger at once.
+    A new ledger is at once charged what the office has seen charged to us before.
 
     Args:
         desk: the party's state.

@@ -72,7 +72,7 @@ def attempt(step: Callable[[], object], what: str, note: Callable[[str], object]
     """Do a step of a release or run, which never holds up another: trouble is logged, and noted in words.
 
     Returns:
-        Whether everybody who had to be asked was there.
+        True if everybody who had to be asked was there.
     """
     try:
         step()

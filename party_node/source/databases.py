@@ -44,7 +44,7 @@ class Database(Protocol):
 
 
 class PostgreSql:
-    """PostgreSQL. What has no plain type in Arrow, such as numeric, uuid and json, is read as text.
+    """PostgreSQL. A type without a plain one in Arrow, such as numeric, uuid and json, is read as text.
 
     Args:
         source: names the database.

@@ -1,6 +1,6 @@
 """Limits of what one source makes of its bytes: a bad export is refused before it fills memory or never ends.
 
-Rows and bytes may be as many as the source is large. What is small and unfolds to much is not a table of patients: a
+Rows and bytes may be as many as the source is large. A small source that unfolds to much is not a table of patients: a
 file of gzip or Parquet whose rows are more than its bytes, a view that goes on for ever, a cell of megabytes.
 """
 

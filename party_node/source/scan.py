@@ -127,7 +127,7 @@ class Scan:
         return tuple(self._batch(int(number), self._aligned(self.numbers == number)) for number in numbers)
 
     def catalogue(self, comparison: Comparison, columns: tuple[Column, ...] | None = None) -> Catalogue:
-        """What the office is told: of batches the ones that are complete and large enough to be compared.
+        """The catalogue that the office gets, with the batches that are complete and large enough to be compared.
 
         Args:
             comparison: how digests leave.
@@ -175,8 +175,8 @@ class Scan:
             at: the checkpoint, where only the rows of its batch are released.
 
         Raises:
-            DataRefused: an identifier repeats, or a patient has more than q rows in all batches that count. Of a checkpoint
-                also: its batch is not there, or rows of an earlier one are not the ones that were approved then.
+            DataRefused: an identifier repeats, or a patient has more than q rows in all batches that count. For a
+                checkpoint also: its batch is not there, or rows of an earlier one are not the ones that were approved then.
         """
         columns = self.columns if columns is None else columns
         names = names_read(self.settings, columns)
@@ -287,7 +287,7 @@ def _without_a_name(folder: Path, pieces: Iterable[bytes | memoryview], dtype: n
 
 
 def _state(source: SourceSettings) -> Stamp | None:
-    """What changes with the rows; None where nothing does, or no file is there."""
+    """The mark of a source that changes with its rows; None where nothing does, or no file is there."""
     try:
         return stamp(source) or None
     except OSError:
@@ -295,6 +295,6 @@ def _state(source: SourceSettings) -> Stamp | None:
 
 
 def _described(settings: PartySettings, key: bytes, roster: Roster | None) -> tuple[object, ...]:
-    """What rows follow from beside the source's bytes."""
+    """The settings that rows follow from beside the source's bytes."""
     run = None if roster is None else roster.run
     return settings.roster, settings.rows_per_subject, settings.source, settings.columns, key, run

@@ -96,7 +96,7 @@ class SqlReader:
             raise self._too_large(error) or self._stopped() from None
 
     def _refusal(self, error: Exception) -> DpReleaseError:
-        """Of what came before the first row: a statement that is wrong stays so, a database that is busy or ends does not."""
+        """The error before the first row: a statement that is wrong stays so, a database that is busy or ends does not."""
         from adbc_driver_manager import OperationalError
 
         state = (getattr(error, "sqlstate", None) or "")[:2]

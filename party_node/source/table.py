@@ -119,7 +119,7 @@ def _pieces(
 def _plan(
     settings: PartySettings, columns: tuple[Column, ...]
 ) -> tuple[dict[str, Declaration], list[tuple[Column, Declaration]]]:
-    """What is read from the file, by name, with sources of derived columns and what orders rows; and what is derived then."""
+    """The columns to read from the file, by name, with all that derives columns or orders rows; and the derived ones."""
     wanted = [(column, settings.declared[column.name]) for column in columns]
     read = {column.name: replace(each, column=column) for column, each in wanted if each.formula is None}
     sources = {of.column.name: of for _, each in wanted for of in each.sources}

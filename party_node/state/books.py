@@ -1,7 +1,7 @@
 """Ledger, journal, vault and streams side by side, and the office's word: one story, unless one was restored from an older backup.
 
 Every step of a release is written to them in a fixed order, so after any crash only few combinations are possible. Any other
-one means that a store has forgotten something. Where all were restored together the office is the witness: it has seen which
+one means that a store has forgotten something. If all were restored together the office is the witness: it has seen which
 releases all hospitals approved. When anything disagrees, nobody here can tell what has left the hospital: the node does not
 run, and `reconcile` closes such a release at its full price.
 """

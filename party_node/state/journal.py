@@ -106,7 +106,7 @@ class Journal(Offers[Record]):
         return self._select("TRUE")
 
     def taken(self, known: Iterable[str]) -> list[Record]:
-        """Releases that are under way here, and some others, oldest first. Of what else was offered nothing is read.
+        """Releases that are under way here, and some others, oldest first. Nothing is read of what else was offered.
 
         Args:
             known: digests of the others: those that the ledger knows, or that something is kept of.

@@ -6,10 +6,9 @@ mu^2 adds under composition, exactly, in rationals.
 
 A release moves through ``reserve -> charge -> send``; ``refund`` ends it before the first byte and gives the budget back,
 after ``send`` nothing does. ``close`` ends it for good at its full price, whatever it was: books that were restored from
-backups of different moments cannot tell what has left (`party_node.state.books`). Beside these stages, ``made`` names all blocks
+backups of different moments cannot tell what has left (`party_node.state.books`). Another stage, ``made``, names all blocks
 that were ever made for a release; it is noted once for each round, before a byte of it leaves, and no noise is drawn for that
-round where it stands.
-SQLite with synchronous=EXTRA: an entry that was returned from survives a power cut, the
+round where it stands. SQLite with synchronous=EXTRA: an entry that was returned from survives a power cut, the
 removal of the rollback journal included. One engine and one file on purpose: triggers refuse any change to an entry,
 and the chain shows any that happened elsewhere.
 """

@@ -111,7 +111,7 @@ class SessionFolder:
         write_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
 
     def patients(self) -> bytes | None:
-        """What `keep_patients` kept; None before."""
+        """The patients that `keep_patients` kept; None before."""
         path = self._folder / "patients"
         return path.read_bytes() if path.exists() else None
 

@@ -1,7 +1,7 @@
 """Coefficients about all rows out of clipped ones: intervals are wider by what clipping may take.
 
-A slope v of y on x whose columns keep the parts s_y and s_x may be off by w = |v| (1/(s_y s_x) - 1), an estimate. Where the tail of
-either is in no count, or s_y s_x is below `LEAST_KEPT`, Cauchy's inequality bounds it:
+A slope v of y on x whose columns keep the parts s_y and s_x may be off by w = |v| (1/(s_y s_x) - 1), an estimate. If
+the tail of either is in no count, or s_y s_x is below `LEAST_KEPT`, Cauchy's inequality bounds it:
 
     |slope| <= sd(y) / sd(x given the other features),
 

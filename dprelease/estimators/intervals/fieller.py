@@ -53,7 +53,7 @@ class Estimates:
         return found
 
     def in_units(self, unit: Floats, middle: Floats | float = 0.0) -> Estimates:
-        """Of middle + unit * what is estimated; unknown where the unit is NaN."""
+        """The estimates in new units, middle + unit * estimate; unknown where the unit is NaN."""
         bend = self.bend + 0 * unit
         return Estimates(middle + unit * self.value, unit**2 * self.variance, unit * self.lean, bend)
 
@@ -70,7 +70,7 @@ class Estimates:
     def interval(self, quantile: float) -> tuple[Floats, Floats]:
         """(lower, upper) ends, infinite where the release sets no bound.
 
-        Where t^2 bend > 1 a test may keep all values but a gap. If 0 is in the gap, values of the other sign are left out with
+        If t^2 bend > 1 a test may keep all values but a gap. If 0 is in the gap, values of the other sign are left out with
         it: for them the features' moments would have to be negative, which no moments are. Otherwise there is no bound.
 
         Args:

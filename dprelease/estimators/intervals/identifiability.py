@@ -24,7 +24,7 @@ feature's):
            of these hold a slope of 1              .87   .95   .97   .97
                          a slope of 5              .88   .95   .97   .98
 
-Of the slopes of the other nine 92 to 96 % are held throughout, of intercepts 96 to 98 % at 4 and 6.
+The slopes of the other nine are held in 92 to 96 % of cases, intercepts in 96 to 98 % at 4 and 6.
 """
 
 from __future__ import annotations

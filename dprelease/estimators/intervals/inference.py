@@ -1,19 +1,20 @@
 """Standard errors and confidence intervals of the population's least-squares coefficients.
 
-What is estimated is the population's least squares, clipped to the public bounds as the released values are. Errors have three
-sources, all of them known: patients are a sample, they are mixed with random signs, and privacy noise is added. `rows.inference`
-and `moments.inference` add them up for either kind of release. The estimate in the middle of an interval is free of the
-attenuation by noise, to second order. It is not the default model, which shrinks to predict well and is therefore biased,
-and has no interval of its own.
+The target of estimation is the population's least squares, clipped to the public bounds as the released values are. Errors
+have three sources, all of them known: patients are a sample, they are mixed with random signs, and privacy noise is added.
+`rows.inference` and `moments.inference` add them up for either kind of release. The estimate in the middle of an interval is
+free of the attenuation by noise, to second order. It is not the default model, which shrinks to predict well and is therefore
+biased, and has no interval of its own.
 
-Where the features' signal is below a threshold (`identifiability`) nothing was learned about any coefficient, and nothing is
-claimed. Above it intervals have their nominal coverage, near it a little more (`identifiability` has the numbers). An interval is
-the set of values that a test at the same level does not reject (`fieller`). The test of a value takes the variance that the
-estimate would have if that value were true. So an interval is longer on the side of steeper slopes, and may have no end there.
+If the features' signal is below a threshold (`identifiability`) nothing was learned about any coefficient, and nothing is
+claimed. Further up, intervals have their nominal coverage, near the threshold a little more (`identifiability` has the
+numbers). An interval is the set of values that a test at the same level does not reject (`fieller`). The test of a value takes
+the variance that the estimate would have if that value were true. So an interval is longer on the side of steeper slopes, and
+may have no end there.
 
-Where a level that hardly anybody has is all that hides the features, it is counted with the reference level (`sparse_levels`).
+If a level that hardly anybody has is all that hides the features, it is counted with the reference level (`sparse_levels`).
 
-Residual variances are taken to be the same everywhere, as released numbers do not tell more. Where they are not, the part of an
+Residual variances are taken to be the same everywhere, as released numbers do not tell more. If they are not, the part of an
 error that is due to sampling is wrong, and intervals can be too short.
 """
 
@@ -175,7 +176,7 @@ class Inference:
 
     @property
     def clipping_notes(self) -> tuple[str, ...]:
-        """What clipping does to the coefficients, in sentences; none in public bounds."""
+        """Effects of clipping on the coefficients, in sentences; none in public bounds."""
         return notes(self.reaches)
 
     def among(self, features: Sequence[str], kept: Sequence[str], merged: Mapping[str, tuple[str, ...]]) -> Inference:
@@ -202,7 +203,7 @@ class Inference:
 
 
 def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
-    """What a release says about some regressions, whatever method fits them.
+    """Inference about some regressions from a release, whatever method fits them.
 
     Args:
         release: a verified release.

@@ -64,7 +64,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Of the errors of the weights with the errors of the sums: spread * own + all that is shared; its scale does not matter.
+    """Covariance of the errors of the weights and of the sums: spread * own + all that is shared; its scale does not matter.
 
     Attributes:
         sums: (q, c) a.

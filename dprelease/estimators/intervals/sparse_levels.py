@@ -29,8 +29,8 @@ Levels = tuple[str, ...]
 def sparse_levels(release: Release, names: Design) -> Iterator[dict[str, Levels]]:
     """Features to count with the reference level of their category, and the values that are its reference, in steps.
 
-    First all rare levels whose share noise hides, then one more after another, the next in standard deviations of its noise. Where
-    it is the reference that is rare, the commonest level takes its place.
+    First all rare levels whose share noise hides, then one more after another, the next in standard deviations of its
+    noise. If the reference itself is rare, the commonest level takes its place.
 
     Args:
         release: a verified release.

@@ -64,7 +64,7 @@ class PublishedSpreads(NamedTuple):
 
     @classmethod
     def as_coded(cls, moments: NoisyMoments) -> PublishedSpreads:
-        """Those that the ends of ranges are made of, as if exact."""
+        """The spreads that the ends of ranges are made of, as if exact."""
         found = np.full(len(moments.names), 1 / REACH)
         for each in () if moments.clipping is None else moments.clipping.ranges:
             found[moments.lookup(each.name)[0] - 1] = each.deviation

@@ -32,11 +32,11 @@ hold still. If a relation is seen, that is the covariance and not the correlatio
 the former as long as d_i is above h_ij, the spread at which noise hides a relation of the usual size, and the latter below it.
 For the same reason variables come in the order of their spread, those that are seen worst last. (In the correlations alone
 chains fall to small spreads on their way from the start and need thousands of turns to leave them.) An outcome that is to be
-predicted comes last of all: then it is its own regression on all others that has few strong slopes. Of an outcome before them
-the prior says so of the regressions of its causes on it and on each other, and shrinks whatever several features explain
-together.
+predicted comes last of all: then it is its own regression on all others that has few strong slopes. If an outcome came before
+them, the prior would say so of the regressions of its causes on it and on each other. It would shrink whatever several
+features explain together.
 
-Of a one-hot group all levels but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
+All levels of a one-hot group but the commonest have coordinates. The commonest is the constant minus their sum, and its noisy
 entries are observations of that; were it rare, the others would nearly determine each other. The zeros within a group,
 and the entries between public columns, are observations with little noise.
 """

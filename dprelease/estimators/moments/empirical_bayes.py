@@ -33,7 +33,7 @@ _CELLS = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is seen of l vectors.
+    """Noisy coordinates of l vectors.
 
     Attributes:
         singular: (r,) s, positive.
@@ -55,7 +55,7 @@ class Evidence:
         return cls(singular, seen, noise, np.maximum(spread, _LEAST), rows)
 
     def take(self, places: npt.NDArray[np.int64]) -> Evidence:
-        """Of some of the vectors."""
+        """The same of some of the vectors."""
         return replace(self, seen=self.seen[:, places], noise=self.noise[places], spread=self.spread[:, places])
 
     def explained(self) -> Floats:
@@ -116,7 +116,7 @@ class Evidence:
 
 
 def within(side: PublicSide, seen: Floats, likely: Floats, radius: Floats) -> Floats:
-    """What is believed, no coordinate further out than in the nearest feasible t, (r, l); hence feasible itself.
+    """The posterior mean, no coordinate further out than in the nearest feasible t, (r, l); hence feasible itself.
 
     Args:
         side: whose singular values are s.

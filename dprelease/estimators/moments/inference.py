@@ -228,8 +228,8 @@ class _Noise:
     def shared(self, fit: Floats, outside: Floats, lifts: Floats) -> tuple[Floats, list[Shared]]:
         """E[N u u^T N] h for the columns h of lifts: (l,) numbers that h is to be multiplied by, and the rest.
 
-        With V = v v^T off its diagonal, E[N u u^T N] is (v * u) (v * u)^T and a diagonal that is nearly the same for all. Of
-        what is not, the entry of the weight that stands out most is kept: that of a steep slope on a weakly seen feature.
+        With V = v v^T off its diagonal, E[N u u^T N] is (v * u) (v * u)^T and a diagonal that is nearly the same for all.
+        One entry of the rest is kept, that of the weight that stands out most: a steep slope on a weakly seen feature.
         """
         values, vectors = np.linalg.eigh(self._filled)
         first = np.sqrt(max(values[-1], 0.0)) * np.abs(vectors[:, -1])

@@ -10,7 +10,7 @@ from dprelease.mechanisms.moments.released import Moments
 
 
 def by_entry(forms: Floats, noise_sd: Floats, level: npt.NDArray[np.bool_]) -> Floats:
-    """What the independent errors behind the entries, of variance 1, add to <N, F>, (..., q, q).
+    """Weights in <N, F> of the independent errors behind the entries, of variance 1, (..., q, q).
 
     Sums over all entries of products of two of them are covariances.
 

@@ -74,7 +74,7 @@ class Marginals:
 
     @classmethod
     def of(cls, moments: Moments, wanted: npt.NDArray[np.int64]) -> Marginals:
-        """Those of some variables.
+        """The marginals of some variables.
 
         Args:
             moments: as released.
@@ -92,7 +92,7 @@ class Marginals:
         return cls(*found)
 
     def take(self, places: npt.NDArray[np.int64]) -> Marginals:
-        """Those of some of the variables."""
+        """The marginals of some of the variables."""
         return Marginals(*(value[places] for value in vars(self).values()))
 
 
@@ -178,7 +178,7 @@ def _posterior(seen: Floats, others: Floats | None, *, numeric: bool) -> Floats:
 
 
 def _ranges(seen: Floats, noise: Floats, others: Floats | None) -> list[tuple[Floats, Floats]]:
-    """What the noise leaves likely, and what the others do as well, (q, 1) ends of each."""
+    """Ranges that the noise leaves likely, and that the others do as well, (q, 1) ends of each."""
     found = [(seen - REACH * noise, seen + REACH * noise)]
     if others is not None:
         centre, sd = others

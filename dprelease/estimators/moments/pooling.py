@@ -1,4 +1,4 @@
-"""What the outcomes of one release say of one another: none need be judged by its own noisy numbers alone.
+"""Pooling of the outcomes of one release: none need be judged by its own noisy numbers alone.
 
 If thousands of outcomes share a budget, the noise in one outcome's mean can exceed all that the outcome varies, and no
 single one shows how far its features go. Together they show both. For outcome j the others suggest
@@ -81,10 +81,10 @@ def shares(evidence: Floats) -> Floats:
 
 
 class Seen(Protocol):
-    """What is seen of l outcomes, each of which is one of B cases."""
+    """Noisy numbers of l outcomes, each of which is one of B cases."""
 
     def take(self, places: npt.NDArray[np.int64]) -> Seen:
-        """What is seen of some of them."""
+        """The same of some of them."""
 
     def explained(self) -> Floats:
         """(B, l) evidence of `shares`."""

@@ -57,7 +57,7 @@ def is_hidden(noise_sd: float, width: float) -> bool:
 
 
 def hidden(quality: Quality, target: int, constant_noise_sd: float, width: float) -> dict[str, str]:
-    """What cannot be told of a target, and why: of ``explained``, ``mse``, ``constant_mse`` and ``constant``.
+    """Unidentified numbers of a target, and why: among ``explained``, ``mse``, ``constant_mse`` and ``constant``.
 
     Args:
         quality: of a fit, original units.

@@ -2,8 +2,8 @@
 
 The step length alpha goes from 0, the constant predictor, to 1, the full model. gain(alpha) is by how much the squared error falls
 at that step; given the release it is a random number with a known distribution. A low quantile of it is maximised, not its mean: a
-bad fit costs a learner more than a good one brings. Of all steps that reach `ENOUGH` of the largest quantile the longest is
-taken, so that good fits are not shortened for nothing.
+bad fit costs a learner more than a good one brings. The step is the longest of all that reach `ENOUGH` of the largest quantile,
+so that good fits are not shortened for nothing.
 
 In ranges columns fill what they are coded in, noise has been made as small as it can be, and the quantile is `LIKELY`: the step
 is 0 unless the gain is positive in three cases of five. More caution costs more where there is a relation than it saves where
@@ -11,7 +11,7 @@ there is none (docs/methods.md, "A cautious step").
 
 In public bounds columns may fill little of their range, and noise makes a strong relation of some pair among many, with a gain in
 most cases and a great loss in some. There the quantile is `CAUTIOUS`, four cases of five; where draws are known, the step is no
-longer than where the `RARE` quantile is no loss; and it is no longer than `furthest_of_signal`. Where the prior of the draws is
+longer than where the `RARE` quantile is no loss; and it is no longer than `furthest_of_signal`. If the prior of the draws is
 vague beside the noise, they take most of what noise makes for a relation and promise a gain of an outcome without any. The
 released numbers tell without a prior what a step gains.
 """
@@ -59,13 +59,13 @@ def furthest_of_signal(linear: Floats, square: Floats) -> Floats:
     """alpha, one for each outcome: by Stein's unbiased estimate of the gain.
 
     With true normal equations M and g and slopes w of the posterior mean, the gain at alpha is 2 alpha w^T g - alpha^2 w^T M w.
-    Of the released M + N and g + n,
+    In terms of the released M + N and g + n,
 
         w^T (g + n) - E[(g' - M' w)^T S (g' - E g')]        and        w^T (M + N) w - 2 E[(g' - M' w)^T S (M' - E M') w]
 
-    have these means: M' and g' are the draws', E their mean, S the inverse of E M'. What is taken off is how far w follows the
-    noise: a posterior mean's derivative by the data is its covariance over that of the noise, under any prior. Under a vague one
-    most of the signal is taken off, as in Stein's rule; what a sharp one has shrunk already is not shrunk again.
+    have these means: M' and g' are the draws', E their mean, S the inverse of E M'. The correction is how far w follows the
+    noise: a posterior mean's derivative by the data is its covariance over that of the noise, under any prior. Under a vague
+    one most of the signal is taken off, as in Stein's rule; what a sharp one has shrunk already is not shrunk again.
 
     Args:
         linear: (l,) the former.

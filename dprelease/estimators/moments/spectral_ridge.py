@@ -12,14 +12,14 @@ same known variance in every entry, s^2 in S and r^2 in g. Seen are
 
                in many dimensions the best that can be done with these eigenvectors (Bun, Allez, Bouchaud and Potters 2016,
                Rotational invariant estimator for general noisy matrices, for additive noise); 2 s is the width over which
-               the noisy eigenvalues are smoothed. Where noise hides every direction all xi are equal.
-    g + n      which tells u by a ridge that is averaged over its strengths, as in `calibrated`: along the eigenvectors
+               the noisy eigenvalues are smoothed. If noise hides every direction all xi are equal.
 
                    u ~ N(0, t I),   g_i + n_i - xi_i u_i ~ N(0, v),   v = r^2 + s^2 d t,   t = e / sum xi,
 
                e the variance of the outcome that its features explain, and s^2 d t the variance that the errors left in S
                add to a score. e is log-uniform on [1e-3, 1] times the outcome's variance, for which a low estimate is taken
-               (`Marginals.modest`). Where outcomes are apart their common law of e is estimated instead (`pooling`).
+               (`Marginals.modest`). If outcome-only columns are named, their common law of e is estimated instead
+               (`pooling`).
 
 Means and variances of single variables are those of `marginals`, and so is the constant c. How far a model goes from it is
 decided as in `risk`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
@@ -264,5 +264,5 @@ def _check_levels(layout: Layout, features: Sequence[int]) -> None:
 
 
 def determined(count: int) -> InvalidInput:
-    """What is said of features that determine each other."""
+    """The refusal of features that determine each other."""
     return InvalidInput(f"the {count} features determine each other; fit fewer features, and none that repeats others")

@@ -1,14 +1,14 @@
 """Means, spreads and correlations out of joint moments, and a matrix that is one of some table, for every other use.
 
-What is reported is the mean over draws of the true moments (`posterior`), how far the draws differ, and how far their prior
-draws them from the released numbers. Up to `WIDEST` variables all entries help to find each. In a wider release the draws would
+Results are the mean over draws of the true moments (`posterior`), how far the draws differ, and how far their prior draws them
+from the released numbers. Up to `WIDEST` variables all entries help to find each. In a wider release the draws would
 take too long: the released means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise
 leaves it. Means and spreads of public columns are exact.
 
 If some columns are outcomes only, these are described one by one (`marginals`) and have no correlations: products of two of
 them are not released.
 
-Of clipped rows, `before_clipping` says of each draw what normal rows had before. Draws are corrected, not released moments:
+`before_clipping` says of each draw of clipped rows what normal rows had before. Draws are corrected, not released moments:
 draws are within what clipped rows can have, and noise makes some released variances negative, which no rows have.
 """
 
@@ -159,7 +159,7 @@ def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> S
 
 
 def _open(draws_sd: Floats, centre: Floats, released: Floats, noise_sd: Floats) -> Floats:
-    """What noise leaves open about the mean of draws, as a standard deviation.
+    """Remaining error of the mean of draws due to noise, as a standard deviation.
 
     The draws' own spread does not know how far their prior has drawn them from what was released. An error of this size is added,
     as far as it is not more than the noise of the released number.

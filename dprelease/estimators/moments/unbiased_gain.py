@@ -15,7 +15,7 @@ The model follows the noise, so <S + N, F> is too large by the divergence of F i
 noise at fixed weights, and weights that follow it. How the step alpha follows the noise is left out of both. In simulations of
 70 variables it added 2 to 15 % to tr K.
 
-Of draws (`by_draws`), a posterior mean moves with each released entry by its covariance with this over the entry's noise
+A posterior mean over draws (`by_draws`) moves with each released entry by its covariance with this over the entry's noise
 variance, under any prior (Efron). With D the draws' deviations from their mean, d u the move of u along one of them, and means
 over draws, K = 2 E[(D u_0, -D u_1) (d u_0, d u_1)'].
 
@@ -103,7 +103,7 @@ def unbiased_quality(
 
 
 def by_draws(draws: Floats, model: Floats, flat: float, alpha: float, *, intercept: bool) -> Followed:
-    """Of one fit to the mean of draws, with K as above.
+    """The same of one fit to the mean of draws, with K as above.
 
     Args:
         draws: (T, d + 2, d + 2) of the true moments per patient of (1, x, y).
@@ -130,7 +130,7 @@ def by_draws(draws: Floats, model: Floats, flat: float, alpha: float, *, interce
 def by_scores(
     problem: Problem, model: Floats, directions: Floats, rate: Floats, bend: Floats, free: Floats
 ) -> Followed:
-    """Of fits in closed form, by (3).
+    """The same of fits in closed form, by (3).
 
     Args:
         problem: what was fitted.

@@ -79,7 +79,7 @@ def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, inter
 
 
 def averaged(spectrum: Spectrum, noise: Floats) -> Floats:
-    """What is left of each score after the ridge, averaged over its strengths, (r, l) in [0, 1].
+    """Factors that are left of each score after the ridge, averaged over its strengths, (r, l) in [0, 1].
 
     Args:
         spectrum: r coordinates of l regressions.

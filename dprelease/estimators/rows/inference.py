@@ -137,7 +137,7 @@ class _Directions:
 
     @classmethod
     def none(cls, worst: int) -> _Directions:
-        """Of features that cannot be told from noise, or from one another."""
+        """Directions of features that cannot be told from noise, or from one another."""
         return cls(np.zeros((0, 0)), np.zeros(0), (np.inf, worst))
 
 

@@ -122,7 +122,7 @@ class Spectrum:
         return total
 
     def diagnostics(self, patients: float) -> Diagnostics:
-        """Of the Hessian L^T A L, per patient."""
+        """Diagnostics of the Hessian L^T A L, per patient."""
         d, r = self.vectors.shape
         hidden = f"The noise hides {d - r} of {d} directions of the features; the model does without them."
         return Diagnostics(

@@ -43,7 +43,7 @@ _SIXTEENTHS = 16
 
 @dataclass(frozen=True)
 class Rows:
-    """What a patient's coded row can be, in squares of the codes' unit.
+    """Bounds of a patient's coded row, in squares of the codes' unit.
 
     Attributes:
         public: P2, of the constant and the public columns together.
@@ -61,7 +61,7 @@ class Rows:
 
     @classmethod
     def of(cls, layout: Layout, clipping: Clipping) -> Rows:
-        """Those of a layout's private variables; its public ones count in `public` by their weights."""
+        """The bounds of a layout's private variables; its public ones count in `public` by their weights."""
         squares = [weight**2 for weight in clipping.weights]
         public = {each.column for each in layout.variables if each.public}
         private = [each for each in layout.variables if not each.public]

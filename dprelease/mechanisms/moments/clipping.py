@@ -3,7 +3,7 @@
     code on the public grid -> code in the column's range, of weight H -> scaled down where the party's numbers are too long
 
 Every step is one of integers, so that each machine makes the same codes. Public columns, binaries and groups take no part in
-norms. What this does to the sensitivity is `clipped_sensitivity`'s; what it does to fits is in docs/guarantees.md 17.
+norms. `clipped_sensitivity` bounds the sensitivity of the result; docs/guarantees.md 17 says what it does to fits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What rows are clipped to."""
+"""Sets that rows are clipped to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ball:
 
 
 def balls(clipping: Clipping, layout: Layout) -> tuple[Ball, ...]:
-    """What rows are clipped to: a ball for each norm, and a range for each private number that no norm is about."""
+    """Sets that rows are clipped to: a ball for each norm, and a range for each private number that no norm is about."""
     weights = clipping.number_weights(layout.columns)
     place = {variable.name: index for index, variable in enumerate(layout.variables, 1)}
     found = [

@@ -45,7 +45,7 @@ LITTLE = 2.0
 
 @dataclass(frozen=True)
 class Situation:
-    """What the rule reads.
+    """Inputs of the rule.
 
     Attributes:
         mu: of the release.

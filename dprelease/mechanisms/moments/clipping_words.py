@@ -12,7 +12,7 @@ from dprelease.mechanisms.moments.clipping_bias import radius2_of
 
 
 def reuse_in_words(source: str, rows: int, columns: tuple[Column, ...]) -> str:
-    """Whose ranges a release uses and what that saves, in a clause.
+    """The owner of the ranges that a release uses and what that saves, in a clause.
 
     Args:
         source: digest of the release that published them.
@@ -58,7 +58,7 @@ def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -
 
 
 def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
-    """What moments are of, one sentence each; part of the manifest."""
+    """Facts about the moments, one sentence each; part of the manifest."""
     wider = "Intervals of slopes are wider by an estimate of what that takes from them."
     if not clipping.norms:
         return (f"Moments are of numbers as clipped to their published ranges. {wider}",)

@@ -48,7 +48,7 @@ def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArr
 
 
 class Kind(IntEnum):
-    """What an entry is; each kind has a noise scale of its own."""
+    """The kind of an entry; each has a noise scale of its own."""
 
     PRODUCT = 0
     """Of two different features, of which the constant is one."""

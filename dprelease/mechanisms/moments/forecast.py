@@ -1,4 +1,4 @@
-"""What a fit on joint moments will be worth, from public numbers and guesses alone."""
+"""Expected worth of a fit on joint moments, from public numbers and guesses alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plans(setting: Setting) -> tuple[Setting, ...]:
 
 
 def _published(setting: Setting) -> bool:
-    """Whether an earlier release on this machine published ranges of all these numbers."""
+    """True if an earlier release on this machine published ranges of all these numbers."""
     try:
         return setting.draft.latest_ranges() is not None
     except InvalidInput:
@@ -86,7 +86,7 @@ def released_noise(spec: SpecBase, terms: JointMoments, times: float) -> Release
 
 
 def forecast(spec: SpecBase, terms: JointMoments, fit: PlannedFit, signal: float, times: float) -> Forecast:
-    """What to expect of a fit; arguments as of `Mechanism.forecast`."""
+    """The expected worth of a fit; arguments as of `Mechanism.forecast`."""
     clipping = terms.clipping
     # In ranges lengths are standard deviations: what a number's cells do within its bounds plays no part.
     fit = replace(fit, signs=True, spread=fit.spread if clipping is None else 1.0)

@@ -10,7 +10,7 @@ number, binary and group adds 1; T2 may be less, where the one party that has u 
     squares of the numbers in y    noise s2/sqrt(t)
 
 Covariance. `moments.sensitivity` shows that its square moves by at most R^4 when v <= P2 + p_b + g + (p_n + 1)/2; the first of
-its two cases, which holds whatever P2 is. What the proof drops there is -c^2, c = <x, x'>.
+its two cases, which holds whatever P2 is. The proof drops -c^2 there, c = <x, x'>.
 
 Association. Its square moves by at most
 
@@ -60,7 +60,7 @@ LARGEST_SPLIT = Fraction(1023, 1024)
 
 @dataclass(frozen=True)
 class Moves:
-    """What one patient moves, squared, in scaled units (a bound of a numeric column is 1).
+    """Largest moves by one patient, squared, in scaled units (a bound of a numeric column is 1).
 
     Attributes:
         covariance: Delta_1^2; 0 where every feature is public, and nothing of the covariance noisy.
@@ -76,7 +76,7 @@ class Moves:
 
     @classmethod
     def of(cls, layout: Layout, *, public_norm2: Fraction | None = None) -> Moves:
-        """Those of the released entries; derived above.
+        """The moves of the released entries; derived above.
 
         Args:
             layout: columns, and which of them are outcomes only.

@@ -92,7 +92,7 @@ def sensitivity_of(layout: Layout, clipping: Clipping | None, grid_bits: int) ->
 
 
 def moves_of(layout: Layout, terms: JointMoments) -> Moves:
-    """What one patient moves under these terms, which name outcomes."""
+    """The moves by one patient under these terms, which name outcomes."""
     return Moves.of(layout, public_norm2=terms.public_norm2)
 
 

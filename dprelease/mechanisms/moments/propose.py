@@ -47,7 +47,7 @@ def _read_clip(value: object) -> object:
 
 
 class MomentsOptions(Settings):
-    """What a request says of joint moments.
+    """Keys of a request for joint moments.
 
     Attributes:
         curious: t, hospitals that may pool what they saw; 1 when absent, 0 for one party alone.
@@ -91,13 +91,13 @@ class MomentsOptions(Settings):
 
 @dataclass(frozen=True)
 class MomentsPlan:
-    """What a release of joint moments will be like, from public numbers alone.
+    """Expected noise of a release of joint moments, from public numbers alone.
 
     Attributes:
         variables: p, coded columns of all parties.
         delta: Delta, how far one row can move the released entries, in scaled units.
         noise_sd: standard deviation of the noise of an entry, in patients: an entry is a sum over patients of numbers
-            in [-1, 1]. Where some columns are outcomes only, of an entry of the features' covariance.
+            in [-1, 1]. If some columns are outcomes only, of an entry of the features' covariance.
         rows: n.
         outcomes: variables that are outcomes only.
         association_sd: standard deviation of the noise of an entry of a feature and such an outcome; 0 without.

@@ -73,7 +73,7 @@ class Moments(ABC):
 
     @property
     def kind(self) -> Literal["moments"]:
-        """What there is to read, for the table of methods."""
+        """The kind of view, for the table of methods."""
         return "moments"
 
     @abstractmethod
@@ -177,7 +177,7 @@ class NoisyMoments(Moments):
 
     @property
     def balls(self) -> tuple[Ball, ...]:
-        """What rows were clipped to; nothing where they are not."""
+        """The sets that rows were clipped to; nothing where they were not."""
         return () if self.clipping is None else balls(self.clipping, self.layout)
 
     def between(self, rows: Indices, columns: Indices) -> Floats:

@@ -99,7 +99,7 @@ class OutcomeMoments(Moments):
 
     @cached_property
     def features(self) -> NoisyMoments:
-        """What is released of the features alone, as of any joint moments."""
+        """The moments of the features alone, as of any joint moments."""
         inner = np.flatnonzero(~self.layout.outcome)
         named = set(self.layout.outcomes)
         columns: tuple[Column, ...] = tuple(column for column in self.layout.columns if column.name not in named)

@@ -35,7 +35,7 @@ from dprelease.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What noise is calibrated to, in scaled units (a bound of a numeric column is 1).
+    """The sensitivity that noise is calibrated to, in scaled units (a bound of a numeric column is 1).
 
     Attributes:
         squared: Delta^2 under replace-one of one row.

@@ -22,7 +22,7 @@ from dprelease.spec_base import Label, SpecBase, label_of
 def split_charge(
     mu2: Fraction, parties: Mapping[str, tuple[Column, ...]], parts: tuple[Fraction, ...] = ()
 ) -> dict[str, Fraction]:
-    """What each party's ledger is charged of a release's mu^2: a part, 0 without a private column; together exactly mu^2.
+    """Each party's part of a release's mu^2, for its ledger: 0 without a private column; together exactly mu^2.
 
     Args:
         mu2: of the release.
@@ -125,15 +125,15 @@ class JointMoments(TermsInRanges):
         return None if stated is None else Fraction(stated)
 
     def label(self, columns: tuple[Column, ...]) -> Label | None:
-        """What the guarantee is called where outcomes are named; None where they are not."""
+        """The name of the guarantee if outcomes are named; None where they are not."""
         return None if self.association is None else label_of(columns, self.outcomes)
 
     def charges(self, mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
-        """What each party's ledger is charged of mu^2; see `split_charge`."""
+        """Each party's part of mu^2, for its ledger; see `split_charge`."""
         return split_charge(mu2, parties, tuple(map(Fraction, self.parts)))
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether these are terms for the spec's parties and target, none of whose columns has a weight."""
+        """Checks that these are terms for the spec's parties and target, none of whose columns has a weight."""
         if any(part.weights for part in spec.parties):
             raise ValueError("mechanism 'moments' has no weights of columns; use 'mixed' or 'rows'")
         if spec.target.scope != "joint":
@@ -149,7 +149,7 @@ class JointMoments(TermsInRanges):
         super().consistent(spec)
 
     def check(self, parties: Mapping[str, tuple[Column, ...]]) -> None:
-        """Whether these are terms for these parties.
+        """Checks that these are terms for these parties.
 
         Raises:
             ValueError: they are not; why.

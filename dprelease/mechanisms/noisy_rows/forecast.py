@@ -1,4 +1,4 @@
-"""What a fit on noisy rows will be worth, from public numbers and guesses alone."""
+"""Expected worth of a fit on noisy rows, from public numbers and guesses alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def released_noise(spec: SpecBase, terms: NoisyRowsTerms, times: float) -> Relea
 
 
 def forecast(spec: SpecBase, terms: NoisyRowsTerms, fit: PlannedFit, signal: float, times: float) -> Forecast:
-    """What to expect of a fit; arguments as of `Mechanism.forecast`."""
+    """The expected worth of a fit; arguments as of `Mechanism.forecast`."""
     assumed, release = fit.assumed(signal), released_noise(spec, terms, times)
     exact = {column.name for column in spec.public}
     variance = {name: 0.0 if name in exact else value for name, value in release.columns.items()}

@@ -31,7 +31,7 @@ AnyRows = TypeVar("AnyRows", bound=NoisyRowsTerms)
 
 
 class _NoisyRows(Linear[AnyRows]):
-    """What both share; `dprelease.mechanisms.base.Mechanism` says what each method is."""
+    """The part that both share; `dprelease.mechanisms.base.Mechanism` says what each method is."""
 
     weighs_columns = True
 

@@ -21,7 +21,7 @@ SEED_BYTES = 32
 
 
 class RowsOptions(Settings):
-    """What a request says of one noisy row for each patient.
+    """Keys of a request for one noisy row of each patient.
 
     Attributes:
         weights: column to how many times smaller its noise is than that of a column of weight 1, at the cost of the others.
@@ -31,7 +31,7 @@ class RowsOptions(Settings):
 
 
 class MixedOptions(RowsOptions):
-    """What a request says of random mixtures.
+    """Keys of a request for random mixtures.
 
     Attributes:
         k: mixing rows; by the rule of `plan_mixing` when absent.

@@ -47,7 +47,7 @@ class PartyNoise(Value):
 
 
 class NoisyRowsTerms(Terms):
-    """What ``mixed`` and ``rows`` share: rows of integers, each with noise of its own.
+    """The part that ``mixed`` and ``rows`` share: rows of integers, each with noise of its own.
 
     Attributes:
         anchor_weight: rho, part of the guarantee that the row of column sums spends; 0 for no such row.
@@ -84,7 +84,7 @@ class NoisyRowsTerms(Terms):
         return integer_sensitivity(part.columns, *shared, mixed=self.adds_rows)
 
     def consistent(self, spec: SpecBase) -> None:
-        """Whether columns have bounds, noise names the parties, and an anchor scale is given exactly where there is an anchor."""
+        """Checks that columns have bounds, noise names the parties, and an anchor has a scale."""
         refused = needs_bounds(spec.columns)
         if refused is not None:
             raise ValueError(refused)

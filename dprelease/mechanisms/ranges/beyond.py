@@ -6,7 +6,7 @@ sums of clipped rows do not miss them. For rows above an end h of a window about
     E (x - h)+ = integral of 1 - F from h on,   E [(x - c)^2 - (h - c)^2]+ = integral of 2 (x - c)(1 - F) from h on.
 
 Both are linear in F, so that their noise is known and no law is needed. They are read octave by octave, from 4 to 8 scales, from
-8 to 16 and so on: noise from further out would hide the near rows. Of an octave with the gain u of the mean and its noise t,
+8 to 16 and so on: noise from further out would hide the near rows. In an octave with the gain u of the mean and its noise t,
 the part 1 - (`SURE` t/u)^4 is shown where u > `SURE` t, and nothing otherwise. The rest may hide.
 
 Lengths are in half-widths of the public bounds. Source: docs/methods.md, "Ranges".
@@ -60,7 +60,7 @@ class Octave:
 
     @property
     def doubtful(self) -> bool:
-        """Whether a long tail of the law is too little for it."""
+        """True if a long tail of the law is too little for it."""
         return bool(self.gains[0] > DOUBTFUL * self.sds[0])
 
 
@@ -70,7 +70,7 @@ def octaves(law: Distribution, centre: float, scale: float) -> tuple[Octave, ...
 
 
 def _above(law: Distribution, centre: float, scale: float, side: int) -> Iterator[Octave]:
-    """Of one side, read upwards from the centre."""
+    """The octaves of one side, read upwards from the centre."""
     beyond = (1 - law.noisy) if side > 0 else law.noisy[::-1]
     place, start, centre = 0, WINDOW * scale, side * centre
     while centre + start < _INNER[-1]:

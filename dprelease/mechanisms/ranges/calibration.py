@@ -116,7 +116,7 @@ def numbers_without_bounds(columns: tuple[Column, ...]) -> tuple[Number, ...]:
 
 
 def split(mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
-    """What each party's ledger is charged: its columns' part of mu^2.
+    """Each party's charge: its columns' part of mu^2.
 
     Args:
         mu2: of the release.

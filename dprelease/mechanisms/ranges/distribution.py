@@ -54,7 +54,7 @@ class Distribution:
         return found
 
     def quantile(self, share: float) -> float:
-        """Where the monotone function reaches a share, linear within cells; shares beyond 0 and 1 are at the bounds."""
+        """The point where the monotone function reaches a share, linear within cells; a bound for shares beyond 0 and 1."""
         if share > 1:
             return float(EDGES[-1])
         at = self.cell(share)

@@ -4,8 +4,8 @@ Round 1 reads noisy prefix counts F as those of a normal law of centre m and log
 bounds as cells are. Counts of real columns differ from it by `MISFIT` of the rows. With the prior m ~ N(0, 1/4) on [-1, 1]
 and l ~ Laplace(log .3, .6), its mean and standard deviation after clipping have posterior means and standard deviations.
 The tails of Laplace's law leave the counts the last word where bounds are far too wide. A normal law misses the tail of
-counts and costs, so the scale is at least `TAIL` times that read off the tail of the counts themselves. Where both disagree, the
-scale is no better known than that, up to the width of its prior.
+counts and costs, so the scale is at least `TAIL` times that read off the tail of the counts themselves. If both disagree,
+the scale is no better known than that, up to the width of its prior.
 
 Round 2 has sums of z and z^2 for z = (x - m_1) / (4 s_1), clipped to [-1, 1], which say m and s without any law:
 E z = (m - m_1)/(4 s_1), E z^2 = (s^2 + (m - m_1)^2)/(4 s_1)^2. Round 1 is their prior, with standard deviations of at least
@@ -56,7 +56,7 @@ Numbers = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
 @dataclass(frozen=True)
 class Location:
-    """What is known of a column's centre and scale.
+    """Posterior of a column's centre and scale.
 
     Attributes:
         centre: posterior mean of the column's mean.
@@ -74,7 +74,7 @@ class Location:
 
     @property
     def mean_error(self) -> float:
-        """What noise and hidden rows leave open about the mean, one standard deviation."""
+        """The error that noise and hidden rows leave in the mean, one standard deviation."""
         return math.hypot(self.centre_sd, self.hidden[0])
 
     @property
@@ -84,14 +84,14 @@ class Location:
 
     @property
     def deviation_error(self) -> float:
-        """What noise and hidden rows leave open about it: how much larger it is with a variance that is one error larger."""
+        """The error that noise and hidden rows leave in it: its growth with a variance that is one error larger."""
         variance = self.deviation**2
         return math.sqrt(variance + math.hypot(2 * variance * self.log_scale_sd, self.hidden[1])) - self.deviation
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What round 1 says.
+    """The result of round 1.
 
     Attributes:
         law: the noisy distribution function.

@@ -2,8 +2,8 @@
 
 1. The margin of a column: quantiles of the monotone distribution function. Beyond the share p = max(.002, 2.5 noise sd) a
    generalised Pareto tail of shape 1/4 stands for them, of scale (Q(1 - p) - Q(1 - 4p))/log 4, likewise below, cut at the
-   bounds. Where p is 1/4 or more, or 3 S is less than a cell, or all but p of the rows on either side are counted in one
-   cell, there are no tails to be read. A gamma law from the nearer bound with the published mean and standard deviation then
+   bounds. If p is 1/4 or more, or 3 S is less than a cell, or all but p of the rows on either side are counted in one cell,
+   there are no tails to be read. A gamma law from the nearer bound with the published mean and standard deviation then
    stands for the column, and in the last two cases its tail is *unseen*.
 2. Public rows: these quantiles in the order of public normal scores, which have correlation 1/2 within the hospital. No row of
    anybody's takes part.

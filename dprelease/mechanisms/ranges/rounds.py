@@ -46,7 +46,7 @@ class Placed:
         return cls(round(STEPS * min(max(found.centre, -1.0), 1.0)), min(max(round(STEPS * scale), least), _WIDEST))
 
     def follows(self, published: Placed) -> bool:
-        """Whether what was published is this, but for the rounding of a machine's arithmetic."""
+        """True if published numbers are these, but for the rounding of a machine's arithmetic."""
         return (
             abs(self.centre - published.centre) <= 1 + _TOLERANCE * STEPS
             and abs(self.scale - published.scale) <= 1 + _TOLERANCE * self.scale
@@ -54,12 +54,12 @@ class Placed:
 
     @property
     def sound(self) -> bool:
-        """Whether the numbers are such as a column can have."""
+        """True if the numbers are such as a column can have."""
         return abs(self.centre) <= STEPS and 1 <= self.scale <= _WIDEST
 
 
 def after_counts(counts: Integers, rows: int, scales: Scales) -> Counted:
-    """What the first round says; `first` makes M1 and S1 of it.
+    """The result of the first round; `first` makes M1 and S1 of it.
 
     Args:
         counts: (K-1,) C' h and noise.
@@ -86,7 +86,7 @@ def window(column: Number, first: Placed) -> Range:
 
 
 def after_sums(counted: Counted, used: Placed, total: int, squares: int, rows: int, scales: Scales) -> Location:
-    """What both rounds say; `final` makes M and S of it.
+    """The result of both rounds; `final` makes M and S of it.
 
     Args:
         counted: what the first round says.
@@ -131,7 +131,7 @@ class Row:
         return cls(integers[: CELLS - 1], Placed(centre1, scale1), total, squares, Placed(centre, scale), reach)
 
     def margin(self, law: Distribution) -> Margin:
-        """What is believed of the column.
+        """The estimated margin of the column.
 
         Args:
             law: of its counts.

@@ -19,7 +19,7 @@ NOBODY = "ranges are of private numeric columns, and nobody has any; leave this 
 
 
 class RangesTerms(Terms):
-    """What every private numeric column of a release of ranges has in common.
+    """The part that every private numeric column of a release of ranges has in common.
 
     Attributes:
         mu2: mu^2 of the release, to which every such column contributes equally.
@@ -62,7 +62,7 @@ class RangesTerms(Terms):
         return Scales(self.counts_scale, self.sum_scale, self.square_scale, self.decades_scale or 0.0)
 
     def guess(self, spec: SpecBase) -> Guess:
-        """What hospitals guess of later noise: that of moments which cost what is left where ranges take their usual part.
+        """The later noise as hospitals guess it: that of moments at the cost that ranges leave if they take their usual part.
 
         Args:
             spec: whose terms these are; any one hospital may be curious.

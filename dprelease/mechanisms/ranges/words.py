@@ -33,7 +33,7 @@ def guarantee(figures: Mapping[str, str | None], joint: str, delta: str) -> tupl
 
 
 def doubts(rows: int, scales: Scales) -> tuple[str, ...]:
-    """What is to be feared for columns without bounds, from public numbers; nothing where noise is small or there are none."""
+    """Warnings about columns without bounds, from public numbers; nothing where noise is small or there are none."""
     share = scales.decades * largest_error(DECADE_CELLS) / rows
     if share < DOUBTFUL:
         return ()

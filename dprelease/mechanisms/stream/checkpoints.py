@@ -79,7 +79,7 @@ def _history(previous: SpecBase) -> tuple[Published, ...]:
 
 
 def _fixed(spec: SpecBase) -> dict[str, Any]:
-    """What all checkpoints have in common, by key."""
+    """The terms that all checkpoints have in common, by key."""
     data = spec.model_dump(mode="json", exclude=_OWN)
     terms = data.pop("terms")
     return data | {key: value for key, value in terms.items() if key not in _OWN_TERMS}

@@ -25,7 +25,7 @@ ROOM = 2
 
 
 class StreamOptions(Settings):
-    """What a request says of a stream; keys of the inner mechanism stand beside.
+    """Keys of a request for a stream; keys of the inner mechanism stand beside.
 
     Attributes:
         of: name of the inner mechanism.
@@ -73,7 +73,7 @@ class StreamOptions(Settings):
 
     @property
     def inner(self) -> Settings:
-        """What the request says of the inner mechanism."""
+        """The request's part about the inner mechanism."""
         return self.over[self.of].options.model_validate({key: getattr(self, key) for key in self._given})
 
 
@@ -86,7 +86,7 @@ def options_over(over: Over) -> type[StreamOptions]:
 
 
 def last_error(factor: FactorName, checkpoints: int | None) -> float:
-    """What noise is multiplied by at the last checkpoint, if none fails."""
+    """The factor of noise at the last checkpoint, if none fails."""
     most = checkpoints or MOST_CHECKPOINTS
     return error(factor, most, tuple(range(1, most + 1)))
 

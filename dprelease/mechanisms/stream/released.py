@@ -18,7 +18,7 @@ from dprelease.spec_base import SpecBase
 def read_prefix(
     over: Linear[Any], spec: SpecBase, terms: StreamTerms, values: Mapping[str, Integers], upto: int, public: Codes
 ) -> Any:
-    """What learners fit on of all patients up to a checkpoint.
+    """The view of all patients up to a checkpoint.
 
     Args:
         over: the inner mechanism.

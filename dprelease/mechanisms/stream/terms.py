@@ -79,7 +79,7 @@ class StreamTerms(Terms):
         return (*self.past, self.checkpoint)
 
     def patients(self, rows: int) -> int:
-        """Of all checkpoints that were published, and of this one."""
+        """The patients of all checkpoints that were published, and of this one."""
         return rows + sum(each.rows for each in self.history)
 
     def most_patients(self, rows: int) -> int:
@@ -93,7 +93,7 @@ class StreamTerms(Terms):
 
     @property
     def stretch(self) -> Stretch:
-        """What becomes of the inner mechanism's integers and noise."""
+        """The change of the inner mechanism's integers and noise."""
         return Stretch(self.most_rows, self.matrix.largest, self.matrix.norm2(self.most))
 
     @property

@@ -1,9 +1,9 @@
 """Expected error of the path from public numbers: what noise leaves open, and how far ridge regression draws it to the middle.
 
-The target and the times are public, and so are n, lambda and the noise. Of donors it is guessed that they follow the target before
-the intervention and stay at its level afterwards, with a variance about it that whoever plans expects. Their sum of weights is
-then n v T0/(n v T0 + lambda/2), v the target's mean square over T0 times, and a reader's posterior of the expected sums has the
-error that a band would show. Donors that do not follow the target make a worse control, which no forecast can say.
+The target and the times are public, and so are n, lambda and the noise. A guess about donors is that they follow the target
+before the intervention and stay at its level afterwards, with a variance about it that whoever plans expects. Their sum of
+weights is then n v T0/(n v T0 + lambda/2), v the target's mean square over T0 times, and a reader's posterior of the expected
+sums has the error that a band would show. Donors that do not follow the target make a worse control, which no forecast can say.
 Source: docs/methods.md, "Synthetic control".
 """
 
@@ -31,7 +31,7 @@ LARGEST_EPSILON = 1e6
 
 @dataclass(frozen=True)
 class PathForecast:
-    """What to expect of one release; half-widths of the bounds.
+    """Expected error of one release; half-widths of the bounds.
 
     Attributes:
         donors: n.
@@ -51,7 +51,7 @@ class PathForecast:
 
 
 def path_forecast(options: SyntheticControlOptions, draft: Draft, spread: float) -> PathForecast:
-    """What to expect of the release that a request would make.
+    """The expected error of the release that a request would make.
 
     Args:
         options: the request's.
@@ -131,7 +131,7 @@ def _changed(draft: Draft, epsilon: int, donors: int) -> Draft:
 
 
 def _possible(problem: Problem, options: SyntheticControlOptions, donors: int) -> bool:
-    """Whether a penalty that was asked for is large enough for so many donors."""
+    """True if a penalty that was asked for is large enough for so many donors."""
     more = replace(problem, donors=problem.donors * donors)
     return options.penalty is None or not more.badly_conditioned
 

@@ -19,7 +19,7 @@ TOTAL = (1.0, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What weights and donors add up to, noise included.
+    """Sums over weights and donors, noise included.
 
     Attributes:
         donors: n.

@@ -22,7 +22,7 @@ OBJECTIVE = (
 
 
 class SyntheticControlOptions(Settings):
-    """What a request says of a synthetic control.
+    """Keys of a request for a synthetic control.
 
     Attributes:
         intervention: name of the first column after it.

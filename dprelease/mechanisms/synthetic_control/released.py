@@ -1,4 +1,4 @@
-"""What a release of a synthetic control contains: noisy weights and donors, and the public target beside them."""
+"""View of a release of a synthetic control: noisy weights and donors, and the public target beside them."""
 
 from __future__ import annotations
 

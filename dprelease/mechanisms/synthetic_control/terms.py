@@ -84,7 +84,7 @@ class Problem:
         return tuple(found)
 
     def wrong(self, grid_bits: int) -> str:
-        """What is wrong with it and how to mend it; empty where nothing is."""
+        """The fault in it and its cure; empty if there is none."""
         times, before = len(self.columns), self.before
         unfit = [column.name for column in self.columns if column not in numbers(self.columns)]
         if unfit:
@@ -125,7 +125,7 @@ class Problem:
 
 
 class SyntheticControlTerms(Terms):
-    """What one hospital's release of a synthetic control consists of.
+    """Terms of one hospital's release of a synthetic control.
 
     Attributes:
         mu2: mu^2 of the release.
