@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks._block_releases import Blocks, least_squares, mixed, squared_error
-from benchmarks.report import Results, main
+from benchmarks.common.block_releases import Blocks, least_squares, mixed, squared_error
+from benchmarks.common.report import Results, main
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.methods import mixed_least_squares

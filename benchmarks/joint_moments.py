@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import kernels
-from benchmarks._hospitals import consortium, propose
-from benchmarks._progress import wait_until_approved, wait_until_joined
-from benchmarks.report import RESULTS, Results, main
+from benchmarks.common.hospitals import consortium, propose
+from benchmarks.common.progress import wait_until_approved, wait_until_joined
+from benchmarks.common.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
 
 WORD_BYTES = 8

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import Results, main
+from benchmarks.common.report import Results, main
 from dprelease.mpc.encryption import ColumnCipher, Context
 from dprelease.mpc.ring import SecretStream, chunk_rows, product
 from dprelease.privacy.noise import SecureNoise

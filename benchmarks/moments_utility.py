@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.report import RESULTS, Results, main
+from benchmarks.common.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn

@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.common.report import Results, main
 from benchmarks.moments_utility import demo_table, gram, least_squares, long_tailed_table, noisy_moments, r_squared
-from benchmarks.report import Results, main
 from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.moments.plug_in import inverted

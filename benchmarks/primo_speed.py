@@ -17,9 +17,9 @@ from typing import Literal, TypeVar
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from benchmarks._primo_calibration import covariance_box, scales
-from benchmarks._primo_projection import project
-from benchmarks.report import Results, main
+from benchmarks.common.report import Results, main
+from benchmarks.paper_primo.calibration import covariance_box, scales
+from benchmarks.paper_primo.projection import project
 from dprelease.arrays import Floats
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.estimators.solve import solve

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks._accuracy_reaches import TIMES
-from benchmarks._accuracy_tables import TABLES, Table, scaled
-from benchmarks.report import Results, main
+from benchmarks.accuracy.reaches import TIMES
+from benchmarks.accuracy.tables import TABLES, Table, scaled
+from benchmarks.common.report import Results, main
 from dprelease.arrays import Codes
 from dprelease.data.columns import Number, numbers
 from dprelease.data.ranges import STEPS

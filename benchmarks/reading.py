@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from benchmarks.report import Results, main
+from benchmarks.common.report import Results, main
 from party_node.settings import PartySettings
 from party_node.source.cells import read_cells
 from party_node.source.reader import record_batches

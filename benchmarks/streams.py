@@ -13,9 +13,9 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks._hospitals import PATIENCE, consortium, grow, propose
-from benchmarks._progress import wait_until_approved, wait_until_published
-from benchmarks.report import RESULTS, Results, main
+from benchmarks.common.hospitals import PATIENCE, consortium, grow, propose
+from benchmarks.common.progress import wait_until_approved, wait_until_published
+from benchmarks.common.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
 from dprelease.catalogue import Catalogue
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks._primo_data import Features
+from benchmarks.paper_primo.data import Features
 
 
 def box(rows: int, width: int, random: np.random.Generator) -> Features:

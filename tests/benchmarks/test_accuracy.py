@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import _accuracy_tables, _adassp, _descent, accuracy
-from benchmarks._accuracy_ours import by_blocks, noisy_moments
-from benchmarks._accuracy_problem import Problem
-from benchmarks._accuracy_tables import TABLES, Table
+from benchmarks.accuracy import __main__ as accuracy
+from benchmarks.accuracy import adassp, descent, tables
+from benchmarks.accuracy.ours import by_blocks, noisy_moments
+from benchmarks.accuracy.problem import Problem
+from benchmarks.accuracy.tables import TABLES, Table
 from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.privacy.gaussian import mu_of
@@ -31,7 +32,7 @@ CSV = """age,sex,region,cost
 @pytest.fixture
 def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
     (tmp_path / "bills.csv").write_text(CSV)
-    monkeypatch.setattr(_accuracy_tables, "FOLDER", tmp_path)
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
     registry = (
         NumericColumn(name="age", lower=20, upper=60, fill=40),
         CategoricalColumn(name="sex", levels=("male",)),
@@ -85,7 +86,7 @@ def test_the_mu_of_adassp_as_published_is_what_replaced_rows_reach() -> None:
     norm2 = 4
     moved = [_published_distance2(a, b, norm2) for a, b in itertools.product(rows, rows)]
     unit = math.sqrt(math.log(6 / 1e-6)) * 3
-    assert _adassp.published_mu(1, 1e-6) ** 2 == pytest.approx((max(moved) + 1) / unit**2)
+    assert adassp.published_mu(1, 1e-6) ** 2 == pytest.approx((max(moved) + 1) / unit**2)
 
 
 def _published_distance2(a: Floats, b: Floats, norm2: int) -> float:
@@ -97,7 +98,7 @@ def _published_distance2(a: Floats, b: Floats, norm2: int) -> float:
 
 def test_adassp_as_published_keeps_less_than_it_is_asked_for() -> None:
     for budget in accuracy.BUDGETS:
-        assert 0.5 * budget.epsilon < _adassp.published_epsilon(budget.epsilon, budget.delta) < budget.epsilon
+        assert 0.5 * budget.epsilon < adassp.published_epsilon(budget.epsilon, budget.delta) < budget.epsilon
 
 
 def test_what_recalibrated_adassp_releases_moves_no_further_than_its_noise_allows_for(redbook: Problem) -> None:
@@ -113,13 +114,13 @@ def test_what_recalibrated_adassp_releases_moves_no_further_than_its_noise_allow
     assert max(squares) == pytest.approx(4**2)
     assert max(products) == pytest.approx(2 * math.sqrt(4))
     assert max(curves) == pytest.approx(4)
-    assert _adassp.squared_norm(redbook.layout, "children") == 9
+    assert adassp.squared_norm(redbook.layout, "children") == 9
 
 
 def test_recalibrated_adassp_gives_each_release_a_third_of_its_budget(redbook: Problem) -> None:
     """Of little noise: variances of the models follow from the scales 9 of X^T X and 6 of X^T y, times sqrt(3) / mu."""
     mu = 1e6
-    models = _adassp.adassp(redbook, "age", mu, 1e-6, 4000, np.random.default_rng(1))
+    models = adassp.adassp(redbook, "age", mu, 1e-6, 4000, np.random.default_rng(1))
     inverse = np.linalg.inv(redbook.regression("age", redbook.variables).gram * redbook.rows)
     noise = _covariance(models.mean(axis=0), 1.0, cross=6 / 9, square=1.0) * 81 * 3 / mu**2
     expected = np.diag(inverse @ noise @ inverse)
@@ -128,8 +129,8 @@ def test_recalibrated_adassp_gives_each_release_a_third_of_its_budget(redbook: P
 
 def test_joint_adassp_spends_its_budget_on_the_noise_of_the_gram_matrix_and_the_eigenvalue(redbook: Problem) -> None:
     """Differences of models are linear in small noise: their variances follow from its scale."""
-    mu, ridge = 1e6, _adassp.Ridge(0.36, intercept=True)
-    models = _adassp.joint_adassp(redbook, "age", mu, 1e-6, ridge, 4000, np.random.default_rng(1))
+    mu, ridge = 1e6, adassp.Ridge(0.36, intercept=True)
+    models = adassp.joint_adassp(redbook, "age", mu, 1e-6, ridge, 4000, np.random.default_rng(1))
     regression = redbook.regression("age", redbook.variables)
     gram = regression.gram * redbook.rows
     sd = 10 / (mu * 0.8)  # nine unit boxes and the constant; a part of 0.36 of mu^2 is the eigenvalue's
@@ -158,13 +159,13 @@ def _covariance(model: Floats, sd: float, cross: float = 1.0, square: float = 1 
     return total * sd**2
 
 
-@pytest.mark.parametrize("ridge", [None, *_adassp.RIDGES])
-def test_adassp_without_noise_is_least_squares(redbook: Problem, ridge: _adassp.Ridge | None) -> None:
+@pytest.mark.parametrize("ridge", [None, *adassp.RIDGES])
+def test_adassp_without_noise_is_least_squares(redbook: Problem, ridge: adassp.Ridge | None) -> None:
     random = np.random.default_rng(1)
     if ridge is None:
-        models = _adassp.adassp(redbook, "children", NO_NOISE, 1e-6, 2, random)
+        models = adassp.adassp(redbook, "children", NO_NOISE, 1e-6, 2, random)
     else:
-        models = _adassp.joint_adassp(redbook, "children", NO_NOISE, 1e-6, ridge, 2, random)
+        models = adassp.joint_adassp(redbook, "children", NO_NOISE, 1e-6, ridge, 2, random)
     regression = redbook.regression("children", redbook.variables)
     assert regression.score(models) == pytest.approx(regression.best(), abs=1e-6)
 
@@ -178,7 +179,7 @@ def test_gradients_are_clipped_row_by_row() -> None:
         for row, outcome in zip(x, y, strict=True):
             gradient = (outcome - row @ model) * row
             expected[place] += gradient * min(1, clip / np.linalg.norm(gradient))
-    found = _descent._clipped_gradient(x, y, np.linalg.norm(x, axis=1), models, clips)
+    found = descent._clipped_gradient(x, y, np.linalg.norm(x, axis=1), models, clips)
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -189,13 +190,13 @@ def test_descent_adds_noise_for_all_its_steps(redbook: Problem, steps: int) -> N
     regression = redbook.regression("age", redbook.variables)
     unit = 2 * clip / mu / np.linalg.eigvalsh(regression.gram)[-1] / redbook.rows
     ones = np.ones(draws)
-    last, _ = _descent.descend(redbook, "age", mu, steps, clip * ones, ones, np.random.default_rng(3))
+    last, _ = descent.descend(redbook, "age", mu, steps, clip * ones, ones, np.random.default_rng(3))
     error = 5 / math.sqrt(2 * draws * last.shape[1])
     assert (last - last.mean(axis=0)).std() == pytest.approx(steps * unit, rel=error, abs=0)
 
 
 def test_descent_without_noise_reaches_least_squares(redbook: Problem) -> None:
-    last, average = _descent.descend(
+    last, average = descent.descend(
         redbook, "yrs_married", NO_NOISE, 300, np.array([9.0]), np.array([1.9]), np.random.default_rng(4)
     )
     regression = redbook.regression("yrs_married", redbook.variables)

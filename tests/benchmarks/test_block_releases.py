@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import blocks_utility
-from benchmarks._block_releases import Blocks, wishart_root
-from benchmarks._exact_releases import declared, default_model, moments_model, published_models
+from benchmarks.common.block_releases import Blocks, wishart_root
+from benchmarks.common.exact_releases import declared, default_model, moments_model, published_models
 from dprelease.arrays import Floats
 from dprelease.errors import SpecRefused
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks._coverage_reaches import World, held
+from benchmarks.coverage.reaches import World, held
 
 
 def test_rows_are_scaled_variables_and_models_leave_out_their_own_column() -> None:

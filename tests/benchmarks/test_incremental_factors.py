@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks import _incremental_unknown as unknown
-from benchmarks._incremental_factors import (
+from benchmarks.paper_incremental import unknown
+from benchmarks.paper_incremental.factors import (
     HALF,
     Factorization,
     fresh,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from benchmarks import _incremental_curves as curves
-from benchmarks._incremental_erm import (
+from benchmarks.paper_incremental import curves
+from benchmarks.paper_incremental.erm import (
     LOGISTIC,
     SQUARED,
     Loss,
@@ -23,10 +23,10 @@ from benchmarks._incremental_erm import (
     frank_wolfe,
     privincerm,
 )
-from benchmarks._incremental_factors import normalised, tree
-from benchmarks._incremental_noise import Scales
-from benchmarks._incremental_regression import belonging, lift, privincreg1, privincreg2, projected
-from benchmarks._incremental_stream import Stream, dense, labels, outside, sparse
+from benchmarks.paper_incremental.factors import normalised, tree
+from benchmarks.paper_incremental.noise import Scales
+from benchmarks.paper_incremental.regression import belonging, lift, privincreg1, privincreg2, projected
+from benchmarks.paper_incremental.stream import Stream, dense, labels, outside, sparse
 from dprelease.errors import InvalidInput
 from dprelease.estimators.convex_set import ConvexSet
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks._incremental_factors import levels, normalised, tree
-from benchmarks._incremental_noise import (
+from benchmarks.paper_incremental.factors import levels, normalised, tree
+from benchmarks.paper_incremental.noise import (
     LEAF,
     Scales,
     concentrated,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from benchmarks import _incremental_claims as claims
-from benchmarks import paper_incremental
-from benchmarks._incremental_curves import Point, bound_of_regression, rows_of_projection
-from benchmarks._primo_claims import NOISES, Claim, table
-from benchmarks.report import Results
+from benchmarks.common.report import Results
+from benchmarks.paper_incremental import __main__ as paper_incremental
+from benchmarks.paper_incremental import claims
+from benchmarks.paper_incremental.curves import Point, bound_of_regression, rows_of_projection
+from benchmarks.paper_primo.claims import NOISES, Claim, table
 
 
 def made(length: int, width: int, scale: float, *, reg: float = 1.0, erm: float = 2.0) -> Point:

@@ -10,16 +10,14 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from benchmarks import _primo_data as data
-from benchmarks import _primo_descent as descent
-from benchmarks import _primo_fits as fits
-from benchmarks import _primo_noise as noises
-from benchmarks import _primo_release as whole
-from benchmarks import paper_primo
-from benchmarks._descent import Descent
-from benchmarks._primo_curves import Target
-from benchmarks._primo_projection import project_jointly
-from benchmarks.report import Results
+from benchmarks.accuracy.descent import Descent
+from benchmarks.common.report import Results
+from benchmarks.paper_primo import __main__ as paper_primo
+from benchmarks.paper_primo import data, descent, fits
+from benchmarks.paper_primo import noise as noises
+from benchmarks.paper_primo import release as whole
+from benchmarks.paper_primo.curves import Target
+from benchmarks.paper_primo.projection import project_jointly
 from dprelease.estimators.moments.projection import PublicSide
 from dprelease.privacy.gaussian import mu_of
 from tests.benchmarks.primo import box

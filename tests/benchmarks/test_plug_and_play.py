@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import _plug_ours, _plug_rivals
-from benchmarks._accuracy_problem import Problem
-from benchmarks._accuracy_ranges import bounded_rows, by_ranges, in_ranges, published_ranges
-from benchmarks._accuracy_tables import TABLES
-from benchmarks._plug_tables import Schema
+from benchmarks.accuracy.problem import Problem
+from benchmarks.accuracy.ranges import bounded_rows, by_ranges, in_ranges, published_ranges
+from benchmarks.accuracy.tables import TABLES
+from benchmarks.plug_and_play import ours as plug_ours
+from benchmarks.plug_and_play import rivals as plug_rivals
+from benchmarks.plug_and_play.tables import Schema
 from dprelease.data.columns import NumericColumn
 
 NO_NOISE = 1e9
@@ -32,7 +33,7 @@ def test_a_table_without_bounds_is_fitted_and_predicted() -> None:
     frame = pd.DataFrame({"length": length, "count": count, "cost": 2e7 * length + 0.02 * count})
     frame.loc[0, "count"] = 1e200
     train, test = frame.iloc[:3600], frame.iloc[3600:]
-    predicted = _plug_ours.predictions(schema, train, test, 1.0, np.random.default_rng(5))
+    predicted = plug_ours.predictions(schema, train, test, 1.0, np.random.default_rng(5))
     cost = test["cost"].to_numpy(np.float64)
     assert np.mean((predicted - cost) ** 2) < 0.1 * np.var(cost)
 
@@ -70,16 +71,16 @@ def test_ranges_first_find_the_relation(redbook: Problem) -> None:
 def test_boosted_adassp_without_noise_is_least_squares_on_clipped_features() -> None:
     random = np.random.default_rng(5)
     x = np.column_stack([np.ones(2000), random.normal(size=(2000, 3))])
-    y = _plug_rivals.clipped(x) @ np.array([0.3, 0.2, -0.4, 0.1]) + random.normal(size=2000) / 10
-    model = _plug_rivals.boosted_adassp(x, y, NO_NOISE, random)
-    assert model == pytest.approx(np.linalg.lstsq(_plug_rivals.clipped(x), y, rcond=None)[0], abs=1e-3)
+    y = plug_rivals.clipped(x) @ np.array([0.3, 0.2, -0.4, 0.1]) + random.normal(size=2000) / 10
+    model = plug_rivals.boosted_adassp(x, y, NO_NOISE, random)
+    assert model == pytest.approx(np.linalg.lstsq(plug_rivals.clipped(x), y, rcond=None)[0], abs=1e-3)
 
 
 def test_boosted_adassp_adds_the_noise_of_all_its_rounds() -> None:
     """One feature of a large Gram matrix: the model's variance is that of the rounds' sum, and each forgets the last."""
     x, y, mu = np.ones((4000, 1)), np.zeros(4000), 2.0
-    models = [_plug_rivals.boosted_adassp(x, y, mu, np.random.default_rng(seed))[0] for seed in range(400)]
-    expected = math.sqrt(3 * _plug_rivals.ROUNDS) / mu / 4000
+    models = [plug_rivals.boosted_adassp(x, y, mu, np.random.default_rng(seed))[0] for seed in range(400)]
+    expected = math.sqrt(3 * plug_rivals.ROUNDS) / mu / 4000
     assert np.std(models) == pytest.approx(expected, rel=5 / math.sqrt(2 * 400))
 
 
@@ -87,7 +88,7 @@ def test_a_model_of_tukey_lies_among_the_deep_ones() -> None:
     random = np.random.default_rng(6)
     x = np.column_stack([np.ones(20_000), random.normal(size=(20_000, 2))])
     y = x @ np.array([1.0, 2.0, -3.0]) + random.normal(size=20_000)
-    model = _plug_rivals.tukey(x, y, 1000, math.log(3), 1e-5, random)
+    model = plug_rivals.tukey(x, y, 1000, math.log(3), 1e-5, random)
     assert model is not None
     assert model == pytest.approx([1, 2, -3], abs=0.2)
 
@@ -95,4 +96,4 @@ def test_a_model_of_tukey_lies_among_the_deep_ones() -> None:
 def test_tukey_refuses_too_few_models() -> None:
     random = np.random.default_rng(7)
     x, y = np.column_stack([np.ones(400), random.normal(size=(400, 3))]), random.normal(size=400)
-    assert _plug_rivals.tukey(x, y, 40, math.log(3), 1e-5, random) is None
+    assert plug_rivals.tukey(x, y, 40, math.log(3), 1e-5, random) is None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks._primo_calibration import Scales, covariance_ball, covariance_box, scales, spent
+from benchmarks.paper_primo.calibration import Scales, covariance_ball, covariance_box, scales, spent
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.joint_calibration import association, joint
 from dprelease.privacy.calibration import GRID_VARIANCE, UNBOUNDED

@@ -9,11 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import _primo_claims as claims
-from benchmarks import _primo_data as data
-from benchmarks import _primo_descent as descent
-from benchmarks import _primo_plots as plots
-from benchmarks._primo_curves import METHODS, ONE_BY_ONE, Point, Target, against_outcomes, against_rows
+from benchmarks.paper_primo import claims, data, descent, plots
+from benchmarks.paper_primo.curves import METHODS, ONE_BY_ONE, Point, Target, against_outcomes, against_rows
 from dprelease.arrays import Floats
 from tests.benchmarks.primo import box
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import dprelease.estimators.moments.projection as projection
-from benchmarks._primo_projection import project, project_jointly
+from benchmarks.paper_primo.projection import project, project_jointly
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.projection import PublicSide
 from tests.dprelease.estimators.test_projection import SHAPES, problem, public

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.report import Figure, Results
+from benchmarks.common.report import Figure, Results
 from benchmarks.streams import Cost, add_figures
 
 

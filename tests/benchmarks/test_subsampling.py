@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from benchmarks._subsampling import amplified, base_epsilon, delta_of_part, mu_of_part, sampled_moments, secret_part
+from benchmarks.common.subsampling import (
+    amplified,
+    base_epsilon,
+    delta_of_part,
+    mu_of_part,
+    sampled_moments,
+    secret_part,
+)
 from dprelease.errors import InvalidInput
 from dprelease.privacy.gaussian import delta_of, epsilon_of, mu_of
 from tests.support.noise import RecordingNoise, ZeroNoise

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from benchmarks import paper_synthetic_control
-from benchmarks._synthetic_control_claims import of_budgets, of_penalties
-from benchmarks._synthetic_control_curves import METHODS, Point, point
-from benchmarks._synthetic_control_data import Panel, synthetic
-from benchmarks._synthetic_control_published import (
+from benchmarks.paper_synthetic_control import __main__ as paper_synthetic_control
+from benchmarks.paper_synthetic_control.claims import of_budgets, of_penalties
+from benchmarks.paper_synthetic_control.curves import METHODS, Point, point
+from benchmarks.paper_synthetic_control.data import Panel, synthetic
+from benchmarks.paper_synthetic_control.published import (
     Objective,
     Pool,
     high_dimensional_laplace,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from benchmarks._primo_calibration import entry_scales
+from benchmarks.paper_primo.calibration import entry_scales
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import code

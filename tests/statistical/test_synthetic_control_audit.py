@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks._synthetic_control_published import Pool, published_objective, tight_output
+from benchmarks.paper_synthetic_control.published import Pool, published_objective, tight_output
 from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
 from dprelease.privacy.noise import NoiseSource, SecureNoise

@@ -13,7 +13,7 @@ are not claimed. If these are few, they are mostly the 2.5 % in which the interv
 draws rises to 1 - 0.025 / 0.975 = 97.4 %. If most draws are not claimed, the claimed ones have a signal that looks too large,
 and steep slopes that look too flat. Whatever the signal, at most 5 % of all draws claim an interval that misses, give or take
 what the normal law is off. 95 % intervals of the slope of one weakly seen feature
-among ten, correlated by one half with another (benchmarks/coverage.py, 800 draws; slopes in units of the outcome's noise by the
+among ten, correlated by one half with another (benchmarks/coverage, 800 draws; slopes in units of the outcome's noise by the
 feature's):
 
     signal in standard errors of its noise           2     3     4     6

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks._primo_calibration import entry_scales
+from benchmarks.paper_primo.calibration import entry_scales
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.parameters import least_noise

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks._coverage_populations import FEATURES, SETTINGS, Setting
-from benchmarks.coverage import LEAST, MOST, MOST_NEAR, measure
+from benchmarks.coverage.__main__ import LEAST, MOST, MOST_NEAR, measure
+from benchmarks.coverage.populations import FEATURES, SETTINGS, Setting
 
 STANDARD_ERRORS = 4.0
 SPREAD = 1.1

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks import moments_utility as utility
-from benchmarks._accuracy_problem import Problem
-from benchmarks._accuracy_ranges import bounded_rows, moments_in_ranges
-from benchmarks._accuracy_tables import TABLES
+from benchmarks.accuracy.problem import Problem
+from benchmarks.accuracy.ranges import bounded_rows, moments_in_ranges
+from benchmarks.accuracy.tables import TABLES
 from dprelease.data.ranges import Range
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.posterior import posterior

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks._primo_projection import project
 from benchmarks.moments_utility import gram
+from benchmarks.paper_primo.projection import project
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.posterior import posterior

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import moments_utility as utility
-from benchmarks._long_tails import TABLES
+from benchmarks.coverage.long_tails import TABLES
 from dprelease.errors import InvalidInput
 from dprelease.estimators import choice
 from dprelease.estimators.choice import fit_moments

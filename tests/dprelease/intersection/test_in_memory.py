@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks._intersect import intersect
+from benchmarks.intersection.in_memory import intersect
 from dprelease.intersection.key_value_store import Bytes
 from tests.dprelease.intersection.driver import KEYS, NAMES, ring_of
 

@@ -1,0 +1,85 @@
+"""Fits on both kinds of release of a table, joint moments and blocks, simulated from its second moments.
+
+Joint moments: the exact Gram matrix gets continuous Gaussian noise with the scales that a release would declare (a release's
+noise is discrete, on a far finer grid). Blocks: mixed rows are drawn from the normal law with the table's second moments,
+which explicit +-1 mixing follows closely (docs/methods.md). Everything after that is the learner's own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from benchmarks.accuracy.problem import Problem
+from benchmarks.common.block_releases import mixed
+from dprelease.arrays import Floats
+from dprelease.data.columns import CategoricalColumn, squared_sensitivity
+from dprelease.estimators.choice import fit_moments
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.mechanisms.moments.calibration import released_sd, share_scales
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.privacy.gaussian import mu_of
+from dprelease.spec_base import Target
+
+CURIOUS = 1
+GRID_BITS = 12
+
+
+def noisy_moments(problem: Problem, mu: float, random: np.random.Generator) -> NoisyMoments:
+    """A release of mechanism ``moments`` by the table's three institutions, one of which may be curious."""
+    layout, exact, parties = problem.layout, problem.variables.gram, len(problem.table.parties)
+    scales = share_scales(sensitivity(layout.variables), Fraction(mu) ** 2, parties, CURIOUS, GRID_BITS, 1)
+    scale, diagonal_scale = (released_sd(each, parties) * 4.0**-GRID_BITS for each in scales)
+    sd = np.where(layout.diagonal, diagonal_scale, scale)
+    values = exact[layout.rows, layout.cols] + sd * random.normal(size=layout.entries)
+    rows = float(problem.rows)
+    return NoisyMoments(layout, layout.matrix(values, rows), layout.matrix(sd, 0.0), problem.rows)
+
+
+def by_moments(
+    problem: Problem, targets: Sequence[str], mu: float, draws: int, random: np.random.Generator
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """R^2 of `shrinkage` and of the constant predictor that goes with it, target to (draws,).
+
+    Every draw is one release that all targets share.
+    """
+    regressions = {target: problem.regression(target, problem.variables) for target in targets}
+    fits: dict[str, list[float]] = {target: [] for target in targets}
+    flat: dict[str, list[float]] = {target: [] for target in targets}
+    for _ in range(draws):
+        moments = noisy_moments(problem, mu, random)
+        for target, regression in regressions.items():
+            found = fit_moments(moments, regression.features, [regression.index], intercept=True)
+            slopes = found.weights[:, 0]
+            models = [np.append(found.offsets, slopes), np.append(found.constant, 0 * slopes)]
+            scores = regression.score(np.array(models))
+            fits[target].append(float(scores[0]))
+            flat[target].append(float(scores[1]))
+    return ({name: np.array(of) for name, of in each.items()} for each in (fits, flat))  # type: ignore[return-value]
+
+
+def by_blocks(
+    problem: Problem, target: str, epsilon: float, delta: float, draws: int, random: np.random.Generator
+) -> Floats:
+    """(draws,) R^2 of `calibrated` on mixed blocks with a joint target, k and the anchor's weight by the planner's rules."""
+    parties, coding = dict(problem.table.parties), problem.released
+    plan = plan_mixing(problem.rows, parties, Target(scope="joint", epsilon=epsilon, delta=delta))
+    regression = problem.regression(target, coding)
+    order = [0, *regression.features, regression.index]
+    exact = coding.gram[np.ix_(order, order)] / problem.rows
+    variance = squared_sensitivity(problem.layout.columns) / mu_of(epsilon, delta) ** 2
+    categories = {
+        name for each in problem.layout.columns if isinstance(each, CategoricalColumn) for name in each.released
+    }
+    lower = np.array([0.0 if coding.names[index - 1] in categories else -1.0 for index in regression.features])
+    models = []
+    for _ in range(draws):
+        noise = np.full(len(order) - 1, variance)
+        rows = mixed(exact, problem.rows, plan.outputs, float(plan.anchor_weight), noise, random)
+        found = calibrated(rows, lower, np.array([-1.0]), intercept=True)
+        models.append(np.append(found.offsets, found.weights[:, 0]))
+    return regression.score(np.array(models))

@@ -1,0 +1,156 @@
+"""Tables of docs/benchmarks.md, each a pure function of the files in benchmarks/results.
+
+cog writes them into the page: `make docs`. `make lint` fails where the page and the files differ. Each function prints Markdown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from benchmarks.common.report import RESULTS
+
+BUDGET = "(1, 1e-6)"
+"""Of the table of accuracy."""
+_TABLES = {"nhefs": "NHEFS", "redbook": "Redbook"}
+_OUTCOMES = {
+    "cnt": "rentals",
+    "hum": "humidity",
+    "mdu": "visits",
+    "ndisease": "diseases",
+    "yrs_married": "years married",
+    "wt82": "weight in 1982",
+    "sbp": "blood pressure",
+    "critical_temp": "temperature",
+    "Birthweight": "birthweight",
+}
+_RIVALS = ("moments", "adassp", "adassp oracle", "descent")
+
+
+def reaches() -> None:
+    """Every benchmark with a reach: how many figures hold, and on which processor they were measured."""
+    rows = []
+    for path in sorted(RESULTS.glob("*.json")):
+        read = json.loads(path.read_text())
+        asked = [figure["holds"] for figure in read["figures"] if figure["reach"] is not None]
+        if asked:
+            rows.append((path.stem, f"{sum(asked)} of {len(asked)}", f"{read['machine']['processor']}"))
+    _table(("benchmark", "figures that reach what they mean to", "processor"), rows)
+
+
+def shortfalls() -> None:
+    """Every figure that falls short of its reach."""
+    rows = [
+        (path.stem, figure["figure"], _number(figure["value"]), f"{figure['sense']} {figure['reach']:g}")
+        for path in sorted(RESULTS.glob("*.json"))
+        for figure in json.loads(path.read_text())["figures"]
+        if figure["holds"] is False
+    ]
+    _table(("benchmark", "figure", "value", "reach"), rows)
+
+
+def figures(name: str, *beginnings: str) -> None:
+    """The figures of one benchmark.
+
+    Args:
+        name: of the benchmark.
+        beginnings: only figures whose names begin with one of these; all without any.
+    """
+    rows = [
+        (each["figure"], _number(each["value"]), "" if each["reach"] is None else f"{each['sense']} {each['reach']:g}")
+        for each in _read(name)["figures"]
+        if each["figure"].startswith(beginnings or ("",))
+    ]
+    _table(("figure", "value", "reach"), rows)
+
+
+def accuracy() -> None:
+    """R^2 of every declared outcome at one budget, by method."""
+    rows = []
+    for cell in _read("accuracy")["details"]["cells"]:
+        if cell["declared"] and cell["budget"] == BUDGET:
+            methods = cell["methods"]
+            wide = methods.get("ranges, bounds 50 times as wide")
+            rows.append(
+                (
+                    f"{_TABLES.get(cell['table'], cell['table'])} ({cell['n']:,}), {_OUTCOMES.get(cell['target'], cell['target'])}",
+                    _share(cell["not private"]),
+                    *(_median(methods[each]) for each in ("ranges", "ranges, known outcome")),
+                    _share(wide["median"]) if wide else "",
+                    *(_share(methods[each]["median"]) for each in _RIVALS),
+                )
+            )
+    head = (
+        "in ranges",
+        "in ranges, known outcome",
+        "in ranges, wide bounds",
+        "public bounds",
+        "AdaSSP",
+        "AdaSSP, oracle",
+    )
+    _table(("table (n), outcome", "not private", *head, "DP gradient descent"), rows)
+
+
+def without_bounds() -> None:
+    """R^2 without any bounds, by table and method."""
+    found = {each["figure"]: each["value"] for each in _read("plug_and_play")["figures"]}
+    tables = dict.fromkeys(name.split(": ")[0] for name in found if ": median" in name)
+    columns = ("median R^2, not private", "median R^2, ours", "least R^2 over splits, ours")
+    rivals = ("median R^2, tukey", "median R^2, boosted adassp")
+    rows = [(table, *(_share(found[f"{table}: {column}"]) for column in columns + rivals)) for table in tables]
+    _table(("table", "not private", "ours", "worst split of ours", "TukeyEM", "Boosted AdaSSP"), rows)
+
+
+def clipped() -> None:
+    """Coverage of intervals of clipped rows."""
+    settings: dict[str, dict[str, float]] = {}
+    for each in _read("coverage")["figures"]:
+        setting, _, what = each["figure"].partition(": ")
+        if setting.startswith("clipped rows, "):
+            settings.setdefault(setting.removeprefix("clipped rows, "), {})[what] = each["value"]
+    slopes = "coverage of slopes of the population "
+    asked = (
+        "share of draws claimed known",
+        f"{slopes}as clipped",
+        f"{slopes}as it is",
+        "distance of the two slopes, median, in standard errors",
+    )
+    rows = [(name, *(_share(found[what]) for what in asked)) for name, found in settings.items()]
+    _table(("population", "claimed", "as clipped", "as it is", "moved"), rows)
+
+
+def null_releases() -> None:
+    """Parts of printed findings that are false, by kind of claim and way of release."""
+    found: dict[str, dict[str, str]] = {}
+    ways: dict[str, None] = {}
+    for each in _read("null_releases")["figures"]:
+        way, kind, count = each["figure"].replace("false, of ", "").split(": ")
+        ways[way] = None
+        fault = "" if each["holds"] else ", falls short"
+        found.setdefault(kind, {})[way] = f"{_share(each['value'])} of {count} (<= {_share(each['reach'])}{fault})"
+    _table(("claim", *ways), [(kind, *(row.get(way, "") for way in ways)) for kind, row in found.items()])
+
+
+def _read(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def _median(method: dict[str, float]) -> str:
+    error = f"{method['se']:.3f}"[1:] if method["se"] >= 0.0005 else "<.001"
+    return f"{_share(method['median'])} ({error}), {_share(method['q05'])}"
+
+
+def _share(value: float) -> str:
+    """Three digits, without a leading zero."""
+    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
+
+
+def _number(value: float) -> str:
+    """Three digits that say something."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    for row in (head, ["---"] * len(head), *rows):
+        print("|", " | ".join(cell.replace("|", "\\|") for cell in row), "|")

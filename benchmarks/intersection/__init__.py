@@ -1,0 +1,1 @@
+"""The cost of aligning patients, in memory and through processes."""

@@ -1,0 +1,1 @@
+"""The experiments of incremental private regression over streams."""

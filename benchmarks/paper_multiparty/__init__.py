@@ -1,0 +1,1 @@
+"""The experiments of multi-party data release for linear regression."""

@@ -1,0 +1,1 @@
+"""The experiments of private regression with many outcomes."""

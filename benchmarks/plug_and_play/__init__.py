@@ -1,0 +1,1 @@
+"""Fits without declared bounds, beside two published methods that need none."""
