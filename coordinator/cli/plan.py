@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,17 +16,18 @@ from coordinator.proposals.published import EarlierReleases, with_ranges
 from coordinator.service.witness import left
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.plan_options import compared, with_guesses
-from dprelease.cli.printing import json_option, print_json
+from dprelease.cli.printing import explain_option, json_option, print_document
 from dprelease.data.columns import unbounded
+from dprelease.document.cells import price
+from dprelease.document.document import Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.assumptions import PlannedFit, Setting, chosen
-from dprelease.mechanisms.draft import Numbers
+from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import mechanism_named, names
-from dprelease.mechanisms.statement import Expectation
-from dprelease.planning.comparison import NO_DATA
+from dprelease.planning.comparison import NO_DATA, charges
 from dprelease.planning.forecast import proposed
-from dprelease.privacy.price import how_many, price_text, room_text
+from dprelease.privacy.price import how_many
 
 NO_FIT = (
     "a release of this mechanism is not planned for a fit: leave out --target, --features, --signal and --plot, or name mechanisms "
@@ -39,6 +41,7 @@ NO_FIT = (
 @click.option("--features", metavar="A,B,...", help="Columns to fit on, or how many; every other if left out.")
 @with_guesses
 @json_option
+@explain_option
 @with_settings
 def plan(
     settings: CoordinatorSettings,
@@ -50,6 +53,7 @@ def plan(
     spread: float,
     plot: Path | None,
     as_json: bool,
+    explain: bool,
 ) -> None:
     """Say what to expect of the REQUEST (as for `release create`), and which mechanism to choose. Nothing is proposed.
 
@@ -67,58 +71,58 @@ def plan(
         earlier = EarlierReleases(tx.releases.all(), settings.published, settings.root)
         draft = make_draft(asked, store.consortium.name, tx.members, utc_now(), earlier=earlier)
         room = {party: left(tx, party, draft.agreed.roster) for party in draft.columns}
-    mechanism = mechanism_named(asked.mechanism)
+    mechanism, delta = mechanism_named(asked.mechanism), draft.target.delta
     expected = None if mechanisms else mechanism.expected(asked.options, draft, spread)
     if expected is not None:
         if outcome or features or signals or plot:
             raise InvalidInput(NO_FIT)
-        _say(expected, mechanism.propose(asked.options, draft), draft.target.delta, room, as_json=as_json)
-        return
-    if not unbounded(draft.everything):  # without bounds most requests are refused, and a plan says what is possible
-        mechanism.propose(asked.options, draft)
-    name, used = chosen(draft.columns, outcome, features, mechanism.outcomes(asked.options, draft.columns))
-    fit = PlannedFit(draft.everything, name, used, spread)
-    setting = Setting(draft, asked.mechanism, fit, asked.options.model_dump(exclude_unset=True))
-    found = compared(setting, mechanisms, signals, plot)
-    if as_json:
-        print_json(found.to_json() | {"left_mu2": {party: str(mu2) for party, mu2 in room.items()}})
-        return
-    releases = {each.plan: proposed(each) for each in found.settings}
-    *lines, advice = found.lines()
-    for line in lines:
-        click.echo(line)
-    for party, mu2 in room.items():
-        prices = {plan: release.prices[party] for plan, release in releases.items()}
-        fits = ", ".join(f"{how_many(mu2, price)} by {name}" for name, price in prices.items())
-        click.echo(f"{party} has left {price_text(mu2, draft.target.delta)}: releases like this one that fit: {fits}")
-    latest = with_ranges(earlier.known, draft.columns, draft.agreed)
-    ranged = latest or with_ranges(earlier.known, draft.columns)
-    used_already = any(each.noise.reuse for each in releases.values())
-    if ranged is not None and not used_already and not setting.asked.get("outcomes"):
-        how = "auto" if latest else "FOLDER"
-        whose = "" if latest else " of other patients"
-        click.echo(
-            f"ranges of all these numbers{whose} were published on {ranged.record.since:%Y-%m-%d}, release {ranged.digest[:12]}: "
-            f'with ranges = "{how}" in the request moments use them at no charge'
+        made = mechanism.propose(asked.options, draft)
+        prices: Mapping[str, Mapping[str, Fraction]] = {mechanism.name: made.charges}
+        expected = replace(expected, tables=(*expected.tables, charges(prices, delta)))
+        notes: tuple[str, ...] = (made.explanation, NO_DATA)
+    else:
+        if not unbounded(draft.everything):
+            # Without bounds most requests are refused, and a plan says what is possible.
+            mechanism.propose(asked.options, draft)
+        name, used = chosen(draft.columns, outcome, features, mechanism.outcomes(asked.options, draft.columns))
+        fit = PlannedFit(draft.everything, name, used, spread)
+        setting = Setting(draft, asked.mechanism, fit, asked.options.model_dump(exclude_unset=True))
+        found = compared(setting, mechanisms, signals, plot)
+        releases = {each.plan: proposed(each) for each in found.settings}
+        prices = {plan: release.prices for plan, release in releases.items()}
+        planned = {each.mechanism for each in found.settings}
+        used_already = any(each.noise.reuse for each in releases.values())
+        ranges = "" if used_already or setting.asked.get("outcomes") else _ranges(earlier, draft)
+        others = [each for each in map(mechanism_named, names()) if each.name not in planned and each.purpose]
+        expected = found.document()
+        notes = (
+            *expected.notes,
+            ranges,
+            *(f"Not planned here, {each.name}: {each.purpose}" for each in others if not mechanisms),
         )
-    planned = {each.mechanism for each in found.settings}
-    for name in () if mechanisms else names():
-        if name not in planned and (purpose := mechanism_named(name).purpose):
-            click.echo(f"not planned here, {name}: {purpose}")
-    click.echo(advice)
+    tables = (*expected.tables, _left(room, prices, delta))
+    notes = tuple(filter(None, notes))
+    print_document(replace(expected, tables=tables, notes=notes), as_json=as_json, explain=explain)
 
 
-def _say(expected: Expectation, made: Numbers, delta: float, room: Mapping[str, Fraction], *, as_json: bool) -> None:
-    """Print the expected worth and cost of a release that nobody fits on."""
-    if as_json:
-        charged = {party: str(mu2) for party, mu2 in made.charges.items()}
-        left_mu2 = {party: str(mu2) for party, mu2 in room.items()}
-        print_json({**expected.figures, "charged_mu2": charged, "left_mu2": left_mu2})
-        return
-    click.echo(NO_DATA)
-    click.echo(made.explanation)
-    for line in expected.lines:
-        click.echo(line)
-    for party, price in made.charges.items():
-        has = f"it has left {price_text(room[party], delta)}, {room_text(room[party], price)}"
-        click.echo(f"{party} is charged {price_text(price, delta)}; {has}")
+def _left(room: Mapping[str, Fraction], prices: Mapping[str, Mapping[str, Fraction]], delta: float) -> Table:
+    """The rest of each hospital's budget, and how many releases like the planned ones fit into it."""
+    headings = ("hospital", Heading("left", "has left"), *(Heading(plan, f"{plan} that fit") for plan in prices))
+    rows = [
+        (party, price(mu2, delta), *(how_many(mu2, charged[party]) for charged in prices.values()))
+        for party, mu2 in room.items()
+    ]
+    return Table.of("left", headings, rows)
+
+
+def _ranges(earlier: EarlierReleases, draft: Draft) -> str:
+    """A sentence on ranges that were published already; empty where there are none of these numbers."""
+    latest = with_ranges(earlier.known, draft.columns, draft.agreed)
+    found = latest or with_ranges(earlier.known, draft.columns)
+    if found is None:
+        return ""
+    how, whose = ("auto", "") if latest else ("FOLDER", " of other patients")
+    return (
+        f"Ranges of all these numbers{whose} were published on {found.record.since:%Y-%m-%d}, release {found.digest[:12]}: "
+        f'with ranges = "{how}" in the request moments use them at no charge.'
+    )

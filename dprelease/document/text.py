@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
@@ -19,6 +20,8 @@ MOST_NOTES = 6
 """Notes that are printed unless all are asked for."""
 MORE = "{count} more notes: --explain, or explain=True"
 """What is printed in place of the others."""
+Lines = tuple[tuple[str, ...], ...]
+"""Lines of cells."""
 _GAP = "  "
 _NARROWEST = 16
 
@@ -64,13 +67,12 @@ def facts(values: Mapping[str, Any], width: int | None = None) -> list[str]:
 def table(found: Table, width: int | None = None, strong: Callable[[str], str] = str) -> list[str]:
     """A table with its title and what is said below it."""
     title = [strong(one_line(found.title))] if found.title else []
-    grid = found.grid
     lines: list[str] = []
-    for part in _parts(_fitting(grid, width), width):
-        rows = aligned([part.heads, *part.lines], part.right)
+    for heads, cells, right in _parts(found.grid, width):
+        rows = aligned([*heads, *cells], right)
         rule = "-" * max(map(_wide, rows))
         # A cell of several lines has been folded: its rows stay together.
-        lines += [rule, rows[0], rule, *rows[1:], *([rule] if part.lines else [])]
+        lines += [rule, *rows[: len(heads)], rule, *rows[len(heads) :], *([rule] if cells else [])]
     return [*title, *lines, *(line for each in found.below for line in folded(each, width))]
 
 
@@ -121,47 +123,53 @@ def _lines(value: Any) -> list[str]:
     return [told(each) for each in value] or [told(None)] if isinstance(value, tuple) else list(lines_of(value))
 
 
-def _fitting(grid: Grid, width: int | None) -> Grid:
-    """The grid with its longest texts folded, one after the other, until it fits or no text is long."""
+def _fitting(grid: Grid, width: int | None) -> tuple[Lines, Lines]:
+    """Heads and cells. Until they fit, heads are folded first and then the longest texts, one after the other."""
     if width is None:
-        return grid
-    widths = [max(map(_wide, column)) for column in zip(grid.heads, *grid.lines, strict=True)]
+        return (grid.heads,), grid.lines
+    cells = [max(map(_wide, column)) for column in zip(*grid.lines, strict=True)] or [0] * len(grid.heads)
+    widths = [max(_wide(head), cell) for head, cell in zip(grid.heads, cells, strict=True)]
     room = width - len(_GAP) * (len(widths) - 1)
+    if sum(widths) > room:
+        widths = [max(cell, *map(_wide, head.split() or [""])) for head, cell in zip(grid.heads, cells, strict=True)]
     while sum(widths) > room:
         texts = [place for place, end in enumerate(grid.right) if not end and widths[place] > _NARROWEST]
         if not texts:
             break
         longest = max(texts, key=lambda place: widths[place])
         widths[longest] = max(_NARROWEST, widths[longest] - (sum(widths) - room))
-    lines: list[tuple[str, ...]] = []
-    for line in grid.lines:
-        cells = [
-            [cell] if end or _wide(cell) <= width else wrap(cell, width) or [""]
-            for cell, width, end in zip(line, widths, grid.right, strict=True)
-        ]
-        lines += [
-            tuple(cell[at] if at < len(cell) else "" for cell in cells)
-            for at in range(max(len(cell) for cell in cells))
-        ]
-    return Grid(grid.heads, tuple(lines), grid.right)
+    return _folded((grid.heads,), widths), _folded(grid.lines, widths)
 
 
-def _parts(grid: Grid, width: int | None) -> list[Grid]:
-    """The grid in parts that fit, each with the first column."""
-    widths = [max(map(_wide, column)) + len(_GAP) for column in zip(grid.heads, *grid.lines, strict=True)]
+def _folded(lines: Lines, widths: Sequence[int]) -> Lines:
+    """Lines of which each cell takes as many as its width asks for."""
+    split = [
+        [
+            [cell] if _wide(cell) <= width else wrap(cell, width) or [""]
+            for cell, width in zip(line, widths, strict=True)
+        ]
+        for line in lines
+    ]
+    return tuple(part for cells in split for part in zip_longest(*cells, fillvalue=""))
+
+
+def _parts(grid: Grid, width: int | None) -> list[tuple[Lines, Lines, tuple[bool, ...]]]:
+    """Heads, cells and columns of numbers, in parts that fit, each with the first column."""
+    heads, lines = _fitting(grid, width)
+    widths = [max(map(_wide, column)) + len(_GAP) for column in zip(*heads, *lines, strict=True)]
     groups: list[list[int]] = [[0]]
     for place in range(1, len(widths)):
         if width is not None and len(groups[-1]) > 1 and sum(widths[at] for at in [*groups[-1], place]) - 2 > width:
             groups.append([0])
         groups[-1].append(place)
     return [
-        Grid(
-            tuple(grid.heads[at] for at in group),
-            tuple(tuple(line[at] for at in group) for line in grid.lines),
-            tuple(grid.right[at] for at in group),
-        )
-        for group in groups
+        (_taken(heads, group), _taken(lines, group), tuple(grid.right[place] for place in group)) for group in groups
     ]
+
+
+def _taken(lines: Lines, group: Sequence[int]) -> Lines:
+    """These columns of lines; a line that has nothing there was the rest of a folded cell."""
+    return tuple(part for line in lines if any(part := tuple(line[place] for place in group)))
 
 
 def _wide(line: str) -> int:

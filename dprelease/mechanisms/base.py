@@ -25,9 +25,9 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
+    from dprelease.document.document import Document
     from dprelease.mechanisms.assumptions import PlannedFit, Setting
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
-    from dprelease.mechanisms.statement import Expectation
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
 
@@ -207,7 +207,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
             InvalidInput: no fit is made on such a release, or the signal is out of range.
         """
 
-    def expected(self, options: Any, draft: Draft, spread: float) -> Expectation | None:
+    def expected(self, options: Any, draft: Draft, spread: float) -> Document | None:
         """The expected worth of the release for a request, if that is no fit; None where planners compare fits.
 
         Args:

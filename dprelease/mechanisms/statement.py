@@ -82,16 +82,3 @@ class Words:
     about: tuple[str, ...] = ()
     figures: Mapping[str, object] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """Expected worth of a release on which no regression is fitted, from public numbers and guesses alone.
-
-    Attributes:
-        lines: the same as text.
-        figures: for JSON.
-    """
-
-    lines: tuple[str, ...]
-    figures: Mapping[str, object]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from itertools import chain, starmap
 from typing import Any
 
 from dprelease.data.columns import needs_bounds
-from dprelease.document.text import aligned
+from dprelease.document.cells import Said, price
+from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, names_for_fits
+from dprelease.one_line import counted
 from dprelease.planning.choice import OtherSpread, choice, other_spread, useful_from
 from dprelease.planning.forecast import (
     MOST_EPSILON,
@@ -26,16 +27,23 @@ from dprelease.planning.forecast import (
     rows_needed,
 )
 from dprelease.planning.weighting import KnownOutcome, Weighing, known_outcome, outcome_weight
-from dprelease.privacy.price import price_text
 
 SIGNALS = (0.1, 0.3, 0.5, 0.9)
 """R^2 that are assumed unless somebody knows better."""
 
-_HEAD = ("R^2", "MECHANISM", "EXPECTED R^2", "OF THE MEAN", "COEFFICIENTS OFF BY", "PAYS FROM n", "FROM epsilon")
-
-NO_DATA = (
-    "No data were read and nothing is spent: all of this follows from public numbers and from guesses about the data."
+_FORECASTS = (
+    Heading("assumed_r2", "R^2"),
+    "mechanism",
+    Heading("expected_r2", "expected R^2"),
+    Heading("constant_r2", "R^2 of the mean"),
+    Heading("useful", "against the mean"),
+    Heading("coefficient_error", "relative coefficient error"),
+    Heading("rows_needed", "patients needed"),
+    Heading("epsilon_needed", "epsilon needed"),
+    Heading("kept", detail=True),
 )
+
+NO_DATA = "A plan reads no data and spends nothing: it follows from public numbers and from guesses about the data."
 
 
 @dataclass(frozen=True)
@@ -102,9 +110,9 @@ class Comparison:
             return f"{text}, with any n."
         middle = self.signals[len(self.signals) // 2]
         best = min(hopes, key=lambda cell: (cell.forecast.signal != middle, cell.rows_needed))
-        epsilon = "" if best.epsilon_needed is None else f" or from epsilon = {best.epsilon_needed:.2g}"
+        epsilon = "" if best.epsilon_needed is None else f" or epsilon = {best.epsilon_needed:.2g}"
         return (
-            f"{text}; {best.mechanism} would pay from about {_patients(best.rows_needed)} patients{epsilon} "
+            f"{text}; {best.mechanism} needs about {_patients(best.rows_needed)} patients{epsilon} "
             f"if R^2 = {best.forecast.signal:g}."
         )
 
@@ -121,68 +129,79 @@ class Comparison:
         """With which other guess of the spread another way would be recommended."""
         return other_spread(self.settings, self.signals, self.choice)
 
-    def lines(self) -> list[str]:
-        """Everything as text: what was assumed, what would be released, what to expect, the recommendation."""
+    def document(self) -> Document:
+        """All of it: the recommendation first, then forecasts, releases and prices."""
         draft, fit, asked = self.asked.draft, self.asked.fit, self.asked.asked
-        releases = [(each, proposed(each)) for each in self.settings]
-        advice = [each.explain() for each in (self.weighing(), self.known(), self.other_spread()) if each is not None]
-        target, width = draft.target, sum(fit.guess(name).width for name in fit.features)
-        weights = "".join(f", weight of {name} {weight}" for name, weight in asked.get("weights", {}).items())
-        scope = target.scope + (" (moments: joint)" if target.scope == "per-party" else "")
-        outcomes = len(asked.get("outcomes") or ())
-        scope += f"; in moments {outcomes} columns are outcomes only" if outcomes else ""
-        return [
-            NO_DATA,
-            f"public: n = {draft.agreed.rows}, {len(fit.columns)} columns at {len(draft.columns)} parties, {fit.outcome} on "
-            f"{width} features, (epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {scope}{weights}",
-            f"guessed: numbers have variance {fit.spread:.3g} (1/3 if they spread evenly over [-1, 1], their scaled "
-            "range; of no account in ranges), levels are equally frequent, features uncorrelated; R^2 as in the first column",
-            "",
-            *aligned([("MECHANISM", "RELEASED", "NOISE SD"), *starmap(_released, releases)]),
-            *(f"{each.plan}: {made.noise.levels}" for each, made in releases if made.noise.levels),
-            *(f"{each.plan}: {made.noise.reuse}" for each, made in releases if made.noise.reuse),
-            "",
-            *aligned([("MECHANISM", "LEDGER OF", "IS CHARGED"), *chain(*starmap(_charged, releases))]),
-            "",
-            *aligned([_HEAD, *map(_row, self.cells)]),
-            "",
-            *self._notes(),
-            *advice,
-            self.recommendation(),
-        ]
-
-    def _notes(self) -> list[str]:
-        delta, rows = self.asked.draft.target.delta, self.asked.draft.agreed.rows
-        if delta * rows >= 1:
-            return [f"note: delta = {delta:g} is not below 1/n; such a release is refused unless delta is lowered"]
-        if any((cell.rows_needed or 0) * delta >= 1 for cell in self.cells):
-            return [
-                f"note: more than {1 / delta:,.0f} patients ask for a smaller delta, and so for a few more patients"
-            ]
-        return []
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-ready."""
-        draft, fit, asked = self.asked.draft, self.asked.fit, self.asked.asked
-        advice = self.weighing(), self.known(), self.other_spread()
-        weighing, known, other = (None if each is None else asdict(each) for each in advice)
-        return {
+        weighing, known, other = self.weighing(), self.known(), self.other_spread()
+        releases = {each.plan: proposed(each) for each in self.settings}
+        target, outcomes = draft.target, tuple(asked.get("outcomes") or ())
+        facts = {
+            "recommendation": self.recommendation(),
+            "release": (
+                f"n = {draft.agreed.rows:,}, {len(fit.columns)} columns at {len(draft.columns)} parties, "
+                f"(epsilon, delta) = ({target.epsilon:g}, {target.delta:g}), scope {target.scope}"
+                + (" (moments: joint)" if target.scope == "per-party" else "")
+                + (f"; in moments {counted(len(outcomes), 'column')} for outcomes only" if outcomes else "")
+                + "".join(f", weight of {name} {weight}" for name, weight in asked.get("weights", {}).items())
+            ),
+            "fit": f"{fit.outcome} on {sum(fit.guess(name).width for name in fit.features)} features",
+            "guesses": (
+                f"Numbers have variance {fit.spread:.3g}; evenly over their scaled range [-1, 1] it is 1/3.",
+                "Ranges need no guess of a variance.",
+                "Levels are equally frequent, and features are uncorrelated.",
+            ),
+        }
+        data = {
             "data_read": False,
             "rows": draft.agreed.rows,
             "parties": {name: [column.name for column in columns] for name, columns in draft.columns.items()},
             "outcome": fit.outcome,
-            "features": list(fit.features),
-            "outcomes_only": list(asked.get("outcomes") or ()),
-            "target": draft.target.model_dump(mode="json"),
+            "features": fit.features,
+            "outcomes_only": outcomes,
+            "target": target.model_dump(mode="json"),
             "weights": dict(asked.get("weights", {})),
             "spread": fit.spread,
-            "releases": {setting.plan: _release_json(proposed(setting)) for setting in self.settings},
-            "forecasts": [_cell_json(cell) for cell in self.cells],
-            "recommendation": self.recommendation(),
-            "recommended_weight": weighing,
-            "known_outcome": known,
-            "other_spread": other,
+            "recommended_weight": weighing and asdict(weighing),
+            "known_outcome": known and asdict(known),
+            "other_spread": other and asdict(other),
         }
+        advice = (each.explain() for each in (other, known, weighing) if each is not None)
+        return Document(
+            "Plan of a release",
+            facts,
+            (
+                self._forecasts(),
+                _releases(releases),
+                charges({plan: made.prices for plan, made in releases.items()}, target.delta),
+            ),
+            (*self._notes(), *advice, NO_DATA),
+            data=data,
+        )
+
+    def _forecasts(self) -> Table:
+        rows = [
+            (
+                Said(cell.forecast.signal, f"{cell.forecast.signal:g}"),
+                cell.mechanism,
+                _share(cell.forecast.r2),
+                _share(cell.forecast.constant_r2),
+                Said(cell.forecast.useful, "better" if cell.forecast.useful else "no better than the mean"),
+                Said(cell.forecast.coefficient_error, f"{cell.forecast.coefficient_error:.0%}"),
+                Said(cell.rows_needed, _patients(cell.rows_needed)),
+                Said(cell.epsilon_needed, _epsilon(cell.epsilon_needed)),
+                cell.forecast.kept,
+            )
+            for cell in self.cells
+        ]
+        return Table.of("forecasts", _FORECASTS, rows)
+
+    def _notes(self) -> list[str]:
+        delta, rows = self.asked.draft.target.delta, self.asked.draft.agreed.rows
+        if delta * rows >= 1:
+            return [f"delta = {delta:g} is not below 1/n. Such a release is refused unless delta is lowered."]
+        if any((cell.rows_needed or 0) * delta >= 1 for cell in self.cells):
+            return [f"More than {1 / delta:,.0f} patients need a smaller delta, and so a few more patients."]
+        return []
 
 
 def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[float] = SIGNALS) -> Comparison:
@@ -227,62 +246,49 @@ def _from(signal: float | None) -> str:
     return "nowhere" if signal is None else f"from R^2 = {signal:g} on"
 
 
-def _released(setting: Setting, release: Proposed) -> tuple[str, ...]:
-    return setting.plan, release.noise.shape, f"{math.sqrt(release.mean_variance()):.3g} {release.noise.unit}"
-
-
-def _charged(setting: Setting, release: Proposed) -> list[tuple[str, ...]]:
-    """One line for each price, with the hospitals that pay it."""
-    payers: dict[Fraction, list[str]] = {}
-    for name, price in release.prices.items():
-        payers.setdefault(price, []).append(name)
-    delta = setting.draft.target.delta
-    return [(setting.plan, ", ".join(names), price_text(price, delta)) for price, names in payers.items()]
-
-
-def _row(cell: Cell) -> tuple[str, ...]:
-    found = cell.forecast
-    return (
-        f"{found.signal:g}",
-        cell.mechanism,
-        _share(found.r2) + ("" if found.useful else " (as the mean)"),
-        _share(found.constant_r2),
-        f"{found.coefficient_error:.0%}",
-        _patients(cell.rows_needed),
-        f"{cell.epsilon_needed:.2g}" if cell.epsilon_needed is not None else f"above {MOST_EPSILON:g}",
+def _releases(releases: Mapping[str, Proposed]) -> Table:
+    headings = (
+        "mechanism",
+        "released",
+        Heading("noise_sd", "noise sd"),
+        Heading("charged_mu2", detail=True),
+        Heading("reuse", detail=True),
+        Heading("terms", detail=True),
     )
+    rows, below = [], []
+    for plan, made in releases.items():
+        deviation, noise = math.sqrt(made.mean_variance()), made.noise
+        shown = Said(deviation, f"{deviation:.3g} {noise.unit}")
+        terms = mechanism_of(made.spec).words(made.spec).figures
+        rows.append((plan, noise.shape, shown, made.prices, noise.reuse, terms))
+        below += [f"{plan}: {sentence}" for sentence in (noise.levels, noise.reuse) if sentence]
+    return Table.of("releases", headings, rows, below=tuple(below))
 
 
-def _share(r2: float) -> str:
-    return f"{round(r2, 3) + 0.0:.3f}"  # never -0.000
+def charges(prices: Mapping[str, Mapping[str, Fraction]], delta: float) -> Table:
+    """One line for each price, with the hospitals that pay it.
+
+    Args:
+        prices: name of a way to release, to hospital, to the mu^2 that its ledger would be charged.
+        delta: at which epsilon is said.
+    """
+    rows = []
+    for plan, charged in prices.items():
+        payers: dict[Fraction, list[str]] = {}
+        for name, mu2 in charged.items():
+            payers.setdefault(mu2, []).append(name)
+        rows += [(plan, Said(names, ", ".join(names)), price(mu2, delta)) for mu2, names in payers.items()]
+    return Table.of("charges", ("mechanism", "hospitals", Heading("charged", "charged to each")), rows)
+
+
+def _share(r2: float) -> Said:
+    return Said(r2, f"{round(r2, 3) + 0.0:.3f}")  # never -0.000
 
 
 def _patients(rows: int | None) -> str:
     """Two digits of a number of patients."""
-    if rows is None:
-        return "none"
-    return f"{float(f'{rows:.1e}'):,.0f}"
+    return "none" if rows is None else f"{float(f'{rows:.1e}'):,.0f}"
 
 
-def _release_json(release: Proposed) -> dict[str, Any]:
-    return {
-        **mechanism_of(release.spec).words(release.spec).figures,
-        "noise_sd": math.sqrt(release.mean_variance()),
-        **({"reuse": release.noise.reuse} if release.noise.reuse else {}),
-        "charged_mu2": {name: str(price) for name, price in release.prices.items()},
-    }
-
-
-def _cell_json(cell: Cell) -> dict[str, Any]:
-    found = cell.forecast
-    return {
-        "mechanism": cell.mechanism,
-        "assumed_r2": found.signal,
-        "expected_r2": found.r2,
-        "constant_r2": found.constant_r2,
-        "kept": found.kept,
-        "coefficient_error": found.coefficient_error,
-        "useful": found.useful,
-        "rows_needed": cell.rows_needed,
-        "epsilon_needed": cell.epsilon_needed,
-    }
+def _epsilon(epsilon: float | None) -> str:
+    return f"above {MOST_EPSILON:g}" if epsilon is None else f"{epsilon:.2g}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from dprelease.canonical import read_data
 from dprelease.cli.plan_options import compared, with_guesses
-from dprelease.cli.printing import json_option
+from dprelease.cli.printing import explain_option, json_option, print_document
 from dprelease.mechanisms.assumptions import PlannedFit, Setting, chosen, draft_of, evenly
 from dprelease.mechanisms.registry import names
 from dprelease.spec_base import Target
@@ -52,6 +51,7 @@ def _weights(context: click.Context, parameter: click.Parameter, given: tuple[st
 )
 @with_guesses
 @json_option
+@explain_option
 def plan(
     rows: int,
     parties: str,
@@ -69,6 +69,7 @@ def plan(
     spread: float,
     plot: Path | None,
     as_json: bool,
+    explain: bool,
 ) -> None:
     """Say what to expect of a release, and which mechanism to ask for, before anything is spent.
 
@@ -90,4 +91,4 @@ def plan(
     fit = PlannedFit(draft.everything, outcome, used, spread)
     setting = Setting(draft, names()[0], fit, {key: value for key, value in given.items() if value})
     found = compared(setting, mechanisms, signals, plot)
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(found.lines()))
+    print_document(found.document(), as_json=as_json, explain=explain)

@@ -20,6 +20,7 @@ from dprelease.release.trust import trust
 from learner.cli.main import main as learner
 from tests.coordinator.office import AGE, GLUCOSE, SEX, STUDY, Office, catalogue
 from tests.support.chains import chains
+from tests.support.plans import way
 
 
 def run(*arguments: str) -> Result:
@@ -166,7 +167,7 @@ def test_public_columns_are_rehearsed_and_priced_as_in_earnest(office: Office, s
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
     made = json.loads(run(str(study), "--public-side", "outcomes", "--json").stdout)
-    assert planned["releases"][mechanism]["charged_mu2"] == charged(found) == made["charged_mu2"]
+    assert way(planned, mechanism)["charged_mu2"] == charged(found) == made["charged_mu2"]
     assert charged(found)["south"] == "0"
     assert found["guarantee"] == made["guarantee"]
 

@@ -14,10 +14,12 @@ from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
+from dprelease.planning.comparison import NO_DATA
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
 from tests.coordinator.office import COLUMNS, STUDY, Office, catalogue, grow
+from tests.support.plans import way
 
 ONE = ("--signal", "0.3")
 """For what a plan says whatever is guessed."""
@@ -43,11 +45,11 @@ def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, 
     assert made.exit_code == 0, made.output
     with office.store.reading() as tx:
         spec: ReleaseSpec = tx.releases.get(json.loads(made.stdout)["digest"]).read_spec()
-    charged = {name: Fraction(text) for name, text in planned["releases"][mechanism]["charged_mu2"].items()}
+    charged = {name: Fraction(text) for name, text in way(planned, mechanism)["charged_mu2"].items()}
     assert charged == {part.party: part.mu2 for part in guarantee(spec).parties}
     assert planned["rows"] == spec.rows
     if isinstance(spec.terms, MixedTerms):
-        assert planned["releases"]["mixed"]["k"] == spec.terms.mixing.outputs
+        assert way(planned, "mixed")["terms"]["k"] == spec.terms.mixing.outputs
 
 
 @pytest.mark.parametrize(("rows", "part"), [(1000, Fraction(3, 20)), (1500, Fraction(1, 10))])
@@ -58,7 +60,7 @@ def test_so_it_is_with_ranges_first_of_few_patients_and_of_more(
         for party in COLUMNS:
             tx.members.report_catalogue(catalogue(party, rows=rows), datetime.now(UTC))
     study.write_text('mechanism = "moments"\nranges = "first"\n' + STUDY)
-    planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)["releases"]["moments in ranges"]
+    planned = way(json.loads(run("plan", str(study), *ONE, "--json").stdout), "moments in ranges")
     made = run("release", "create", str(study), "--json")
     assert made.exit_code == 0, made.output
     with office.store.reading() as tx:
@@ -97,7 +99,7 @@ def test_so_it_is_with_weights(office: Office, study: Path, mechanism: str) -> N
     assert ", weights glucose = 2" in made.stdout
     with office.store.reading() as tx:
         spec: ReleaseSpec = tx.releases.all()[0].read_spec()
-    charged = {name: Fraction(text) for name, text in planned["releases"][mechanism]["charged_mu2"].items()}
+    charged = {name: Fraction(text) for name, text in way(planned, mechanism)["charged_mu2"].items()}
     assert charged == {part.party: part.mu2 for part in guarantee(spec).parties}
     assert planned["weights"] == spec.weights == {"glucose": 2}
 
@@ -105,16 +107,17 @@ def test_so_it_is_with_weights(office: Office, study: Path, mechanism: str) -> N
 def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office, study: Path) -> None:
     shown = run("plan", str(study))
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout.startswith("No data were read and nothing is spent")
-    assert "n = 1000, 3 columns at 2 parties, glucose on 3 features" in shown.stdout
+    assert shown.stdout.splitlines()[1].startswith("recommendation  Choose ")
+    assert "n = 1,000, 3 columns at 2 parties" in shown.stdout
+    assert re.search("^fit +glucose on 3 features$", shown.stdout, re.MULTILINE)
     assert re.search(
         r"^moments: the number of patients of a level is published with .* about \d", shown.stdout, re.MULTILINE
     )
-    assert "Choose" in shown.stdout.splitlines()[-1]
-    left = r"north has left mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06: releases like this one that fit: \d+ by mixed, "
-    assert re.search(left, shown.stdout)
-    assert [line.split(":")[0] for line in shown.stdout.splitlines() if line.startswith("not planned here")] == [
-        f"not planned here, {name}" for name in ("ranges", "synthetic-control", "stream")
+    assert re.search(r"^north +mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06 +\d+ ", shown.stdout, re.MULTILINE)
+    assert NO_DATA in shown.stdout
+    explained = run("plan", str(study), "--explain").stdout.splitlines()
+    assert [line.split(":")[0] for line in explained if line.startswith("Not planned here")] == [
+        f"Not planned here, {name}" for name in ("ranges", "synthetic-control", "stream")
     ]
     other = json.loads(run("plan", str(study), "--target", "sex", "--features", "age,glucose", "--json").stdout)
     assert (other["outcome"], other["features"]) == ("sex", ["age", "glucose"])
@@ -124,15 +127,8 @@ def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office
 
 def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:
     study.write_text(STUDY.replace("1e-6", '1e-6\nk = 50\nrho = "1/7"'))
-    assert json.loads(run("plan", str(study), *ONE, "--json").stdout)["releases"]["mixed"] | {
-        "charged_mu2": 0,
-        "noise_sd": 0,
-    } == {
-        "k": 50,
-        "rho": "1/7",
-        "charged_mu2": 0,
-        "noise_sd": 0,
-    }
+    planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)
+    assert way(planned, "mixed")["terms"] == {"k": 50, "rho": "1/7"}
     study.write_text(STUDY.replace("1e-6", '1e-6\nscope = "per-party"'))
     assert json.loads(run("plan", str(study), *ONE, "--json").stdout)["target"]["scope"] == "per-party"
 
@@ -171,7 +167,7 @@ def test_outcomes_are_no_features_of_the_plan(office: Office, study: Path) -> No
     study.write_text('mechanism = "moments"\noutcomes = ["age"]\n' + STUDY)
     planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)
     assert (planned["outcome"], planned["features"], planned["outcomes_only"]) == ("age", ["sex", "glucose"], ["age"])
-    assert "in moments 1 columns are outcomes only" in run("plan", str(study)).stdout
+    assert "in moments 1 column for outcomes only" in run("plan", str(study)).stdout
     refused = run("plan", str(study), "--target", "glucose", "--features", "age")
     assert "age cannot be a feature: the release names it as an outcome" in refused.output
     study.write_text('outcomes = ["age"]\n' + STUDY)
@@ -184,7 +180,7 @@ def test_a_stream_is_planned_beside_releases_that_stand_alone(office: Office, st
     grow(office, 1)
     study.write_text(f'mechanism = "stream"\nof = "{of}"\ncheckpoints = 12\n' + STUDY)
     planned = json.loads(run("plan", str(study), "--json").stdout)
-    released = planned["releases"]
+    released = {each["mechanism"]: each for each in planned["releases"]}
     assert {"mixed", "rows", "moments", "stream"} <= released.keys()
     priced = [
         {party: float(Fraction(mu2)) for party, mu2 in released[name]["charged_mu2"].items()} for name in (of, "stream")

@@ -27,6 +27,7 @@ from dprelease.release.spec import ReleaseSpec
 from tests.coordinator.office import AGE, GLUCOSE, SEX, STUDY, Office, batches, catalogue
 from tests.coordinator.test_streams import end
 from tests.support.noise import SeededNoise
+from tests.support.plans import way
 
 MOMENTS = 'mechanism = "moments"\n'
 UNKNOWN = NumericColumn(name="glucose", bounds="unknown")
@@ -102,9 +103,9 @@ def test_the_latest_that_fit_are_used_at_no_charge_and_it_is_said(
     assert budget(spec.target) * (1 - 1 / 10**6) < cost <= budget(spec.target)
 
     planned = json.loads(CliRunner().invoke(main, ["plan", str(study), "--signal", "0.3", "--json"]).stdout)
-    way = planned["releases"]["moments in ranges"]
-    assert way["reuse"] == saved
-    assert way["charged_mu2"] == {part.party: str(part.mu2) for part in guarantee(spec).parties}
+    reusing = way(planned, "moments in ranges")
+    assert reusing["reuse"] == saved
+    assert reusing["charged_mu2"] == {part.party: str(part.mu2) for part in guarantee(spec).parties}
     shown = CliRunner().invoke(main, ["release", "show", spec.digest(), "--json"])
     assert json.loads(shown.stdout)["ranges"] == latest.digest
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dprelease.data.ranges import Range
+from dprelease.document.text import text
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.draft import PublishedRanges
@@ -17,7 +18,7 @@ from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import NO_DATA, SIGNALS, compare
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.spec_base import Target
-from tests.support.plans import changed, planned
+from tests.support.plans import changed, planned, way
 
 
 def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **others: Any) -> Setting:
@@ -104,7 +105,7 @@ def test_the_guess_of_the_spread_is_named_where_another_one_turns_the_choice() -
     found = compare(setting(20_000), signals=(0.3,))
     other = found.other_spread()
     assert other is not None
-    assert other.explain() in found.lines()
+    assert other.explain() in found.document().notes
     assert (found.choice, other.choice, other.deviation) == ("moments", "moments in ranges", 0.1)
     assert "0.1 of their half-widths instead of 0.58 (--spread 0.01), moments in ranges would" in other.explain()
     then = compare(setting(20_000, spread=0.01), signals=(0.3,))
@@ -113,7 +114,7 @@ def test_the_guess_of_the_spread_is_named_where_another_one_turns_the_choice() -
     assert (back and back.choice, back and back.deviation) == ("moments", 0.3)
     few = compare(setting(1_600, widths="5,7,3", delta=1e-6), signals=(0.5,))
     assert (few.choice, few.other_spread()) == ("moments in ranges", None)
-    assert few.to_json()["other_spread"] is None
+    assert few.document().data["other_spread"] is None
 
 
 def test_a_known_outcome_is_weighed_where_ranges_are_recommended() -> None:
@@ -121,7 +122,7 @@ def test_a_known_outcome_is_weighed_where_ranges_are_recommended() -> None:
     found = compare(few, signals=(0.5,))
     known = found.known()
     assert known is not None
-    assert known.explain() in found.lines()
+    assert known.explain() in found.document().notes
     assert "outcome_weight = { x15 = 1.7 }. It makes the noise of this outcome about 0.66 times" in known.explain()
     (way,) = (each for each in found.settings if each.plan == "moments in ranges")
     before, after = (proposed(each).noise.columns for each in (way, way.asking(outcome_weight={"x15": 1.7})))
@@ -139,51 +140,53 @@ def test_no_mechanism_is_recommended_where_all_fail() -> None:
     cell = next(cell for cell in found.of("moments in ranges") if cell.forecast.signal == 0.5)
     assert cell.rows_needed is not None
     assert said.startswith("Choose none of them")
-    assert f"moments in ranges would pay from about {float(f'{cell.rows_needed:.1e}'):,.0f} patients" in said
+    assert f"moments in ranges needs about {float(f'{cell.rows_needed:.1e}'):,.0f} patients" in said
     assert f"epsilon = {cell.epsilon_needed:.2g} if R^2 = 0.5" in said
     hopeless = compare(setting(300, 0.1, k=5), ("mixed",)).recommendation()
     assert hopeless.endswith("with any n.")
 
 
-def test_lines_say_that_no_data_were_read_and_what_was_guessed() -> None:
+def test_a_plan_begins_with_the_recommendation_and_says_that_it_read_no_data() -> None:
     found = compare(setting(20_000, spread=0.05, delta=1e-13), signals=(0.3,))
-    lines = found.lines()
-    assert lines[0] == NO_DATA
-    assert lines[-1] == found.recommendation()
-    text = "\n".join(lines)
-    for words in ("n = 20000", "9 columns at 3 parties", "x9 on 8 features", "(1, 1e-13)", "variance 0.05"):
-        assert words in text
+    printed = text(found.document())
+    lines = printed.splitlines()
+    assert lines[1].split(maxsplit=1) == ["recommendation", found.recommendation()]
+    assert lines[-1] == NO_DATA
+    for words in ("n = 20,000", "9 columns at 3 parties", "x9 on 8 features", "(1, 1e-13)", "variance 0.05"):
+        assert words in printed
+    for head in ("patients needed", "relative coefficient error"):
+        assert head in printed
     for name in (*names_for_fits(), "moments in ranges"):
-        (row,) = (line for line in lines if line.startswith("0.3") and f" {name}  " in line)
+        (row,) = (line for line in lines if line.startswith(f"0.3  {name}  "))
         cell = next(cell for cell in found.cells if cell.mechanism == name)
         assert f"{cell.forecast.r2:.3f}".replace("-0.000", "0.000") in row
-        assert ("as the mean" in row) is not cell.forecast.useful
-    assert "-0.000" not in text
-    assert "note:" not in text
+        assert ("no better than the mean" in row) is not cell.forecast.useful
+    assert "-0.000" not in printed
+    assert "smaller delta" not in printed
     assert not any(line.endswith(" ") for line in lines)
 
 
-def test_lines_warn_of_a_delta_that_is_too_large() -> None:
-    assert "is not below 1/n" in "\n".join(compare(setting(20_000, delta=1e-4), signals=(0.3,)).lines())
-    assert "ask for a smaller delta" in "\n".join(compare(setting(20_000, delta=2e-5), signals=(0.3,)).lines())
+def test_the_first_note_warns_of_a_delta_that_is_too_large() -> None:
+    for delta, warning in ((1e-4, "is not below 1/n"), (2e-5, "need a smaller delta")):
+        assert warning in compare(setting(20_000, delta=delta), signals=(0.3,)).document().notes[0]
 
 
 def test_a_per_party_target_is_joint_for_moments() -> None:
     where = setting(20_000, scope="per-party")
-    assert "scope per-party (moments: joint)" in "\n".join(compare(where, signals=(0.3,)).lines())
+    assert "scope per-party (moments: joint)" in compare(where, signals=(0.3,)).document().facts["release"]
     joint = compare(setting(20_000), ("moments",), (0.3,)).cells
     assert compare(where, ("moments",), (0.3,)).cells == joint
 
 
 def test_json_has_exact_prices() -> None:
     where = setting(20_000)
-    found = json.loads(json.dumps(compare(where, signals=(0.5, 0.3, 0.5)).to_json()))
+    found = json.loads(json.dumps(compare(where, signals=(0.5, 0.3, 0.5)).document().to_json()))
     assert found["data_read"] is False
     assert [each["assumed_r2"] for each in found["forecasts"]] == [0.3] * 4 + [0.5] * 4
     for name in names_for_fits():
-        prices = {party: Fraction(text) for party, text in found["releases"][name]["charged_mu2"].items()}
+        prices = {party: Fraction(text) for party, text in way(found, name)["charged_mu2"].items()}
         assert prices == proposed(changed(where, mechanism=name)).prices
-    assert found["releases"]["mixed"]["k"] == proposed(where).spec.terms.mixing.outputs  # type: ignore[attr-defined]
+    assert way(found, "mixed")["terms"]["k"] == proposed(where).spec.terms.mixing.outputs  # type: ignore[attr-defined]
     assert found["recommendation"].startswith("Choose moments")
 
 

@@ -59,3 +59,9 @@ def changed(where: Setting, **others: Any) -> Setting:
     own = {name: others.pop(name) for name in {"mechanism", "asked", "way"} & others.keys()}
     found = replace(where, draft=draft, fit=replace(where.fit, columns=draft.everything, **fit), **own)
     return found.asking(**others)
+
+
+def way(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What a plan as JSON says of one way to release."""
+    (found,) = (each for each in plan["releases"] if each["mechanism"] == name)
+    return dict(found)

@@ -55,7 +55,7 @@ def test_both_roles_explain_them_alike() -> None:
 
 
 def test_everything_is_compared_unless_something_is_asked_for(tmp_path: Path) -> None:
-    assert compared(SETTING, (), (), None).to_json() == compare(SETTING, registry.names(), SIGNALS).to_json()
+    assert compared(SETTING, (), (), None) == compare(SETTING, registry.names(), SIGNALS)
     plot = tmp_path / "plan.png"
     found = compared(SETTING, ("moments",), (0.3,), plot)
     assert [(cell.mechanism, cell.forecast.signal) for cell in found.cells] == [

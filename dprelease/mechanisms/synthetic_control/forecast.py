@@ -10,14 +10,14 @@ Source: docs/methods.md, "Synthetic control".
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from dprelease.document.text import aligned
+from dprelease.document.cells import Said
+from dprelease.document.document import Document, Heading, Table
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.statement import Expectation
 from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, asked
 from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
@@ -27,6 +27,14 @@ SURE = 1.96
 OTHERWISE = ((1, 1), (10, 1), (100, 1), (1, 10), (10, 10))
 """Factors of epsilon and of n beside which a request is shown."""
 LARGEST_EPSILON = 1e6
+_PATHS = (
+    Heading("donors", "n"),
+    "epsilon",
+    Heading("penalty", "lambda"),
+    Heading("error", "error of the path", digits=2),
+    Heading("mean_error", "error of the mean effect", digits=2),
+    Heading("pull", digits=2),
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ def path_forecast(options: SyntheticControlOptions, draft: Draft, spread: float)
     )
 
 
-def expectation(options: SyntheticControlOptions, draft: Draft, spread: float) -> Expectation:
+def expectation(options: SyntheticControlOptions, draft: Draft, spread: float) -> Document:
     """The release of a request, and the same with more epsilon or more donors; arguments and errors as of `path_forecast`."""
     problem, _ = asked(options, draft)
     found = [
@@ -101,28 +109,22 @@ def expectation(options: SyntheticControlOptions, draft: Draft, spread: float) -
         if draft.target.epsilon * epsilon <= LARGEST_EPSILON and _possible(problem, options, donors)
     ]
     first, least = found[0], SURE * found[0].mean_error
-    rows: list[tuple[str, ...]] = [("n", "EPSILON", "LAMBDA", "PATH OFF BY", "MEAN EFFECT OFF BY", "PULL")]
-    rows += [
-        (
-            f"{each.donors:,}",
-            f"{each.epsilon:g}",
-            each.penalty,
-            *(f"{x:.2g}" for x in (each.error, each.mean_error, each.pull)),
-        )
-        for each in found
-    ]
-    lines = (
-        f"guessed: donors follow the target before {problem.intervention}, stay at its level and have variance {spread:.3g} "
-        "about it, scaled units; donors that do not follow it make a worse control, which no plan can say",
-        "standard errors for privacy noise in half-widths of the bounds, and how far lambda draws the path to their middle:",
-        "",
-        *aligned(rows),
-        "",
-        f"A mean effect below {least:.2g} half-widths{_in_units(problem, least)} would not be told from noise, nor one below "
-        f"{first.pull:.2g} from the pull of lambda.",
+    facts = {
+        "told_from_noise": Said(least, f"a mean effect of at least {least:.2g} half-widths{_in_units(problem, least)}"),
+        "told_from_the_pull": Said(first.pull, f"a mean effect of at least {first.pull:.2g} half-widths"),
+        "guesses": (
+            f"Donors follow the target before {problem.intervention}, stay at its level and have variance {spread:.3g} about it, "
+            "scaled units.",
+            "Donors that do not follow the target make a worse control; no plan can tell.",
+        ),
+    }
+    below = (
+        "Errors are standard errors for privacy noise, in half-widths of the bounds.",
+        "The pull is the distance by which lambda draws the path to their middle.",
     )
-    figures = {"data_read": False, "spread": spread, "paths": [asdict(each) for each in found]}
-    return Expectation(lines, figures)
+    rows = [(each.donors, each.epsilon, each.penalty, each.error, each.mean_error, each.pull) for each in found]
+    paths = Table.of("paths", _PATHS, rows, below=below)
+    return Document("Plan of a release", facts, (paths,), data={"data_read": False, "spread": spread})
 
 
 def _changed(draft: Draft, epsilon: int, donors: int) -> Draft:
@@ -143,4 +145,4 @@ def _in_units(problem: Problem, half_widths: float) -> str:
     if len(widths) > 1:
         return ""
     unit = after[0].unit
-    return f", {half_widths * float(widths.pop()):.3g}{f' {unit}' if unit else ''},"
+    return f", {half_widths * float(widths.pop()):.3g}{f' {unit}' if unit else ''}"

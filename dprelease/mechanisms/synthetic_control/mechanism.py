@@ -21,9 +21,9 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
+    from dprelease.document.document import Document
     from dprelease.mechanisms.assumptions import PlannedFit
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
-    from dprelease.mechanisms.statement import Expectation
 
 
 class SyntheticControl(Mechanism[SyntheticControlTerms]):
@@ -80,7 +80,7 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
     def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         raise InvalidInput(released.NO_FIT)
 
-    def expected(self, options: SyntheticControlOptions, draft: Draft, spread: float) -> Expectation:
+    def expected(self, options: SyntheticControlOptions, draft: Draft, spread: float) -> Document:
         from dprelease.mechanisms.synthetic_control.forecast import expectation  # only planners ask
 
         return expectation(options, draft, spread)

@@ -83,7 +83,7 @@ def test_plans_charge_what_a_proposal_does() -> None:
     assert {name: float(price) for name, price in prices.items()} == pytest.approx(
         {name: float(price) for name, price in charges.items()}, rel=1e-6
     )
-    assert "moments in ranges" in "\n".join(compare(asked).lines())
+    assert [each.plan for each in compare(asked).settings] == ["moments in ranges"]
     with pytest.raises(InvalidInput, match="has unknown bounds"):
         compare(planned(ROWS, parties, SPEC.target, "moments", "cost", ("age",), outcomes=("cost",)))
 

@@ -72,7 +72,7 @@ def test_the_forecast_is_the_band_that_a_reader_gets(donors: int, epsilon: float
 
 def test_more_epsilon_and_more_donors_are_shown_beside_it() -> None:
     found = expectation(options(), draft(50, 20.0), 0.1)
-    paths: Any = found.figures["paths"]
+    paths = found.to_json()["paths"]
     assert [(each["donors"], each["epsilon"]) for each in paths] == [
         (50, 20),
         (50, 200),
@@ -82,4 +82,4 @@ def test_more_epsilon_and_more_donors_are_shown_beside_it() -> None:
     ]
     assert paths[1]["error"] < paths[0]["error"]
     assert paths[3]["mean_error"] < paths[0]["mean_error"]
-    assert len(expectation(options(penalty="1/100000"), draft(800, 5e5), 0.1).figures["paths"]) < len(paths)  # type: ignore[arg-type]
+    assert len(expectation(options(penalty="1/100000"), draft(800, 5e5), 0.1).table("paths").rows) < len(paths)
