@@ -26,7 +26,7 @@ from dprelease.arrays import Floats
 from dprelease.data.columns import Column, squared_sensitivity
 from dprelease.data.weights import private_weights, weights_of
 from dprelease.estimators.normal_equations import NormalEquations, Rows
-from dprelease.estimators.result import ScaledFit
+from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.assumptions import PlannedFit, Setting, draft_of
 from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing

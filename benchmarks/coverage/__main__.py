@@ -40,10 +40,10 @@ from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
 from dprelease.estimators.intervals.identifiability import PopulationFit
 from dprelease.estimators.intervals.inference import Inference, in_units
-from dprelease.estimators.moments.inference import learned_from_moments
+from dprelease.estimators.intervals.of_moments import learned_from_moments
+from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.estimators.rows.inference import learned_from_rows
 
 LEAST, MOST = 0.93, 0.97
 MOST_NEAR = 0.974

@@ -25,7 +25,7 @@ from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.intervals.identifiability import LIMIT
-from dprelease.estimators.moments.inference import learned_from_moments
+from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.privacy.gaussian import mu_of
 

@@ -26,7 +26,7 @@ from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.estimators.intervals.clipped import ends, lost, steepest
 from dprelease.estimators.intervals.identifiability import LIMIT
-from dprelease.estimators.moments.inference import learned_from_moments
+from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.reaches import LEAST_KEPT, reaches_of

@@ -42,8 +42,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import ReleasedMoments, fit_moments
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.moments.summary import summarise
-from dprelease.estimators.quality import BETTER, Quality
-from dprelease.estimators.result import ScaledFit
+from dprelease.estimators.quality import BETTER, Quality, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.inference import dropped_places
+from dprelease.estimators.intervals.of_moments import dropped_places
 from dprelease.estimators.moments.posterior import WIDEST, posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed

@@ -18,7 +18,7 @@ from dprelease.estimators.moments.posterior import WIDEST
 from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
-from dprelease.estimators.result import ScaledFit
+from dprelease.estimators.quality import ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Regressable

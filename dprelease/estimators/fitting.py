@@ -18,9 +18,10 @@ from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
 from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.quality import estimate, spent_parameters
-from dprelease.estimators.result import ALIKE, Diagnostics, FitResult, ScaledFit
+from dprelease.estimators.quality import Diagnostics, ScaledFit
+from dprelease.estimators.result import ALIKE, FitResult
 from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.estimators.rows.errors import estimate, spent_parameters
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
 from dprelease.mechanisms.noisy_rows.released import NoisyRows

@@ -12,62 +12,15 @@ from dprelease.arrays import Floats
 from dprelease.document.document import Document, Promised
 from dprelease.document.text import text
 from dprelease.estimators.intervals.inference import Inference
-from dprelease.estimators.moments.resolution import hidden
 from dprelease.estimators.prediction_table import Rows, design_matrix
-from dprelease.estimators.quality import INDISTINCT, Quality
-from dprelease.estimators.solve import Solution
+from dprelease.estimators.quality import INDISTINCT, Diagnostics, Quality, hidden
 
 FAR = 1.0
 """Widths of a target's public range by which predictions may leave it."""
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """Numerical health of a fit.
-
-    Attributes:
-        smallest_eigenvalue: of the per-patient Hessian that was inverted, scaled units.
-        condition_number: of that Hessian; infinite if it was singular.
-        indefinite: whether it was not positive definite (``dgm``, and ``ols`` on moments).
-        warnings: sentences for whoever reads the fit.
-    """
-
-    smallest_eigenvalue: float
-    condition_number: float
-    indefinite: bool
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, solution: Solution, warnings: tuple[str, ...]) -> Diagnostics:
-        """The diagnostics of a solved regression."""
-        return cls(solution.smallest_eigenvalue, solution.condition_number, solution.indefinite, warnings)
-
-
 SEVERAL_ROWS = "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."
 """What an analysis says where `rows_per_subject` is more than 1."""
 ALIKE = "A patient may have several rows: errors of sampling are as large as if all rows of a patient were alike."
 """What a fit says there."""
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledFit:
-    """l fitted models with d weights each, scaled units, as every algorithm gives them.
-
-    Attributes:
-        weights: (d, l).
-        offsets: (l,).
-        constant: (l,) the constant predictor.
-        constant_noise_sd: (l,) how far privacy noise leaves the mean open.
-        quality: estimated errors.
-        diagnostics: numerical health.
-    """
-
-    weights: Floats
-    offsets: Floats
-    constant: Floats
-    constant_noise_sd: Floats
-    quality: Quality
-    diagnostics: Diagnostics
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +118,7 @@ class FitResult:
 
     @cached_property
     def hidden(self) -> tuple[dict[str, str], ...]:
-        """For each target, what of `quality` and `constant` noise hides, and why; see `dprelease.estimators.moments.resolution`."""
+        """For each target, what of `quality` and `constant` noise hides, and why."""
         return tuple(
             hidden(self.quality, row, float(self.constant_noise_sd[row]), float(self.upper[row] - self.lower[row]))
             for row in range(len(self.targets))

@@ -2,7 +2,7 @@
 
 The target of estimation is the population's least squares, clipped to the public bounds as the released values are. Errors
 have three sources, all of them known: patients are a sample, they are mixed with random signs, and privacy noise is added.
-`rows.inference` and `moments.inference` add them up for either kind of release. The estimate in the middle of an interval is
+`of_rows` and `of_moments` add them up for either kind of release. The estimate in the middle of an interval is
 free of the attenuation by noise, to second order. It is not the default model, which shrinks to predict well and is therefore
 biased, and has no interval of its own.
 
@@ -34,10 +34,10 @@ from dprelease.estimators.design import Design, design
 from dprelease.estimators.intervals.clipped import ends, less, notes, taken
 from dprelease.estimators.intervals.fieller import Estimates
 from dprelease.estimators.intervals.identifiability import LIMIT, PopulationFit
+from dprelease.estimators.intervals.of_moments import learned_from_moments
+from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.intervals.sparse_levels import sparse_levels
-from dprelease.estimators.moments.inference import learned_from_moments
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.rows.inference import learned_from_rows
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed

@@ -11,7 +11,7 @@ from dprelease.arrays import Floats
 from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.risk import warnings
 from dprelease.estimators.moments.unbiased_gain import Problem, by_scores, unbiased_quality
-from dprelease.estimators.result import Diagnostics, ScaledFit
+from dprelease.estimators.quality import Diagnostics, ScaledFit
 
 
 class Slopes(NamedTuple):

@@ -26,8 +26,7 @@ from dprelease.arrays import Floats
 from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.moments.plug_in import inverse_with_constant, inverted_equations, plug_in_quality
 from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics, ScaledFit
+from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
 from dprelease.estimators.solve import SINGULAR
 from dprelease.mechanisms.moments.released import Moments
 

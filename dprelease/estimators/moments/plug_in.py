@@ -29,8 +29,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.methods import primo_ridge
 from dprelease.estimators.moments.linear_forms import gained, inside
 from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics, ScaledFit
+from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
 from dprelease.estimators.solve import Solution, solve
 from dprelease.mechanisms.moments.released import Moments
 

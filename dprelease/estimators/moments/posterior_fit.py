@@ -29,16 +29,15 @@ from dataclasses import replace
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.estimators.intervals.of_moments import dropped_places
 from dprelease.estimators.methods import least_squares
-from dprelease.estimators.moments.inference import dropped_places
 from dprelease.estimators.moments.posterior import posterior
 from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal
 from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.moments.unbiased_gain import Problem, by_draws, unbiased_quality
 from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics, ScaledFit
+from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
 from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import NoisyMoments
 

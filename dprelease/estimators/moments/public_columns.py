@@ -44,7 +44,7 @@ from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators.moments.spectral_ridge import determined
 from dprelease.estimators.moments.unbiased_gain import Problem
 from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.result import ScaledFit
+from dprelease.estimators.quality import ScaledFit
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.estimators.moments.risk import warnings
-from dprelease.estimators.quality import Quality
-from dprelease.estimators.result import Diagnostics, ScaledFit
+from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
 
 
 class Fitted(NamedTuple):

@@ -46,7 +46,7 @@ from dprelease.estimators.moments.marginals import Marginals
 from dprelease.estimators.moments.pooling import pooled
 from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
 from dprelease.estimators.moments.unbiased_gain import Problem
-from dprelease.estimators.result import ScaledFit
+from dprelease.estimators.quality import ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
 

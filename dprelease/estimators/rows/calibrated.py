@@ -29,8 +29,8 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.quality import estimate
-from dprelease.estimators.result import ScaledFit
+from dprelease.estimators.quality import ScaledFit
+from dprelease.estimators.rows.errors import estimate
 from dprelease.estimators.rows.spectrum import Spectrum
 
 UNIFORM = 1 / 3

@@ -23,7 +23,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.result import Diagnostics
+from dprelease.estimators.quality import Diagnostics
 from dprelease.estimators.solve import SINGULAR
 
 STRONG = 10.0
@@ -107,7 +107,7 @@ class Spectrum:
         return self.vectors @ (shrink * self.scores / self.roots[:, None])
 
     def spent(self, shrink: Floats, weights: Floats, variance: Floats) -> Floats:
-        """Parameters that the weights spend, (l,): as in `quality`, with J = dw/dc in the place of H^-1.
+        """Parameters that the weights spend, (l,): as in `errors`, with J = dw/dc in the place of H^-1.
 
         Args:
             shrink: (r, l).

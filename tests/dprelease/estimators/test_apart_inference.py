@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators.intervals.identifiability import PopulationFit
-from dprelease.estimators.moments.inference import learned_from_moments
+from dprelease.estimators.intervals.of_moments import learned_from_moments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.support.specs import categorical
 

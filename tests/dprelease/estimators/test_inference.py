@@ -13,8 +13,8 @@ from dprelease.estimators import fit
 from dprelease.estimators.intervals.fieller import Estimates
 from dprelease.estimators.intervals.identifiability import LIMIT
 from dprelease.estimators.intervals.inference import Inference
+from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.rows.inference import learned_from_rows
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, exact_codes, released
 from tests.support.noise import SeededNoise

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators.intervals.identifiability import LIMIT
-from dprelease.estimators.moments.inference import _Noise, _residual_variance, _Solvable, learned_from_moments
+from dprelease.estimators.intervals.of_moments import _Noise, _residual_variance, _Solvable, learned_from_moments
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric

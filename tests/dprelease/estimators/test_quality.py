@@ -10,15 +10,8 @@ import pytest
 from dprelease.estimators import fit
 from dprelease.estimators.methods import METHODS
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.quality import (
-    BETTER,
-    INDISTINCT,
-    Quality,
-    estimate,
-    for_being_fitted,
-    optimism,
-    spent_parameters,
-)
+from dprelease.estimators.quality import BETTER, INDISTINCT, Quality
+from dprelease.estimators.rows.errors import estimate, for_being_fitted, optimism, spent_parameters
 from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import numeric

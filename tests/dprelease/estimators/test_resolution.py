@@ -9,8 +9,7 @@ import pytest
 
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.fit_document import MOST_TABLES
-from dprelease.estimators.moments.resolution import hidden, hidden_error, hidden_share, is_hidden, rounded
-from dprelease.estimators.quality import Quality
+from dprelease.estimators.quality import Quality, hidden, hidden_error, hidden_share, is_hidden
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES
 
@@ -44,23 +43,6 @@ def test_an_error_is_no_negative_number() -> None:
 @pytest.mark.parametrize(("noise_sd", "expected"), [(0.0, False), (24.9, False), (25.0, True), (np.inf, True)])
 def test_a_mean_is_hidden_where_its_noise_covers_the_range(noise_sd: float, expected: bool) -> None:
     assert is_hidden(noise_sd, 100.0) is expected
-
-
-@pytest.mark.parametrize(
-    ("value", "noise_sd", "text"),
-    [
-        (8.97878, 0.0626, "8.979"),
-        (-33.5637, 12.0, "-34"),
-        (123456.0, 3000.0, "1.235e+05"),
-        (0.5, 40.0, "0.5"),
-        (1.23456789, 0.0, "1.23457"),
-        (1.23456789, np.nan, "1.23457"),
-        (0.0, 3.0, "0"),
-        (1.23456789, 1e-9, "1.23457"),
-    ],
-)
-def test_digits_end_where_noise_begins(value: float, noise_sd: float, text: str) -> None:
-    assert rounded(value, noise_sd) == text
 
 
 def quality(mse: float, constant_mse: float, se: float = 0.1) -> Quality:

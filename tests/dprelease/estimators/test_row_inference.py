@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.of_rows import _Directions, learned_from_rows
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.rows.inference import _Directions, learned_from_rows
 
 
 def rows_of(generator: np.random.Generator, count: int = 400, sd: float = 0.5, *, mixed: bool = False) -> Rows:
