@@ -21,7 +21,7 @@
     └── InternalError       anything unforeseen on the other side
 
 A message may be rich: it is shown on the machine where it was raised. A boundary lets through the constant sentence that
-`dprelease.wire.status` keeps for the class. An error about a party's own table, the proposal, its policy or its budget is
+`dprelease.wire.boundary` keeps for the class. An error about a party's own table, the proposal, its policy or its budget is
 raised at that party only: a peer's word on it arrives as `Conflict`.
 """
 

@@ -15,8 +15,7 @@ from dprelease.canonical import Digest, Rows, RowsPerSubject, Value
 from dprelease.canonical import Instant as Instant
 from dprelease.canonical import instant as instant
 from dprelease.canonical import moment as moment
-from dprelease.data.columns import Column, Name, distinct_names, private, public, released_names
-from dprelease.data.weights import LARGEST_WEIGHT
+from dprelease.data.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are

@@ -29,8 +29,8 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
+from dprelease.wire.boundary import row_for
 from dprelease.wire.retry import Backoff
-from dprelease.wire.status import row_for
 from party_node.aligning.work import AlignmentWork
 from party_node.changed_settings import ChangedSettings
 from party_node.computation.once import left_before, require

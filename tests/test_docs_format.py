@@ -33,7 +33,7 @@ from dprelease import acceptance, catalogue, spec_base
 from dprelease.canonical import FEW_BRACKETS, LEAST_BYTES_A_BRACKET, Rational, Value, canonical_bytes
 from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.derivation import FORMS
+from dprelease.data.column import FORMS
 from dprelease.errors import InvalidInput
 from dprelease.identity import signing
 from dprelease.identity.certificates import Role, check_certificate
@@ -57,7 +57,8 @@ from dprelease.release import approval, block, charges, manifest, spec, stream
 from dprelease.release.accounting import check_spec
 from dprelease.release.trust import trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
-from dprelease.wire import boundary, chunks, sizes, status
+from dprelease.wire import boundary, chunks
+from dprelease.wire import limits as wire_limits
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
@@ -575,17 +576,17 @@ def test_version_chunks_and_errors() -> None:
     accepted = ", ".join(f"`{version}`" for version in sorted(boundary.ACCEPTED_VERSIONS))
     assert f"A server accepts: {accepted}." in flowing
     assert f"chunks of {chunks.CHUNK_BYTES} bytes; a receiver takes 1 to {chunks.MAX_CHUNK_BYTES}," in flowing
-    assert f"`domain` is `{status.DOMAIN}`" in flowing
-    rows = [[f"`{row.error.__name__}`", f"`{row.code.name}`", row.sentence] for row in status.TABLE]
+    assert f"`domain` is `{boundary.DOMAIN}`" in flowing
+    rows = [[f"`{row.error.__name__}`", f"`{row.code.name}`", row.sentence] for row in boundary.TABLE]
     assert table(FORMAT, "error", "status", "sentence") == rows
 
 
 def test_lengths_of_messages() -> None:
     flowing, requests = (
         " ".join(FORMAT.split()),
-        {name.rpartition("/")[2]: most for name, most in sizes.REQUESTS.items()},
+        {name.rpartition("/")[2]: most for name, most in wire_limits.REQUESTS.items()},
     )
-    chunk = sizes.MAX_CHUNK_BYTES + sizes.SHORT_BYTES
+    chunk = wire_limits.MAX_CHUNK_BYTES + wire_limits.SHORT_BYTES
     longest = requests["Approve"]
     assert requests == dict.fromkeys(("ReportCatalogue", "Approve"), longest) | {
         "RequestDeal": requests["RequestDeal"],
@@ -593,10 +594,10 @@ def test_lengths_of_messages() -> None:
         "SendParcel": chunk,
     }
     assert (
-        f"A request has at most {sizes.SHORT_BYTES} bytes, but for `ReportCatalogue` and `Approve` ({longest}), `RequestDeal` "
-        f"({requests['RequestDeal']}), and messages that carry a chunk ({chunk})"
+        f"A request has at most {wire_limits.SHORT_BYTES} bytes, but for `ReportCatalogue` and `Approve` ({longest}), "
+        f"`RequestDeal` ({requests['RequestDeal']}), and messages that carry a chunk ({chunk})"
     ) in flowing
-    assert f"an answer of more than {sizes.LONG_BYTES >> 20} MiB" in flowing
+    assert f"an answer of more than {wire_limits.LONG_BYTES >> 20} MiB" in flowing
     assert SpecBase.most_bytes == catalogue.Catalogue.most_bytes
     assert manifest.Manifest.most_bytes == charges.SignedStatement.most_bytes
     assert (

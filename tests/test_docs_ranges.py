@@ -12,8 +12,7 @@ from dprelease.data.bounding import bound
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import EDGES, Box, decade_codes
-from dprelease.data.ranges import STEPS, share
-from dprelease.data.reach import EFFECT, REACHES, guess, radius2, reach_of
+from dprelease.data.ranges import EFFECT, REACHES, STEPS, guess, radius2, reach_of, share
 from dprelease.mechanisms.ranges import box
 from dprelease.mechanisms.ranges.box import TOTAL
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH

@@ -12,7 +12,7 @@ from coordinator.proposals.proposals import Request
 from coordinator.settings import CoordinatorSettings
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings, read_settings
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 from learner.hub.settings import HubSettings
 from party_node.cli.main import main
 from party_node.settings import PartySettings

@@ -23,8 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.data.columns import Column, squared_sensitivity
-from dprelease.data.weights import private_weights, weights_of
+from dprelease.data.columns import Column, private_weights, squared_sensitivity, weights_of
 from dprelease.estimators.normal_equations import NormalEquations, Rows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated

@@ -20,8 +20,7 @@ from benchmarks.common.block_releases import DELTA, Blocks
 from dprelease.arrays import Floats
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.columns import Column, NumericColumn, integer_sensitivity
-from dprelease.data.weights import weights_of
+from dprelease.data.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.entries import variables

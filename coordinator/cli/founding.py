@@ -18,7 +18,7 @@ from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import InvalidInput
-from dprelease.files.mistakes import mistakes
+from dprelease.files.settings import mistakes
 from dprelease.privacy.price import mu2_text, rounded_up
 
 

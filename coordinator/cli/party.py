@@ -22,7 +22,7 @@ from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.identity.peer_keys import PeerKeys
 from dprelease.spec_base import instant
-from dprelease.wire.versions import PROTOCOL_VERSION
+from dprelease.wire.boundary import PROTOCOL_VERSION
 
 
 @click.group()

@@ -36,8 +36,7 @@ from coordinator.store.members import Members
 from coordinator.store.store import Store
 from dprelease.canonical import Value, read_data
 from dprelease.data.bounding import MAX_GRID_BITS, USUAL_GRID_BITS
-from dprelease.data.columns import Name
-from dprelease.data.weights import weights_of
+from dprelease.data.columns import Name, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft

@@ -34,7 +34,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, OutOfTurn
 from dprelease.one_line import one_line
 from dprelease.release.approval import SignedApproval
-from dprelease.wire.boundary import caller
+from dprelease.wire.call import caller
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceServicer, CoordinationServiceServicer
 from dprelease.wire.v1.release_pb2 import AgreementRecord, AwaitNewsRequest, AwaitNewsResponse, ReleaseState, RunState

@@ -21,7 +21,7 @@ from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.files.extras import missing, require
 from dprelease.one_line import one_line
 from dprelease.threads import start_with_one
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ A new kind is a file that answers the contract (`dprelease/data/column.py`) and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar, get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ from pydantic import Field
 from dprelease.data.column import OTHER, DeclaredColumn, Name
 from dprelease.data.kinds import CategoricalColumn, Number, NumericColumn
 from dprelease.data.ordered import OrderedColumn
+from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
 
 __all__ = ["OTHER", "CategoricalColumn", "Column", "Name", "Number", "NumericColumn", "OrderedColumn"]
@@ -116,3 +117,44 @@ def integer_sensitivity(
     """
     moved = rows_per_subject**2 if mixed else rows_per_subject
     return squared_sensitivity(columns, weights) * moved << (2 * grid_bits)
+
+
+LARGEST_WEIGHT = 16
+"""Largest weight of a column: its noise is then 16 times smaller than that of a column of weight 1."""
+
+
+def weights_of(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> tuple[int, ...]:
+    """The weight of each column, as a spec has them: none where all are 1.
+
+    Args:
+        columns: of one party.
+        chosen: name to weight, of any party's columns; 1 where nothing is said.
+    """
+    weights = tuple(chosen.get(column.name, 1) for column in columns)
+    return weights if set(weights) - {1} else ()
+
+
+def check_weights(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> None:
+    """Refuse weights that no release could have.
+
+    Args:
+        columns: of all parties.
+        chosen: name to weight.
+
+    Raises:
+        InvalidInput: a name of no column or of a public one, or a weight outside 1 to `LARGEST_WEIGHT`.
+    """
+    known = {column.name: column for column in columns}
+    for name, weight in chosen.items():
+        if name not in known:
+            raise InvalidInput(f"no such column to weigh: {name}; there are {listed(known)}")
+        if known[name].public and weight != 1:
+            raise InvalidInput(f"{name} is public and gets no noise; leave out its weight")
+        if not 1 <= weight <= LARGEST_WEIGHT:
+            raise InvalidInput(f"the weight of {name} must lie between 1 and {LARGEST_WEIGHT}, not {weight}")
+
+
+def private_weights(columns: tuple[Column, ...], weights: Sequence[int]) -> npt.NDArray[np.int32]:
+    """(a,) weight of each released private column; `weights` as of `squared_sensitivity`."""
+    pairs = zip(columns, weights or [1] * len(columns), strict=True)
+    return np.array([weight for column, weight in pairs if not column.public for _ in column.released], np.int32)

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, ValidationError
 
 from dprelease.canonical import explain
 from dprelease.errors import InvalidInput
-from dprelease.files.mistakes import Mistakes, mistakes
-from dprelease.files.settings import Settings
+from dprelease.files.settings import Mistakes, Settings, mistakes
 from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.moments.mechanism import MOMENTS
 from dprelease.mechanisms.noisy_rows.mechanism import MIXED, ROWS

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dprelease.data.weights import weights_of
+from dprelease.data.columns import weights_of
 from dprelease.errors import InvalidInput
-from dprelease.files.mistakes import Mistakes
+from dprelease.files.settings import Mistakes
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options

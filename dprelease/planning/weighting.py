@@ -18,8 +18,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dprelease.data.columns import numbers
-from dprelease.data.weights import LARGEST_WEIGHT
+from dprelease.data.columns import LARGEST_WEIGHT, numbers
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.data.columns import Column, Number, numbers
-from dprelease.data.ranges import REACH, STEPS, Range
-from dprelease.data.reach import reach_of
+from dprelease.data.ranges import REACH, STEPS, Range, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.ranges.reach import Margin, kept, public_rows
 from dprelease.mechanisms.ranges.released import Ranges

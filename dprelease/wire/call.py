@@ -7,18 +7,19 @@ a disk or a database takes a thread, and only for as long as it lasts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar
 
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from dprelease.errors import DpReleaseError, InvalidInput, PeerUnavailable
-from dprelease.wire.limits import certificate_peer, source_of
-from dprelease.wire.sizes import most_request_bytes
+from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, PeerUnavailable, Unauthenticated
+from dprelease.identity.certificates import Identity, Role, read_identity
+from dprelease.wire.limits import certificate_peer, most_request_bytes, source_of
 
 _EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined] # missing in the type stubs
 
@@ -151,3 +152,37 @@ class Call:
             return read(data)
         except (DecodeError, ValueError) as error:
             raise InvalidInput("a message cannot be read") from error
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that runs on the loop, for any other thread."""
+    return asyncio.run_coroutine_threadsafe(work, event_loop()).result()
+
+
+@cache
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The one event loop of this process; its thread starts with the first call and lasts as long as the process.
+
+    All listeners share it, because gRPC wakes all loops of a process through one file descriptor.
+    """
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True, name="calls").start()
+    return loop
+
+
+def caller(call: Call, *roles: Role) -> Identity:
+    """Caller, from the certificate that mutual TLS has checked.
+
+    Raises:
+        Unauthenticated: there is no usable certificate.
+        AccessDenied: its role is none of `roles`.
+    """
+    if call.certificate is None:
+        raise Unauthenticated("the caller presented no certificate")
+    try:
+        identity = read_identity(call.certificate)
+    except InvalidInput as error:
+        raise Unauthenticated(error.message) from error
+    if identity.role not in roles:
+        raise AccessDenied(f"{identity.name} is a {identity.role}; this call is for {' or '.join(roles)}")
+    return identity

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from dprelease.errors import IntegrityError
 from dprelease.wire.call import Call
-from dprelease.wire.sizes import MAX_CHUNK_BYTES
+from dprelease.wire.limits import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import release_pb2
 
 M = TypeVar("M", bound=Any)

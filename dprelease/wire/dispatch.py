@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
+import threading
+import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing, suppress
@@ -19,13 +23,10 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
-from dprelease.errors import PeerUnavailable, VersionMismatch
-from dprelease.wire.boundary import OUR_METHODS, check_version
+from dprelease.errors import DpReleaseError, NotFound, OutOfTurn, PeerUnavailable, TooManyRequests, VersionMismatch
+from dprelease.wire.boundary import OUR_METHODS, check_version, to_wire
 from dprelease.wire.call import Call, Pace
-from dprelease.wire.limits import Limiter
-from dprelease.wire.refusals import PERIOD_SECONDS, Refusals
-from dprelease.wire.sizes import SHORT_BYTES, most_request_bytes
-from dprelease.wire.status import to_wire
+from dprelease.wire.limits import SHORT_BYTES, Limiter, most_request_bytes
 
 UNKNOWN = "a method that is not here"
 
@@ -171,3 +172,71 @@ class Dispatch(grpc.GenericRpcHandler):  # type: ignore[type-arg] # not generic 
         turn = self._turns.setdefault((call.peer, long), asyncio.Semaphore(1 if long else self._share))
         async with turn:
             return await call.work(function, request, call)
+
+
+PERIOD_SECONDS = 60.0
+"""How long a kind is counted before it is told again."""
+
+MOST_KINDS = 50
+"""Most kinds that are told in a period; further ones are counted together."""
+
+LONGEST_QUOTE = 200
+"""Most letters of a message."""
+
+ANSWERS = (NotFound, OutOfTurn, PeerUnavailable)
+"""What callers are told in the protocol's normal course, where nobody did wrong; `TooManyRequests` is none of it."""
+
+Kind = tuple[str, str, str]
+"""A method, an error class and a peer."""
+
+log = logging.getLogger(__name__)
+
+
+class Refusals:
+    """The log of one listener's calls that ended with an error, which nobody can flood: each kind is told once, then counted.
+
+    A caller's words may stand in the error's message, so it is cut short. That something is not here, not yet, not any more or
+    not now is an answer, whatever is wrong with the caller or its request a refusal.
+
+    Args:
+        clock: seconds that never run backwards.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun = clock()
+        self._told: set[Kind] = set()
+        self._counted: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def note(self, method: str, peer: str, error: BaseException) -> None:
+        """Tell or count a refusal. An error that nobody foresaw is told with its traceback."""
+        foreseen = isinstance(error, DpReleaseError)
+        answered = isinstance(error, ANSWERS) and not isinstance(error, TooManyRequests)
+        kind = (method, type(error).__name__, peer)
+        self.tell()
+        with self._lock:
+            told = kind in self._told or len(self._told) >= MOST_KINDS
+            if told:
+                self._counted[f"{method} {type(error).__name__}"] += 1
+            else:
+                self._told.add(kind)
+        if told:
+            return
+        if foreseen:
+            verb, name = "ended for" if answered else "refused to", type(error).__name__
+            log.info("%s %s %s: %s: %.*s", method, verb, peer, name, LONGEST_QUOTE, error)
+        else:
+            log.error("%s failed for %s", method, peer, exc_info=error)
+
+    def tell(self) -> None:
+        """Tell what was only counted, once its period is over."""
+        now = self._clock()
+        with self._lock:
+            if now - self._begun < PERIOD_SECONDS:
+                return
+            counted, seconds = self._counted.most_common(), now - self._begun
+            self._begun, self._told, self._counted = now, set(), Counter()
+        if counted:
+            each = "; ".join(f"{number} x {kind}" for kind, number in counted)
+            log.info("in %.0f s again, and not told one by one: %s", seconds, each)

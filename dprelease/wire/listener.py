@@ -19,10 +19,9 @@ import grpc
 import grpc.aio
 
 from dprelease.errors import InvalidInput
-from dprelease.wire.call import USUAL_PACE, Pace
+from dprelease.wire.call import USUAL_PACE, Pace, event_loop, run
 from dprelease.wire.dispatch import Dispatch, Methods
 from dprelease.wire.limits import Limiter
-from dprelease.wire.loop import event_loop, run
 from dprelease.wire.transport import KEEPALIVE_SECONDS, Credentials, check_address
 
 MOST_CONNECTIONS = 10_000

@@ -20,8 +20,8 @@ import grpc
 
 from dprelease.errors import DpReleaseError, PeerUnavailable, TooManyRequests, VersionMismatch
 from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.call import event_loop
 from dprelease.wire.limits import Buckets, Rate
-from dprelease.wire.loop import event_loop
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import release_pb2
 

@@ -9,11 +9,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import read_certificate
-from dprelease.wire.sizes import answer_limits
+from dprelease.wire.limits import answer_limits
 
 KEEPALIVE_SECONDS = 60
-CALL_SECONDS = 30.0
-"""Deadline of a call that carries no stream. Streams have deadlines on progress: `dprelease.wire.progress`."""
 
 _CLIENT_OPTIONS = [
     ("grpc.keepalive_time_ms", KEEPALIVE_SECONDS * 1000),

@@ -19,8 +19,7 @@ from dprelease.release.manifest import Manifest
 from dprelease.release.verification import check_manifest
 from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import check_chunk
-from dprelease.wire.progress import PROGRESS_BYTES
-from dprelease.wire.retry import Backoff
+from dprelease.wire.retry import PROGRESS_BYTES, Backoff
 from dprelease.wire.v1 import release_pb2
 from learner.client.library import Library, check_origin, check_prefix
 from learner.client.pinned_roots import Trusted

@@ -13,7 +13,7 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import VERSION, ask, translated
-from dprelease.wire.progress import STALL_SECONDS, ProgressDeadline
+from dprelease.wire.retry import STALL_SECONDS, ProgressDeadline
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import public_pb2, public_pb2_grpc, release_pb2
 from learner.client.pinned_roots import Trusted

@@ -29,7 +29,7 @@ from dprelease.release.folder import MANIFEST, SIGNATURE, block_file
 from dprelease.release.manifest import Manifest
 from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
-from dprelease.wire.progress import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
+from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
 from learner.client.sockets import Sockets
 from learner.listing import INDEX, Listed, lines_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import Identity
-from dprelease.wire.boundary import caller
+from dprelease.wire.call import caller
 from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.limits import Streams
 from dprelease.wire.news import News

@@ -12,8 +12,7 @@ from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import Identity
 from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
-from dprelease.wire.boundary import caller
-from dprelease.wire.call import Call
+from dprelease.wire.call import Call, caller
 from dprelease.wire.chunks import KnownChecksums, stream_chunks
 from dprelease.wire.limits import Streams
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc

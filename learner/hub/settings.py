@@ -9,7 +9,7 @@ from pydantic import Field
 
 from dprelease.data.columns import Name
 from dprelease.files.settings import LocalPath, Settings
-from dprelease.wire.progress import STALL_SECONDS
+from dprelease.wire.retry import STALL_SECONDS
 
 
 class Limits(Settings):

@@ -33,7 +33,7 @@ from dprelease.identity.certificates import read_identity
 from dprelease.intersection.ring import Ring
 from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
-from dprelease.wire.status import row_for
+from dprelease.wire.boundary import row_for
 from party_node.aligning.consent import consider, sign
 from party_node.computation.sessions import FORGOTTEN
 from party_node.computation.turns import take_turns

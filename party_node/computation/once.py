@@ -17,7 +17,7 @@ from dprelease.mpc.messages import check_signature
 from dprelease.release.accounting import guarantee
 from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import verify_block
-from dprelease.wire.status import row_for
+from dprelease.wire.boundary import row_for
 from party_node.hospital import HospitalState
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.line import HubLine

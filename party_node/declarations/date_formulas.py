@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator
 
 from dprelease.arrays import Floats
-from dprelease.data.derivation import DATE, NAME
+from dprelease.data.column import DATE, NAME
 from party_node.declarations.formulas import Formula, Source
 
 

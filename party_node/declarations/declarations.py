@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
-from dprelease.files.mistakes import Mistakes, mistakes
+from dprelease.files.settings import Mistakes, mistakes
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.formula_keys import read_formula
 from party_node.declarations.formulas import Formula, Indicator, Missing, Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from dprelease.files.mistakes import Mistakes, mistakes
+from dprelease.files.settings import Mistakes, mistakes
 from party_node.declarations.date_formulas import Age, Days
 from party_node.declarations.formulas import Formula, Indicator, Log, Missing, Product, Square
 

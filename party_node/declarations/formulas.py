@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import Field
 
 from dprelease.arrays import Floats
+from dprelease.data.column import level_text, number_text
 from dprelease.data.columns import Column, Name
-from dprelease.data.derivation import level_text, number_text
 from dprelease.files.settings import Settings
 from dprelease.one_line import listed
 from party_node.declarations.dates import DateColumn

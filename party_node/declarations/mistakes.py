@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dprelease.data.columns import KINDS, NumericColumn
-from dprelease.files.mistakes import Mistakes, mistakes
+from dprelease.files.settings import Mistakes, mistakes
 from dprelease.one_line import one_line
 from party_node.declarations.reading import KEYS
 

@@ -16,7 +16,7 @@ from dprelease.release.block import SealedBlock
 from dprelease.release.charges import SignedStatement
 from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
-from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.retry import ProgressDeadline
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import (
     coordination_pb2,

@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
 from dprelease.one_line import one_line
-from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.retry import ProgressDeadline
 from party_node.decision.decision import Assessment
 from party_node.hospital import HospitalState
 from party_node.state.journal import Record

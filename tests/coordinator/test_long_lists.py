@@ -13,10 +13,9 @@ from coordinator.lifecycle.lifecycle import Approved
 from coordinator.store.tables import agreements, consents
 from dprelease.canonical import sha256
 from dprelease.data.columns import NumericColumn
-from dprelease.wire.boundary import PROTOCOL_VERSION, VERSION_KEY, translated
+from dprelease.wire.boundary import ACCEPTED_VERSIONS, PROTOCOL_VERSION, VERSION_KEY, translated
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.release_pb2 import AgreementRecord, ReleaseState
-from dprelease.wire.versions import ACCEPTED_VERSIONS
 from party_node.outgoing.calls import Coordinator
 from tests.coordinator.world import SECONDS, Stub, World, report
 

@@ -15,7 +15,7 @@ from dprelease.errors import VersionMismatch
 from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import sign_block
 from dprelease.release.verification import check_manifest
-from dprelease.wire import status, versions
+from dprelease.wire import boundary
 from dprelease.wire.boundary import PROTOCOL_VERSION, VERSION, VERSION_KEY, translated
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -95,9 +95,8 @@ def test_two_updates_later_both_sides_are_told_who_has_to_be_updated(
 ) -> None:
     caplog.set_level(logging.INFO)
     later = (PROTOCOL_VERSION + 1, PROTOCOL_VERSION + 2)
-    monkeypatch.setattr(versions, "ACCEPTED_VERSIONS", frozenset(later))
-    monkeypatch.setattr(versions, "ACCEPTED", "{},{}".format(*later))
-    monkeypatch.setattr(status, "ACCEPTED", "{},{}".format(*later))
+    monkeypatch.setattr(boundary, "ACCEPTED_VERSIONS", frozenset(later))
+    monkeypatch.setattr(boundary, "ACCEPTED", "{},{}".format(*later))
     with pytest.raises(
         VersionMismatch, match=rf"takes protocol {later[0]} and {later[1]}, .*; update the software on this side"
     ):

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dprelease.data.bounding import bound
-from dprelease.data.columns import CategoricalColumn, NumericColumn, released_names, squared_sensitivity
-from dprelease.data.weights import check_weights, private_weights, weights_of
+from dprelease.data.columns import (
+    CategoricalColumn,
+    NumericColumn,
+    check_weights,
+    private_weights,
+    released_names,
+    squared_sensitivity,
+    weights_of,
+)
 from dprelease.errors import InvalidInput
 from tests.support.kinds import is_binary
 from tests.support.specs import categorical, numeric

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.data.weights import LARGEST_WEIGHT
+from dprelease.data.columns import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed

@@ -44,7 +44,7 @@ PARTY = {
     "charged, not noted": "kill-after@party_node.state.ledger:Ledger.charge",
     "before the first byte": "kill-before@party_node.state.ledger:Ledger.send",
     "allowed to send, nothing sent": "kill-after@party_node.state.ledger:Ledger.send",
-    "in the middle of the upload": "kill-before@dprelease.wire.progress:ProgressDeadline.moved#3",
+    "in the middle of the upload": "kill-before@dprelease.wire.retry:ProgressDeadline.moved#3",
     "acknowledged, not noted": "kill-after@party_node.outgoing.delivery:upload",
 }
 HUB = {

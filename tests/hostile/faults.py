@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, DpReleaseError
-from dprelease.wire.boundary import VERSION, VERSION_KEY
-from dprelease.wire.status import LOCAL, row_for
+from dprelease.wire.boundary import LOCAL, VERSION, VERSION_KEY, row_for
 
 VERSIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "missing": (),

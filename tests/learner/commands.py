@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from dprelease.wire.status import TABLE
+from dprelease.wire.boundary import TABLE
 from learner.cli.main import main
 
 Run = Callable[..., Result]

@@ -15,7 +15,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.trust import trust
-from dprelease.wire.status import TABLE
+from dprelease.wire.boundary import TABLE
 from learner.cli.analyze import analyze
 from learner.cli.main import main
 from learner.client.library import Opened

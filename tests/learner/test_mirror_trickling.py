@@ -17,7 +17,7 @@ from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
 from dprelease.identity.signing import private_key_pem
 from dprelease.release.folder import ReleaseFolder
 from dprelease.sequence import BlockKey
-from dprelease.wire.progress import PROGRESS_BYTES, ProgressDeadline
+from dprelease.wire.retry import PROGRESS_BYTES, ProgressDeadline
 from learner.client import mirror as mirror_module
 from learner.client.mirror import Deadlines, Mirror
 from learner.client.sources import Place, answered

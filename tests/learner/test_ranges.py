@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.reach import Guess
+from dprelease.data.ranges import Guess
 from dprelease.document.cells import Estimate
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput

@@ -20,7 +20,7 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sealed_block
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
-from dprelease.wire.boundary import caller
+from dprelease.wire.call import caller
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.news import News
 from dprelease.wire.transport import Credentials

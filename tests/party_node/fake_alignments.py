@@ -8,7 +8,7 @@ from typing import Any
 from dprelease.acceptance import SignedAcceptance
 from dprelease.errors import VersionMismatch
 from dprelease.intersection.task import Task
-from dprelease.wire.boundary import caller
+from dprelease.wire.call import caller
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import release_pb2
 from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceServicer

@@ -15,7 +15,7 @@ from dprelease.intersection.ring import Ring
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.release.spec import ReleaseSpec
-from dprelease.wire.boundary import caller
+from dprelease.wire.call import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.news import News
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2

@@ -15,7 +15,7 @@ from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
-from dprelease.wire.boundary import caller
+from dprelease.wire.call import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.news import News

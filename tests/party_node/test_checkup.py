@@ -12,7 +12,7 @@ import pytest
 
 from dprelease.errors import DataRefused
 from dprelease.files.durable import write_durably
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 from party_node.cli.checkup import Finding, check, of_source
 from party_node.source.first_look import look_at
 from tests.party_node.world import Hospital, World

@@ -19,7 +19,7 @@ from dprelease.errors import (
     SpecRefused,
 )
 from dprelease.version import __version__
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 from party_node.cli.main import main
 from party_node.state.ledger import Ledger
 from tests.party_node.world import CAP, World

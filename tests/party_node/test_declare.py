@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.files.settings import read_settings
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 from party_node.cli.main import main
 from party_node.settings import PartySettings
 from party_node.source.first_lines import first_lines

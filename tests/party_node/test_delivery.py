@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.errors import Conflict
 from dprelease.wire import chunks
-from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire.retry import ProgressDeadline
 from dprelease.wire.transport import connect
 from party_node.outgoing import calls as outbound
 from party_node.outgoing.calls import upload

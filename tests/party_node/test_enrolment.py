@@ -26,8 +26,8 @@ from dprelease.identity.certificates import read_identity
 from dprelease.identity.invite import Invite
 from dprelease.release.charges import Charge
 from dprelease.spec_base import instant
+from dprelease.wire.boundary import exit_code
 from dprelease.wire.listener import Listener, listen
-from dprelease.wire.status import exit_code
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.cli.main import main
 from party_node.identity import Identity

@@ -12,7 +12,7 @@ import pytest
 
 from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import Conflict, DataRefused
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 from party_node.source.findings import Findings, read_findings, write_findings
 from tests.party_node.world import ROWS, World
 from tests.support.specs import numeric

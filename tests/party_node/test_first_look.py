@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dprelease.errors import DataRefused
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 from party_node.cli.look import STAYS, plot
 from party_node.cli.main import main
 from party_node.settings import PartySettings

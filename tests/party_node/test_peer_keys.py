@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.errors import Conflict, DpReleaseError, InvalidInput
 from dprelease.identity.peer_keys import LARGEST_BYTES, PeerKeys
-from dprelease.wire.status import exit_code
+from dprelease.wire.boundary import exit_code
 from tests.party_node.world import World
 
 EAST, OTHER = "ea" * 32, "07" * 32

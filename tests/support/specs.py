@@ -13,8 +13,15 @@ import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, OrderedColumn, numbers, squared_sensitivity
-from dprelease.data.weights import weights_of
+from dprelease.data.columns import (
+    CategoricalColumn,
+    Column,
+    NumericColumn,
+    OrderedColumn,
+    numbers,
+    squared_sensitivity,
+    weights_of,
+)
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
 from dprelease.mechanisms.ranges.terms import RangesTerms

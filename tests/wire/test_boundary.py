@@ -18,19 +18,22 @@ from dprelease.errors import (
 )
 from dprelease.identity.certificates import Identity, Role
 from dprelease.wire.boundary import (
+    ACCEPTED,
     ACCEPTED_VERSIONS,
+    CALL_SECONDS,
+    LOCAL,
     PROTOCOL_VERSION,
+    TABLE,
     VERSION,
     VERSION_KEY,
-    caller,
+    advice,
     check_version,
     translated,
 )
+from dprelease.wire.call import caller
 from dprelease.wire.listener import Listener
-from dprelease.wire.status import LOCAL, TABLE
-from dprelease.wire.transport import CALL_SECONDS, connect
+from dprelease.wire.transport import connect
 from dprelease.wire.v1 import coordination_pb2, public_pb2, public_pb2_grpc
-from dprelease.wire.versions import ACCEPTED, advice
 from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub, Desk, Shelf
 

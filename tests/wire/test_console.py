@@ -24,7 +24,7 @@ from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.one_line import LONGEST_QUOTE
 from dprelease.release.approval import Approval, SignedApproval
 from dprelease.release.block import SealedBlock
-from dprelease.wire.status import TABLE
+from dprelease.wire.boundary import TABLE
 from learner.cli.main import main as learner
 from party_node.cli.main import main as party_node
 

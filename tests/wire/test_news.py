@@ -15,8 +15,8 @@ import pytest
 
 from dprelease.errors import TooManyRequests, VersionMismatch
 from dprelease.wire.boundary import VERSION
+from dprelease.wire.call import run
 from dprelease.wire.listener import Listener, listen
-from dprelease.wire.loop import run
 from dprelease.wire.news import MOST_HELD, Listening, News
 from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import connect

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from dprelease.wire import progress
-from dprelease.wire.progress import ProgressDeadline
+from dprelease.wire import retry
+from dprelease.wire.retry import ProgressDeadline
 
 LONG = 3600.0
 SHORT = 0.01
@@ -74,7 +74,7 @@ def watch(
 ) -> tuple[ProgressDeadline, list[int], Steps]:
     """Run the watch in this thread: `script` is how long each of its waits takes; the stream moves after the first `moves`."""
     clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(retry, "time", clock)
     calls: list[int] = []
     deadline = ProgressDeadline(lambda: calls.append(1), 10.0)
     steps = Steps(clock, script)

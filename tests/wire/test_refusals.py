@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from dprelease.errors import Conflict, InvalidInput, NotFound, OutOfTurn, PeerUnavailable, TooManyRequests
-from dprelease.wire.refusals import LONGEST_QUOTE, MOST_KINDS, PERIOD_SECONDS, Refusals
-from dprelease.wire.status import row_for
+from dprelease.wire.boundary import row_for
+from dprelease.wire.dispatch import LONGEST_QUOTE, MOST_KINDS, PERIOD_SECONDS, Refusals
 
 METHOD = "/dprelease.wire.v1.PublicService/DownloadBlock"
 

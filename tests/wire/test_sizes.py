@@ -11,8 +11,8 @@ import pytest
 from dprelease.errors import InternalError, InvalidInput
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.dispatch import Methods
+from dprelease.wire.limits import ANSWERS, LONG_BYTES, REQUESTS, SHORT_BYTES
 from dprelease.wire.listener import listen
-from dprelease.wire.sizes import ANSWERS, LONG_BYTES, REQUESTS, SHORT_BYTES
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from tests.support.certificates import HOST, Authority, Member

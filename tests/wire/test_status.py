@@ -14,7 +14,7 @@ from grpc_status import rpc_status
 
 from dprelease import errors
 from dprelease.errors import DpReleaseError, InternalError, InvalidInput, PeerUnavailable, VersionMismatch
-from dprelease.wire.status import DOMAIN, LOCAL, TABLE, diagnose, exit_code, from_wire, row_for, to_wire
+from dprelease.wire.boundary import DOMAIN, LOCAL, TABLE, diagnose, exit_code, from_wire, row_for, to_wire
 from party_node import daemon
 
 CLASSES = {

@@ -1,7 +1,7 @@
 """The clipping that a request gets: weights, norms and the weight of squares, from public numbers alone.
 
-Units are those of reaches as the ranges tell them (`dprelease.data.reach`): a range reaches `REACH` of them to either side. Numbers
-weigh a_c = 1 per unit, or what the request says. A party of d numbers keeps its rows within
+Units are those of reaches as the ranges tell them (`dprelease.data.ranges`): a range reaches `REACH` of them to either side.
+Numbers weigh a_c = 1 per unit, or what the request says. A party of d numbers keeps its rows within
 
     r^2 = sum a_c^2 + k sqrt(2 sum a_c^4),
 
@@ -28,8 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dprelease.data.columns import Column
-from dprelease.data.ranges import REACH, Range
-from dprelease.data.reach import ALONE, Guess, guess
+from dprelease.data.ranges import ALONE, REACH, Guess, Range, guess
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipped_sensitivity import Rows
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of

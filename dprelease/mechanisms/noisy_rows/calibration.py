@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from dprelease.data.columns import Column, integer_sensitivity
-from dprelease.data.weights import weights_of
+from dprelease.data.columns import Column, integer_sensitivity, weights_of
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
 from dprelease.privacy.calibration import budget, least_scale, mu2_of_scales
 from dprelease.spec_base import Target

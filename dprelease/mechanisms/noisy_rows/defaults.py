@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dprelease.data.columns import Column, released_names, squared_sensitivity
-from dprelease.data.weights import private_weights, weights_of
+from dprelease.data.columns import Column, private_weights, released_names, squared_sensitivity, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from dprelease.data.columns import Name, needs_bounds
-from dprelease.data.weights import check_weights
+from dprelease.data.columns import Name, check_weights, needs_bounds
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft, Numbers

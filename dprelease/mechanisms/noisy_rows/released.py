@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.arrays import Codes, Floats, Integers
-from dprelease.data.columns import is_public
-from dprelease.data.weights import private_weights
+from dprelease.data.columns import is_public, private_weights
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms

@@ -11,7 +11,7 @@
 
        `EFFECT`^2 sum_e (1 - kept_e)^2 + 2 sum_c (nu_0 t_0 t_c)^2,
 
-   kept_e = E f z_e^2 / E z_e^2 of the public rows z, f what a row is shortened by, nu_0 and t_0 as `dprelease.data.reach`
+   kept_e = E f z_e^2 / E z_e^2 of the public rows z, f what a row is shortened by, nu_0 and t_0 as `dprelease.data.ranges`
    guesses them. No column reaches further than one step beyond its public bounds.
 4. kept_e again, by the clipping that a release really has, is the part of a slope that clipping leaves if the slope is the same
    everywhere: an estimate, no bound.
@@ -31,8 +31,7 @@ from functools import lru_cache
 import numpy as np
 
 from dprelease.arrays import Floats, Integers
-from dprelease.data.ranges import REACH
-from dprelease.data.reach import EFFECT, REACHES, Guess, radius2, reach_of
+from dprelease.data.ranges import EFFECT, REACH, REACHES, Guess, radius2, reach_of
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
 from dprelease.privacy.public_stream import PublicStream
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from dprelease.arrays import Integers
 from dprelease.data.columns import Number
-from dprelease.data.ranges import STEPS, Range
-from dprelease.data.reach import REACHES
+from dprelease.data.ranges import REACHES, STEPS, Range
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.calibration import CELLS, WINDOW, Scales
 from dprelease.mechanisms.ranges.distribution import Distribution

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from dprelease.canonical import Rational
 from dprelease.data.columns import Column, numbers
-from dprelease.data.ranges import parts, share
-from dprelease.data.reach import Guess, guess
+from dprelease.data.ranges import Guess, guess, parts, share
 from dprelease.mechanisms.ranges.calibration import Scales, numbers_without_bounds
 from dprelease.spec_base import SpecBase, Terms
 

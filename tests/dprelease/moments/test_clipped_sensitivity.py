@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.data.ranges import STEPS, Range
-from dprelease.data.reach import REACHES
+from dprelease.data.ranges import REACHES, STEPS, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipped_sensitivity import Rows, clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, Norm

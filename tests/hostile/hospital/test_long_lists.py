@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
 
-from dprelease.wire.sizes import LONG_BYTES
+from dprelease.wire.limits import LONG_BYTES
 from dprelease.wire.v1 import release_pb2
 from tests.party_node.test_daemon import until
 from tests.party_node.world import Hospital, World

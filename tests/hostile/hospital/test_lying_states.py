@@ -20,7 +20,7 @@ from dprelease.errors import (
     SpecRefused,
 )
 from dprelease.release.spec import ReleaseSpec
-from dprelease.wire.status import LOCAL, row_for
+from dprelease.wire.boundary import LOCAL, row_for
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_delivered, check_untouched, honest_release, steps
 from tests.party_node.joint_release import approved, deliver

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from coordinator.service.server import WORKERS
 from coordinator.settings import Limits as OfficeLimits
+from dprelease.wire.boundary import CALL_SECONDS
 from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
 from dprelease.wire.chunks import CHUNK_BYTES, chunk_bytes
 from dprelease.wire.limits import BURST_SECONDS
 from dprelease.wire.listener import MOST_CONNECTIONS
-from dprelease.wire.transport import CALL_SECONDS
 from learner.hub.settings import Limits
 
 _hub, _office = Limits(), OfficeLimits()

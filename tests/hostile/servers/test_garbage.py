@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dprelease.wire.status import TABLE
+from dprelease.wire.boundary import TABLE
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from tests.hostile.servers.attacks import row
 from tests.hostile.servers.site import CHECK, DOORS, Door, Site

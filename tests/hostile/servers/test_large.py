@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.catalogue import Catalogue
-from dprelease.wire.sizes import LONG_BYTES, most_request_bytes
+from dprelease.wire.limits import LONG_BYTES, most_request_bytes
 from tests.hostile.servers.attacks import row
 from tests.hostile.servers.site import CHECK, DOORS, Door, Site, by_status
 from tests.hostile.servers.test_garbage import methods

@@ -15,7 +15,7 @@ import pytest
 
 from demo.consortium import Consortium
 from dprelease.errors import InvalidInput, TooManyRequests
-from dprelease.wire.refusals import LONGEST_QUOTE, MOST_KINDS, PERIOD_SECONDS, Refusals
+from dprelease.wire.dispatch import LONGEST_QUOTE, MOST_KINDS, PERIOD_SECONDS, Refusals
 from dprelease.wire.v1 import coordination_pb2
 from tests.hostile.servers.attacks import row
 from tests.hostile.servers.site import CHECK, DOORS, Door, Site

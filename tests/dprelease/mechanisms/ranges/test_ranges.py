@@ -11,8 +11,7 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
-from dprelease.data.ranges import REACH, STEPS
-from dprelease.data.reach import REACHES
+from dprelease.data.ranges import REACH, REACHES, STEPS
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.estimators import fit
 from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, WINDOW

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from dprelease.arrays import Floats
-from dprelease.data.ranges import REACH, STEPS, Range
-from dprelease.data.reach import REACHES, Guess, guess, radius2, reach_of
+from dprelease.data.ranges import REACH, REACHES, STEPS, Guess, Range, guess, radius2, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
 from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.distribution import Distribution
