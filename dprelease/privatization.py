@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import FIRST_ROUND, NOTHING_KEPT, Earlier, Inputs, Kept
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -53,7 +52,7 @@ def privatize(
     """
     check_rows(bounded, spec, party)
     none, mechanism = bounded.public[:0, :0], mechanism_of(spec)
-    made = mechanism.privatize(bounded, spec, party, noise, products, earlier, kept)
+    made = mechanism.privatize(spec, party, Inputs(bounded, noise, products, earlier, kept))
     return tuple(
         Block(expected_header(spec, party, at), values, none if at else bounded.public)
         for at, values in enumerate(made, len(earlier.get(party, ())))

@@ -6,6 +6,7 @@ A mechanism never sees more of a spec than this, so that it can be read, checked
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -16,6 +17,7 @@ from dprelease.canonical import Instant as Instant
 from dprelease.canonical import instant as instant
 from dprelease.canonical import moment as moment
 from dprelease.data.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
+from dprelease.errors import InvalidInput, SpecRefused
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
@@ -97,6 +99,37 @@ def label_of(columns: tuple[Column, ...], outcomes: tuple[str, ...]) -> Label:
     return "feature-DP" if True in sides else "label-DP"
 
 
+@dataclass(frozen=True)
+class Place:
+    """The place of a release among those that continue one another: checkpoints of a stream, under one guarantee and one charge.
+
+    A release that stands alone is the first and the last of itself. Source: docs/protocol.md, "Streams".
+
+    Attributes:
+        stream: digest of the first checkpoint's spec, by which a stream is known.
+        number: t, from 1: which of the stream's checkpoints this is.
+        last: T, how many checkpoints the stream may have; None where nobody knows.
+        ended: whether no other can come after this one is published.
+        batch: which batch of the source its rows are; None for the whole table, where the release stands alone.
+        previous: digest of the spec of the checkpoint before; None at the first, which alone is charged.
+        batches: checkpoint to its new patients, in order, of all that were published, and of this one; one that failed is left
+            out for ever. Empty for a release that stands alone.
+    """
+
+    stream: str
+    number: int = 1
+    last: int | None = 1
+    ended: bool = True
+    batch: int | None = None
+    previous: str | None = None
+    batches: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def past(self) -> tuple[int, ...]:
+        """Earlier checkpoints that were published, in order."""
+        return tuple(self.batches)[:-1]
+
+
 class Terms(Value):
     """A mechanism's own part of a spec; every mechanism has a class of its own. A party's name stands under ``party``.
 
@@ -127,6 +160,35 @@ class Terms(Value):
     def most_patients(self, rows: int) -> int:
         """How many patients the guarantee is for at most, where its spec describes so many rows."""
         return rows
+
+    def place(self, spec: SpecBase) -> Place:
+        """The place of a release with these terms among those that continue one another."""
+        return Place(spec.digest())
+
+    def check_follows(self, spec: SpecBase, previous: SpecBase) -> None:
+        """Refuses what is not the checkpoint after another one, in all but its rows, who they are and its times.
+
+        Raises:
+            SpecRefused: with what differs.
+        """
+        raise SpecRefused("they are not of one stream")
+
+    def following(self, previous: SpecBase, checkpoint: int, rows: int) -> Terms:
+        """Terms of a later checkpoint.
+
+        Args:
+            previous: spec of the last one that was published, whose terms these are.
+            checkpoint: t, after those that were published or failed.
+            rows: new patients.
+
+        Raises:
+            InvalidInput: there is no such checkpoint, or no room for so many rows.
+        """
+        raise InvalidInput("the release is no checkpoint of a stream; it stands alone")
+
+    def again(self, number: int) -> Self:
+        """The same terms for another batch of patients: public randomness is drawn anew, all else stays."""
+        return self
 
     def label(self, columns: tuple[Column, ...]) -> Label | None:
         """The name that the guarantee must have with all parties' columns; None where the terms do not name outcomes."""
@@ -199,13 +261,19 @@ class SpecBase(Value):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Pydantic's copy, with a digest of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        copy.__dict__.pop("_digest", None)
+        for computed in ("_digest", "place"):
+            copy.__dict__.pop(computed, None)
         return copy
 
     @property
     def mechanism(self) -> str:
         """Name of the mechanism."""
         return self.terms.mechanism
+
+    @cached_property
+    def place(self) -> Place:
+        """Its place among the releases that continue one another; computed once."""
+        return self.terms.place(self)
 
     @property
     def patients(self) -> int:

@@ -222,7 +222,7 @@ class HospitalState:
         Raises:
             Conflict: the approval is signed, or the release is over.
         """
-        if record.status is Status.ENDED and mechanism_of(record.spec).continual is not None:
+        if record.status is Status.ENDED and record.spec.place.batch is not None:
             self.streams.end(record, reason)
             return
         self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)

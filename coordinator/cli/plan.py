@@ -81,10 +81,11 @@ def plan(
         expected = replace(expected, tables=(*expected.tables, charges(prices, delta)))
         notes: tuple[str, ...] = (made.explanation, NO_DATA)
     else:
+        outcomes: tuple[str, ...] = ()
         if not unbounded(draft.everything):
             # Without bounds most requests are refused, and a plan says what is possible.
-            mechanism.propose(asked.options, draft)
-        name, used = chosen(draft.columns, outcome, features, mechanism.outcomes(asked.options, draft.columns))
+            outcomes = mechanism.propose(asked.options, draft).terms.outcomes
+        name, used = chosen(draft.columns, outcome, features, outcomes)
         fit = PlannedFit(draft.everything, name, used, spread)
         setting = Setting(draft, asked.mechanism, fit, asked.options.model_dump(exclude_unset=True))
         found = compared(setting, mechanisms, signals, plot)

@@ -75,11 +75,6 @@ def _batches(catalogue: Catalogue) -> str:
     return f"{len(catalogue.batches)}, the last is {catalogue.batches[-1].number}"
 
 
-def first_batch(mechanism: Mechanism[Any]) -> int | None:
-    """The batch that a request is about; None for the whole table, where releases do not continue one another."""
-    return None if mechanism.continual is None else 1
-
-
 def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
     """Any of the catalogues, once roster, alignment run, normal form of identifiers, rows and alignment agree.
 

@@ -18,7 +18,6 @@ from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.canonical import read_data
 from dprelease.errors import Conflict, InvalidInput
-from dprelease.mechanisms.continual import Continual
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
@@ -52,8 +51,6 @@ def propose_next(
     with store.writing() as tx:
         previous, least, latest = _last(tx, tx.releases.find(prefix))
         spec = previous.read_spec()
-        continual = mechanism_of(spec).continual
-        assert continual is not None, spec.mechanism  # noqa: S101 - it is of a stream
         chosen = least if number is None else number
         if chosen < least:
             raise InvalidInput(
@@ -61,7 +58,7 @@ def propose_next(
             )
         # Nothing else tells a checkpoint from one that was declined in this very second.
         made = max(now, latest + timedelta(seconds=1))
-        proposal = _proposal(tx, continual, spec, chosen, made)
+        proposal = _proposal(tx, spec, chosen, made)
         parties = [part.party for part in spec.parties]
         joint = mechanism_of(spec).schedule(proposal.spec) is not None
         record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=joint)
@@ -94,23 +91,23 @@ def _checkpoints(releases: Iterable[Agreement], stream: str) -> list[tuple[int, 
     return [(at.number, release) for at, release in found if at is not None and at.stream == stream]
 
 
-def _proposal(tx: Transaction, continual: Continual, previous: ReleaseSpec, number: int, now: datetime) -> Proposal:
+def _proposal(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime) -> Proposal:
     names = tuple(part.party for part in previous.parties)
     for part in previous.parties:
         if enrolled(tx.members, part.party, now).fingerprint != part.key:
             raise InvalidInput(f"{part.party} has another key than when the stream began; propose a new stream")
-    continual.following(previous, number, rows=0)  # a stream that is over waits for no batch
+    previous.terms.following(previous, number, rows=0)  # a stream that is over waits for no batch
     agreed = agree(reported(tx.members, names, number))
     if agreed.aligned != previous.aligned:
         raise InvalidInput("the parties' tables were aligned anew after the stream began; propose a new stream")
     fields = previous.model_dump(mode="json") | {
         "rows": agreed.rows,
         "alignment": agreed.alignment,
-        "terms": continual.following(previous, number, agreed.rows).model_dump(mode="json"),
+        "terms": previous.terms.following(previous, number, agreed.rows).model_dump(mode="json"),
         "created": instant(now),
         "expires": instant(now + (moment(previous.expires) - moment(previous.created))),
     }
     spec = read_data(ReleaseSpec, fields, "the next checkpoint")
-    continual.check_follows(spec, previous)
+    spec.terms.check_follows(spec, previous)
     check_sizes(spec)
     return Proposal(spec, check_spec(spec), "")

@@ -25,7 +25,6 @@ from coordinator.proposals.checks import (
     check_delta,
     choose,
     enrolled,
-    first_batch,
     label_of,
     reported,
 )
@@ -201,9 +200,8 @@ def make_proposal(
     columns, agreed = draft.columns, draft.agreed
     parties = {name: enrolled(members, name, now) for name in columns}
     mechanism = mechanism_named(request.mechanism)
-    outcomes = mechanism.outcomes(request.options, columns)
-    label = label_of(columns, mechanism, request.public_side, outcomes)
     numbers = mechanism.propose(request.options, draft)
+    label = label_of(columns, mechanism, request.public_side, numbers.terms.outcomes)
     if not allow_large_delta:
         check_delta(request.delta, numbers.terms.most_patients(agreed.rows))
     check_caps({name: each.cap_mu2 for name, each in parties.items()}, numbers.charges, request.delta, numbers.advice)
@@ -249,7 +247,7 @@ def make_draft(
     """
     for name in request.parties:
         enrolled(members, name, now)
-    catalogues = reported(members, tuple(request.parties), first_batch(mechanism_named(request.mechanism)))
+    catalogues = reported(members, tuple(request.parties), mechanism_named(request.mechanism).first_batch)
     agreed = agree(catalogues)
     columns = {name: choose(request.parties[name], catalogues[name]) for name in request.parties}
     check_clashes(columns)

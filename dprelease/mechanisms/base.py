@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -16,7 +17,6 @@ from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.schedule import Schedule
@@ -40,6 +40,44 @@ Earlier = Mapping[str, tuple[Integers, ...]]
 FIRST_ROUND: Earlier = MappingProxyType({})
 """Nothing is earlier."""
 
+
+@dataclass(frozen=True, repr=False)
+class Kept:
+    """State of a stream at a hospital between checkpoints.
+
+    Attributes:
+        increments: checkpoint to the exact integers of its new rows, or our shares of them modulo 2^64. Secret: together with
+            what other hospitals keep they are exact data.
+        sent: noisy integers of our block of the checkpoint before, which start the next block; None at the first.
+    """
+
+    increments: Mapping[int, Integers]
+    sent: Integers | None = None
+
+
+NOTHING_KEPT = Kept(MappingProxyType({}))
+"""Outside streams."""
+
+
+@dataclass(frozen=True, repr=False)
+class Inputs:
+    """The secret and public things that a party makes its blocks of one round of.
+
+    Attributes:
+        rows: the party's, as the spec describes them, the same in every round.
+        noise: secret noise; `SecureNoise` outside tests.
+        products: what a session left; None without one.
+        earlier: what all parties sent in earlier rounds.
+        kept: of a stream, the increment of this checkpoint among the others.
+    """
+
+    rows: BoundedRows
+    noise: NoiseSource
+    products: Products | None = None
+    earlier: Earlier = field(default_factory=dict)
+    kept: Kept = NOTHING_KEPT
+
+
 COARSEST = 100
 """Least Delta_int / mu: below it the grid's extra variance would be noticeable."""
 
@@ -57,7 +95,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
         fits: whether planners compare it unasked: regressions are fitted on its releases, and a request need not say more of it.
-        continual: how its releases continue one another; None where each stands alone.
+        first_batch: which batch of its source the first release is of; None for the whole table, where each stands alone.
     """
 
     name: str
@@ -69,7 +107,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     row_per_patient: bool = False
     weighs_columns: bool = False
     fits: bool = True
-    continual: Continual | None = None
+    first_batch: int | None = None
 
     def own(self, spec: SpecBase) -> OwnTerms:
         """The terms of a spec of this mechanism."""
@@ -83,14 +121,6 @@ class Mechanism(ABC, Generic[OwnTerms]):
             ValidationError: they are not terms of this mechanism.
         """
         return read_part(self.terms, data)
-
-    def outcomes(self, options: Any, columns: Columns) -> tuple[str, ...]:
-        """Names of the columns that a request calls outcomes only.
-
-        Raises:
-            InvalidInput: they cannot be.
-        """
-        return ()
 
     @abstractmethod
     def propose(self, options: Any, draft: Draft) -> Numbers:
@@ -123,27 +153,17 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
         return (len(self.shapes(spec, spec.parties[0].party)),)
 
-    @abstractmethod
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
-        """The noisy integers of one party's blocks of the round after `earlier`, of `shapes`.
+    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+        """The exact integers of a party's rows, or its share of them: hospitals keep those of a stream before any noise is drawn.
 
-        Args:
-            rows: the party's, as the spec describes them, the same in every round.
-            spec: the spec.
-            party: name of the party in it.
-            noise: secret noise.
-            products: what a session left; None without one.
-            earlier: what all parties sent in earlier rounds.
-            kept: of a stream, the increment of this checkpoint among the others.
+        Raises:
+            InvalidInput: the products are not those that the mechanism needs.
+        """
+        raise NotImplementedError(f"integers of mechanism {self.name!r} do not add up over patients")
+
+    @abstractmethod
+    def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
+        """The noisy integers of one party's blocks of the round after `inputs.earlier`, of `shapes`.
 
         Raises:
             InvalidInput: the products are not those that the mechanism needs.
@@ -151,13 +171,17 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     @abstractmethod
-    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Any:
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+    ) -> Any:
         """The view that learners fit on, from all parties' noisy integers.
 
         Args:
             spec: the spec.
             values: party to the noisy integers of its blocks.
             public: (n, a) codes of all public columns.
+            upto: of a stream, a checkpoint that was published, this one or one before: what was read then. A block begins with
+                all numbers of the party's blocks of the checkpoints before. This one unless told.
 
         Raises:
             IntegrityError: the blocks do not belong together.

@@ -14,8 +14,7 @@ from typing import Any
 
 from dprelease.arrays import Codes, Floats, Integers
 from dprelease.data.bounding import BoundedRows
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism, OwnTerms
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import Inputs, Mechanism, OwnTerms
 from dprelease.mpc.session import Products
 from dprelease.privacy.calibration import root_up
 from dprelease.privacy.noise import NoiseSource
@@ -43,6 +42,18 @@ class Stretch:
 
 class Linear(Mechanism[OwnTerms]):
     """A mechanism with one block a party: masked (exact integers + noise), all modulo 2^64."""
+
+    @abstractmethod
+    def check(self, spec: SpecBase, stretch: Stretch | None = None) -> None:
+        """Recompute every number of the terms, and refuse integers that could leave their range.
+
+        Args:
+            spec: the spec.
+            stretch: of several batches of patients; the spec's own rows unless told.
+
+        Raises:
+            SpecRefused: with the first number that disagrees.
+        """
 
     @abstractmethod
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
@@ -75,33 +86,20 @@ class Linear(Mechanism[OwnTerms]):
             public: (n, a) codes of all public columns.
         """
 
-    @abstractmethod
-    def check_reach(self, spec: SpecBase, stretch: Stretch) -> None:
-        """Refuse integers that could leave their range.
-
-        Raises:
-            SpecRefused: they could.
-        """
-
     def masked(self, values: Integers, spec: SpecBase, party: str, products: Products | None) -> Integers:
         """The values as a party sends them, hidden where blocks say something only together."""
         return values
 
-    def again(self, terms: OwnTerms, number: int) -> OwnTerms:
-        """The same terms for another batch of patients: public randomness is drawn anew, all else stays."""
-        return terms
-
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
+    def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         """The one block; see `Mechanism.privatize`."""
-        exact = self.exact(rows, spec, party, products)
-        noisy = exact + self.noise(spec, party, noise, Stretch(spec.rows))
-        return (self.masked(noisy, spec, party, products),)
+        noisy = self.exact(inputs.rows, spec, party, inputs.products) + self.noise(
+            spec, party, inputs.noise, Stretch(spec.rows)
+        )
+        return (self.masked(noisy, spec, party, inputs.products),)
+
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+    ) -> Any:
+        """The view of the one block of every party; see `Mechanism.read`."""
+        blocks = {party: only for party, (only,) in values.items()}
+        return self.view([spec], self.opened(spec, blocks, Stretch(spec.rows)), 1.0, public)

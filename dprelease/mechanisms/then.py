@@ -17,14 +17,11 @@ from dprelease.canonical import read_part, sha256
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.ranges import share
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Mechanism
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Inputs, Mechanism
 from dprelease.mechanisms.draft import FIRST, Draft, Numbers
 from dprelease.mechanisms.first_round import TermsInRanges, with_terms
 from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.session import Products
-from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
@@ -73,9 +70,6 @@ class Then(Mechanism[TermsInRanges]):
     def read_terms(self, data: object) -> TermsInRanges:
         return read_part(self.terms, data, self._first)
 
-    def outcomes(self, options: Any, columns: Columns) -> tuple[str, ...]:
-        return self._last.outcomes(options, columns)
-
     def propose(self, options: Any, draft: Draft) -> Numbers:
         if options.ranges != FIRST:
             return self._last.propose(options, draft)
@@ -117,23 +111,16 @@ class Then(Mechanism[TermsInRanges]):
     def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
         return self._last.matrix(rows, self._known(spec, earlier))
 
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
-        made, (*before, _) = len(earlier.get(party, ())), self._rounds(spec)
+    def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
+        made, (*before, _) = len(inputs.earlier.get(party, ())), self._rounds(spec)
         for mechanism, own in before:
             if made < sum(mechanism.rounds(own)):
-                return mechanism.privatize(rows, own, party, noise, earlier=earlier)
-        return self._last.privatize(rows, self._known(spec, earlier), party, noise, products)
+                return mechanism.privatize(own, party, inputs)
+        return self._last.privatize(self._known(spec, inputs.earlier), party, inputs)
 
-    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Any:
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+    ) -> Any:
         last = {party: blocks[-1:] for party, blocks in values.items()}
         return self._last.read(self._known(spec, _before_the_last(values)), last, public)
 

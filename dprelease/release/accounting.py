@@ -148,7 +148,7 @@ def guarantee(spec: ReleaseSpec) -> Guarantee:
         label=spec.guarantee,
         private=tuple(column.name for column in private(spec.columns)),
         public=tuple(column.name for column in spec.public),
-        adds=mechanism.continual is None or mechanism.continual.place(spec).previous is None,
+        adds=spec.place.previous is None,
     )
 
 

@@ -96,9 +96,9 @@ class Release:
     @cached_property
     def _batches(self) -> dict[int, int]:
         """Checkpoint to its new patients, up to the one that is read."""
-        continual = mechanism_of(self.spec).continual
-        found = {} if continual is None else continual.place(self.spec).batches
-        return {number: rows for number, rows in found.items() if self.upto is None or number <= self.upto}
+        return {
+            number: rows for number, rows in self.spec.place.batches.items() if self.upto is None or number <= self.upto
+        }
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -182,11 +182,8 @@ class Release:
         Raises:
             IntegrityError: the blocks do not belong together.
         """
-        mechanism, values = mechanism_of(self.spec), values_of(self.blocks)
-        if self.upto is None or mechanism.continual is None:
-            view: View = mechanism.read(self.spec, values, self.public_codes)
-        else:
-            view = mechanism.continual.read_upto(self.spec, values, self.public_codes, self.upto)
+        values, public = values_of(self.blocks), self.public_codes
+        view: View = mechanism_of(self.spec).read(self.spec, values, public, self.upto)
         return view
 
     @property

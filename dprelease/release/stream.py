@@ -12,7 +12,6 @@ from pydantic import Field
 
 from dprelease.canonical import Digest, Value, sha256
 from dprelease.errors import IntegrityError, SpecRefused
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.block import Block, expected_header
 from dprelease.release.manifest import BlockEntry, Manifest
 from dprelease.release.spec import ReleaseSpec
@@ -42,11 +41,8 @@ class Checkpoint(Value):
 
 def checkpoint_of(spec: ReleaseSpec) -> Checkpoint | None:
     """The place of a release in its stream; None for one that stands alone."""
-    continual = mechanism_of(spec).continual
-    if continual is None:
-        return None
-    place = continual.place(spec)
-    return Checkpoint(stream=place.stream, number=place.number, last=place.last)
+    place = spec.place
+    return None if place.batch is None else Checkpoint(stream=place.stream, number=place.number, last=place.last)
 
 
 def check_chain(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]], earlier: Iterable[Manifest]) -> None:
@@ -64,11 +60,8 @@ def check_chain(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]], earl
     """
     following = spec
     for manifest in earlier:
-        continual = mechanism_of(following).continual
         try:
-            if continual is None or mechanism_of(manifest.spec) is not mechanism_of(following):
-                raise SpecRefused("they are not of one stream")
-            continual.check_follows(following, manifest.spec)
+            following.terms.check_follows(following, manifest.spec)
         except SpecRefused as error:
             names = f"{following.digest()[:12]} does not continue release {manifest.spec.digest()[:12]}"
             raise IntegrityError(f"release {names}: {error.message}") from error

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
-from dprelease.release.spec import ReleaseSpec
 from dprelease.release.stream import check_chain, checkpoint_of
 from learner.client.download import Progress, Source, fetch, signed_manifest
 from learner.client.library import Library, check_prefix
@@ -102,7 +100,7 @@ def fetch_checkpoint(
 def _before(source: Source, consortium: Trusted, release: Release, known: str | None) -> Iterator[Manifest]:
     """Manifests of the checkpoints before one, newest first, back to the one that was followed before, or to the first."""
     spec = release.spec
-    while (previous := _previous(spec)) is not None:
+    while (previous := spec.place.previous) is not None:
         manifest = signed_manifest(source, consortium, previous)
         yield manifest
         if previous == known:
@@ -113,8 +111,3 @@ def _before(source: Source, consortium: Trusted, release: Release, known: str | 
             f"release {release.digest[:12]} leaves out release {known[:12]} of the same stream, which was followed here before: "
             "the stream has two ends; ask the consortium which of them is right"
         )
-
-
-def _previous(spec: ReleaseSpec) -> str | None:
-    continual = mechanism_of(spec).continual
-    return None if continual is None else continual.place(spec).previous

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import SpecRefused
-from dprelease.mechanisms.continual import NOTHING_KEPT, Continual, Kept
+from dprelease.mechanisms.base import NOTHING_KEPT, Kept
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.release.block import read_block
@@ -47,14 +47,13 @@ class Continuations:
             SpecRefused: it is a checkpoint that may not be made here.
             IntegrityError: what is kept of an earlier one is gone, or older than the ledger.
         """
-        continual = mechanism_of(spec).continual
-        if continual is None:
+        place = spec.place
+        if place.batch is None:
             return {}
         made, stages = self._ledger.made(self._roster), self._ledger.stages(self._roster)
-        place, records = continual.place(spec), self._sealed(continual)
-        stream, number = place.stream, place.number
-        latest = max(_numbered(continual, stream, records), default=0)
-        if latest >= number and spec.digest() not in records:
+        records, stream = self._sealed(), place.stream
+        latest = max(_numbered(stream, records), default=0)
+        if latest >= place.number and spec.digest() not in records:
             raise SpecRefused(
                 f"checkpoint {latest} of this stream was sealed here: none up to it is made, or made again"
             )
@@ -64,12 +63,12 @@ class Continuations:
             record = records.get(digest)
             if record is None or stages.get(digest) not in _CHARGED:
                 raise SpecRefused(f"it adds to checkpoint {digest[:12]}, of which no block was sealed and charged here")
-            before = continual.place(record.spec)
+            before = record.spec.place
             chain[before.number], digest = record, before.previous
         if previous is None:
             return {}
         self._check_closed(stream)
-        continual.check_follows(spec, records[previous].spec)
+        spec.terms.check_follows(spec, records[previous].spec)
         if sorted(chain) != list(place.past) or chain[min(chain)].release != stream:
             raise SpecRefused("it names other earlier checkpoints than those that it was built on here")
         if records[stream].status is Status.DECLINED:
@@ -80,13 +79,13 @@ class Continuations:
         self._vault.check(previous, made.get(previous, ()))
         return chain
 
-    def _sealed(self, continual: Continual) -> dict[str, Record]:
+    def _sealed(self) -> dict[str, Record]:
         """Release to record of all checkpoints of which a block was or may have been sealed here, published or not."""
         made, stages = self._ledger.made(self._roster), self._ledger.stages(self._roster)
         return {
             record.release: record
             for record in self._journal.taken(stages)
-            if mechanism_of(record.spec).continual is continual
+            if record.spec.place.batch is not None
             and (record.release in made or stages.get(record.release) == "close" or self._vault.holds(record.release))
         }
 
@@ -112,14 +111,12 @@ class Continuations:
         Raises:
             SpecRefused, IntegrityError: as `earlier`.
         """
-        continual = mechanism_of(spec).continual
-        if continual is None:
+        stream, number = spec.place.stream, spec.place.batch
+        if number is None:
             return None
-        place = continual.place(spec)
-        stream, number = place.stream, place.number
         self.earlier(spec)
         # Also those that failed: their patients are in rows that have left.
-        sealed = sorted(_numbered(continual, stream, self._sealed(continual)).items())
+        sealed = sorted(_numbered(stream, self._sealed()).items())
         released = tuple((each, record.codes or "") for each, record in sealed if each < number)
         return Checkpoint(number=number, released=released)
 
@@ -137,14 +134,12 @@ class Continuations:
             IntegrityError: as `earlier`, or our block of the checkpoint before is gone.
         """
         spec = record.spec
-        continual = mechanism_of(spec).continual
-        if continual is None:
+        stream, number = spec.place.stream, spec.place.batch
+        if number is None:
             return NOTHING_KEPT
-        chain = self.earlier(spec)
-        place, noted = continual.place(spec), self._ledger.kept(self._roster)
-        stream, number = place.stream, place.number
+        chain, noted = self.earlier(spec), self._ledger.kept(self._roster)
         increments = {at: self.folder.read(stream, at, noted[each.release]) for at, each in chain.items()}
-        increments[number] = continual.increment(rows, spec, party, products)
+        increments[number] = mechanism_of(spec).exact(rows, spec, party, products)
         self.folder.keep(stream, number, record.release, increments[number])
         if not chain:
             return Kept(increments)
@@ -154,9 +149,7 @@ class Continuations:
 
     def noted(self, spec: ReleaseSpec) -> str:
         """SHA-256 of what is kept of a checkpoint for later ones, for the ledger; empty outside streams."""
-        continual = mechanism_of(spec).continual
-        place = None if continual is None else continual.place(spec)
-        return "" if place is None else self.folder.digest(place.stream, place.number)
+        return self.folder.digest(spec.place.stream, spec.place.number)
 
     def end(self, record: Record, reason: str) -> None:
         """Keep nothing more of a stream, and approve none of its checkpoints.
@@ -164,10 +157,9 @@ class Continuations:
         Raises:
             Conflict: its first checkpoint is under way.
         """
-        continual = mechanism_of(record.spec).continual
-        assert continual is not None, record.spec.mechanism  # noqa: S101 - callers know that it is a checkpoint
-        stream = continual.place(record.spec).stream
-        self._journal.move(stream, {Status.ENDED}, Status.DECLINED, f"the stream was ended here: {reason}")
+        self._journal.move(
+            record.spec.place.stream, {Status.ENDED}, Status.DECLINED, f"the stream was ended here: {reason}"
+        )
         self.sweep()
 
     def sweep(self) -> None:
@@ -183,7 +175,7 @@ class Continuations:
                 self.folder.erase(stream)
 
 
-def _numbered(continual: Continual, stream: str, records: Mapping[str, Record]) -> dict[int, Record]:
+def _numbered(stream: str, records: Mapping[str, Record]) -> dict[int, Record]:
     """Number to record of those of one stream."""
-    places = [(continual.place(each.spec), each) for each in records.values()]
+    places = [(each.spec.place, each) for each in records.values()]
     return {place.number: each for place, each in places if place.stream == stream}

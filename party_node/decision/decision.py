@@ -89,9 +89,8 @@ def assess(
         PolicyRefused: it is sound, but outside our limits.
         BudgetExceeded: our ledger has no room for it.
     """
-    continual = mechanism_of(spec).continual
-    if continual is not None:
-        own = own.of_batch(continual.place(spec).number)
+    if spec.place.batch is not None:
+        own = own.of_batch(spec.place.batch)
     _check_own_part(spec, own, fingerprint, consortium, now)
     result = check_spec(spec)
     cost = result.party(own.party).mu2

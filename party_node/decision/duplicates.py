@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from dprelease.data.columns import private, public
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.spec import ReleaseSpec
 from party_node.state.journal import PUBLISHED, UNDER_WAY, Record, Status
 
@@ -57,10 +56,8 @@ def _same_patients(before: ReleaseSpec, now: ReleaseSpec) -> bool:
     """
     if before.roster != now.roster:
         return False
-    streams = [mechanism_of(each).continual for each in (before, now)]
-    if (streams[0] is None) == (streams[1] is None):
+    places = [before.place, now.place]
+    if (places[0].batch is None) == (places[1].batch is None):
         return before.alignment == now.alignment or before.aligned != now.aligned
-    later = any(
-        stream.place(spec).previous for stream, spec in zip(streams, (before, now), strict=True) if stream is not None
-    )
+    later = any(place.previous for place in places)
     return not later

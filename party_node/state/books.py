@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge
 from party_node.state.entries import CHARGED, Entry, last_kept, last_made, last_stage
@@ -187,13 +186,13 @@ def _disagreement(record: Record | None, entries: list[Entry], books: Books) -> 
 
 def _lost(record: Record | None, entries: list[Entry], books: Books, done: set[str]) -> str:
     """State that is lost of a checkpoint that later ones of its stream add to; empty if nothing is, or no later one comes."""
-    noted, continual = last_kept(entries), None if record is None else mechanism_of(record.spec).continual
-    if record is None or continual is None or not noted or last_stage(entries) == "close":
+    noted = last_kept(entries)
+    if record is None or not noted or last_stage(entries) == "close":
         return ""
-    stream = continual.place(record.spec).stream
+    place = record.spec.place
     try:
-        if stream not in done:
-            books.streams.check(stream, continual.place(record.spec).number, noted)
+        if place.stream not in done:
+            books.streams.check(place.stream, place.number, noted)
     except IntegrityError as error:
         return error.message
     return ""

@@ -18,11 +18,8 @@ import numpy as np
 
 from dprelease.arrays import Integers
 from dprelease.canonical import Digest, Value, sha256
-from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.errors import IntegrityError
 from dprelease.files.durable import sync_folder, write_durably
-from dprelease.mechanisms.continual import Continual
-from dprelease.mechanisms.registry import mechanism_of
-from dprelease.release.spec import ReleaseSpec
 from party_node.state.journal import PUBLISHED, Record, Status
 
 _SECRET = 0o600
@@ -125,20 +122,9 @@ def over(records: Iterable[Record], stages: Mapping[str, str]) -> set[str]:
     """
     ended = set()
     for record in records:
-        continual = mechanism_of(record.spec).continual
-        if continual is not None:
-            stream = continual.place(record.spec).stream
-            declined = record.status is Status.DECLINED and record.release == stream
-            at_end = continual.place(record.spec).last == continual.place(record.spec).number
-            spent = at_end and record.status is Status.ENDED and stages.get(record.release) == "send"
-            if declined or spent or (record.note == PUBLISHED and _is_last(continual, record.spec)):
-                ended.add(stream)
+        place = record.spec.place
+        declined = record.status is Status.DECLINED and record.release == place.stream
+        spent = place.number == place.last and record.status is Status.ENDED and stages.get(record.release) == "send"
+        if declined or spent or (record.note == PUBLISHED and place.ended):
+            ended.add(place.stream)
     return ended
-
-
-def _is_last(continual: Continual, spec: ReleaseSpec) -> bool:
-    try:
-        continual.following(spec, continual.place(spec).number + 1, 1)
-    except InvalidInput:
-        return True
-    return False

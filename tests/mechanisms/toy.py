@@ -14,19 +14,15 @@ from pydantic import Field
 
 from dprelease.arrays import Codes, Integers
 from dprelease.canonical import Rational, Value
-from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, Name, integer_sensitivity, is_public, released_names
 from dprelease.errors import SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import Inputs, Mechanism
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
 from dprelease.mechanisms.statement import Cost, Words
-from dprelease.mpc.session import Products
 from dprelease.privacy.calibration import GRID_VARIANCE, budget, least_scale
-from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
@@ -112,21 +108,14 @@ class Sums(Mechanism[SumsTerms]):
         assert part is not None
         return ((1, len(released_names(part.private))),) * BLOCKS
 
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
+    def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         scale = next(each.scale for each in self.own(spec).noise if each.party == party)
-        exact = rows.private.sum(axis=0, dtype=np.int64)[None, :]
-        return tuple(exact + noise.discrete_gaussian(scale, exact.shape) for _ in range(BLOCKS))
+        exact = inputs.rows.private.sum(axis=0, dtype=np.int64)[None, :]
+        return tuple(exact + inputs.noise.discrete_gaussian(scale, exact.shape) for _ in range(BLOCKS))
 
-    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> NoisyRows:
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+    ) -> NoisyRows:
         grid, shown = 2.0**-spec.grid_bits, is_public(spec.columns)
         sums = np.empty((BLOCKS, len(shown)))
         sums[:, shown] = public.sum(axis=0)

@@ -10,7 +10,7 @@ from dprelease.spec_base import instant
 from tests.party_node.joint_release import JOINT
 from tests.party_node.world import Hospital, World, rows_of
 from tests.support.specs import build_spec
-from tests.support.streams import continual_of, first_spec
+from tests.support.streams import first_spec
 
 MONTH = 20
 MONTHS = 4
@@ -68,7 +68,7 @@ def following(world: World, previous: ReleaseSpec, number: int, **changed: Any) 
     batch = getattr(world, name).desk().catalogue().of_batch(number)
     now = datetime.now(UTC)
     fields = {
-        "terms": continual_of(previous).following(previous, number, batch.rows),
+        "terms": previous.terms.following(previous, number, batch.rows),
         "rows": batch.rows,
         "alignment": batch.alignment,
         "created": instant(now),

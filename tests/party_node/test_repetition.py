@@ -10,7 +10,7 @@ from party_node.decision.duplicates import repetitions
 from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS
 from tests.support.specs import TWO_PARTIES, build_spec
-from tests.support.streams import continual_of, first_spec
+from tests.support.streams import first_spec
 
 
 def spec(title: str, *exact: str, **changed: tuple[Column, ...]) -> ReleaseSpec:
@@ -60,7 +60,7 @@ def test_a_stream_and_a_release_of_the_whole_table_are_the_same_content(of: str)
     assert found(whole[of], began)
     assert not found(began, whole[other])
     assert not found(began, whole[of].model_copy(update={"roster": "another"}))
-    later = began.model_copy(update={"terms": continual_of(began).following(began, 2, 40)})
+    later = began.model_copy(update={"terms": began.terms.following(began, 2, 40)})
     assert not found(later, whole[of])
 
 

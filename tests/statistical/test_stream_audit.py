@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.mechanisms.continual import Kept
+from dprelease.mechanisms.base import Kept
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
@@ -24,7 +25,7 @@ from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS, JOINT_RUNS
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, numeric
-from tests.support.streams import continual_of, first_spec, following, multiplied
+from tests.support.streams import first_spec, following, multiplied
 
 COLUMNS = {"a": (numeric("x"),), "b": (numeric("y"),), "c": (numeric("z"),)}
 ROWS, CHECKPOINTS = 2, 3
@@ -70,9 +71,9 @@ def prepared(specs: list[ReleaseSpec], cell: float, places: tuple[Place, ...]) -
             )
             for part in spec.parties
         }
-        products, continual = multiplied(spec, tables), continual_of(spec)
+        products = multiplied(spec, tables)
         increments = {
-            party: continual.increment(rows, spec, party, products.get(party)) for party, rows in tables.items()
+            party: mechanism_of(spec).exact(rows, spec, party, products.get(party)) for party, rows in tables.items()
         }
         found.append(Checkpoint(spec, tables, products, increments))
     return found

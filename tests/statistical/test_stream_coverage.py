@@ -13,13 +13,14 @@ from scipy.stats import binom
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.estimators import fit
-from dprelease.mechanisms.continual import Kept
+from dprelease.mechanisms.base import Kept
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, numeric
-from tests.support.streams import continual_of, first_spec, following
+from tests.support.streams import first_spec, following
 
 COLUMNS = (numeric("x"), numeric("z"), numeric("y"))
 SLOPES = np.array([0.4, -0.3])
@@ -50,7 +51,7 @@ def last_release(specs: list[ReleaseSpec], seed: int) -> Release:
     sent = None
     for number, spec in enumerate(specs, 1):
         rows = BoundedRows(bound(patients(spec.rows, generator), COLUMNS, spec.grid_bits), COLUMNS, spec.grid_bits)
-        increments[number] = continual_of(spec).increment(rows, spec, "north", None)
+        increments[number] = mechanism_of(spec).exact(rows, spec, "north", None)
         (block,) = privatize(rows, spec, "north", noise, kept=Kept(increments, sent))
         sent = block.values
     return Release(specs[-1], {"north": (block,)}, ())

@@ -14,7 +14,7 @@ from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
-from dprelease.mechanisms.continual import Continual, Kept
+from dprelease.mechanisms.base import Kept
 from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.mpc import in_memory
@@ -50,20 +50,12 @@ def first_spec(
 
 def following(previous: ReleaseSpec, rows: int, checkpoint: int | None = None) -> ReleaseSpec:
     """The spec of the checkpoint after one that was published."""
-    continual = continual_of(previous)
-    number = continual.place(previous).number + 1 if checkpoint is None else checkpoint
-    terms = continual.following(previous, number, rows)
+    number = previous.place.number + 1 if checkpoint is None else checkpoint
+    terms = previous.terms.following(previous, number, rows)
     fields = {"terms": terms, "rows": rows, "alignment": sha256(b"batch %d" % number)}
     spec = ReleaseSpec.from_bytes(previous.model_copy(update=fields).to_bytes())
-    continual.check_follows(spec, previous)
+    spec.terms.check_follows(spec, previous)
     return spec
-
-
-def continual_of(spec: ReleaseSpec) -> Continual:
-    """How its mechanism's releases continue one another."""
-    found = mechanism_of(spec).continual
-    assert found is not None
-    return found
 
 
 def multiplied(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Mapping[str, Products]:
@@ -101,9 +93,8 @@ class Hospitals:
         self, noise: NoiseSource, *, failed: bool = False, given: Mapping[str, BoundedRows] | None = None
     ) -> Release:
         """One checkpoint of given rows, or random ones; of a failed one nothing is kept."""
-        spec, continual = self.spec, continual_of(self.spec)
+        spec, number = self.spec, self.spec.place.number
         check_spec(spec)
-        number = continual.place(spec).number
         tables = given or {
             party: random_rows(spec, party, 100 * number + place) for place, party in enumerate(self.parties)
         }
@@ -111,7 +102,7 @@ class Hospitals:
         for party, rows in tables.items():
             made = products.get(party)
             own = dict(self.increments.get(party, {}))
-            own[number] = continual.increment(rows, spec, party, made)
+            own[number] = mechanism_of(spec).exact(rows, spec, party, made)
             sent = self.blocks[party].values if party in self.blocks else None
             (blocks[party],) = privatize(rows, spec, party, noise, made, kept=Kept(own, sent))
             if not failed:

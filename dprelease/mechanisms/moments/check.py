@@ -34,8 +34,13 @@ def cost(spec: SpecBase, terms: JointMoments) -> Cost:
     return Cost(joint, charges, exposures, terms.curious)
 
 
-def check(spec: SpecBase, terms: JointMoments) -> None:
+def check(spec: SpecBase, terms: JointMoments, stretch: Stretch) -> None:
     """Refuse scales that are not those of the declared bounds, too many entries, a coarse grid, or sums that could wrap.
+
+    Args:
+        spec: the spec.
+        terms: its terms.
+        stretch: of all patients whose sums are added up.
 
     Raises:
         SpecRefused: with the first number that disagrees.
@@ -63,15 +68,6 @@ def check(spec: SpecBase, terms: JointMoments) -> None:
     finest = min(scale for scale in least.values() if scale)
     if finest < scales.FINEST or unit * _smallest_move(spec, terms) < COARSEST**2 * mu2:
         raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
-    check_reach(spec, terms, Stretch(spec.rows))
-
-
-def check_reach(spec: SpecBase, terms: JointMoments, stretch: Stretch) -> None:
-    """Refuse sums that could wrap.
-
-    Raises:
-        SpecRefused: they could.
-    """
     largest = stretch.scale(max(terms.scales.values()))
     # In integers: with doubles a sum near 2^63 could be rounded below it.
     reach = (stretch.rows * stretch.largest << (2 * spec.grid_bits)) + scales.noise_reach(largest, len(spec.parties))

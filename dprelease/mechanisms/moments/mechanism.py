@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from dprelease.arrays import Codes, Floats, Integers
 from dprelease.data.bounding import BoundedRows
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Linear, Stretch
 from dprelease.mechanisms.moments import check, words
 from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.own_products import schedule_of
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked
-from dprelease.mechanisms.moments.propose import MomentsOptions, check_outcomes, propose_moments
+from dprelease.mechanisms.moments.propose import MomentsOptions, propose_moments
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits, public_gram
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
@@ -39,17 +39,14 @@ class Moments(Linear[JointMoments]):
     options = MomentsOptions
     checks_sum = True
 
-    def outcomes(self, options: MomentsOptions, columns: Columns) -> tuple[str, ...]:
-        return check_outcomes(options.outcomes, columns)
-
     def propose(self, options: MomentsOptions, draft: Draft) -> Numbers:
         return propose_moments(options, draft)
 
     def cost(self, spec: SpecBase) -> Cost:
         return check.cost(spec, self.own(spec))
 
-    def check(self, spec: SpecBase) -> None:
-        check.check(spec, self.own(spec))
+    def check(self, spec: SpecBase, stretch: Stretch | None = None) -> None:
+        check.check(spec, self.own(spec), stretch or Stretch(spec.rows))
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         return ((1, layout_of(spec).entries),)
@@ -88,15 +85,6 @@ class Moments(Linear[JointMoments]):
         if terms.public_norm2 is not None:
             check_public_norm(public, layout, terms.public_norm2, spec.grid_bits)
         return OutcomeMoments.read(layout, sums[0], *shape, public)
-
-    def check_reach(self, spec: SpecBase, stretch: Stretch) -> None:
-        check.check_reach(spec, self.own(spec), stretch)
-
-    def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes
-    ) -> NoisyMoments | OutcomeMoments:
-        blocks = {party: only for party, (only,) in values.items()}
-        return self.view([spec], self.opened(spec, blocks, Stretch(spec.rows)), 1.0, public)
 
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True

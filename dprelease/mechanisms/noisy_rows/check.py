@@ -25,8 +25,13 @@ def cost(spec: SpecBase, terms: NoisyRowsTerms) -> Cost:
     return Cost(sum(charges.values(), Fraction(0)), charges, charges)
 
 
-def check(spec: SpecBase, terms: NoisyRowsTerms) -> None:
+def check(spec: SpecBase, terms: NoisyRowsTerms, stretch: Stretch) -> None:
     """Refuse scales that are not those of the declared bounds and share, a coarse grid, or integers of 2^53.
+
+    Args:
+        spec: the spec.
+        terms: its terms.
+        stretch: of all patients whose rows are added up.
 
     Raises:
         SpecRefused: with the first number that disagrees.
@@ -40,15 +45,6 @@ def check(spec: SpecBase, terms: NoisyRowsTerms) -> None:
             raise SpecRefused(f"{noise.party}: the noise scales are not those of its declared bounds and share")
         if sensitivity2 < COARSEST**2 * share:
             raise SpecRefused(f"{noise.party}: the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
-    check_reach(spec, terms, Stretch(spec.rows))
-
-
-def check_reach(spec: SpecBase, terms: NoisyRowsTerms, stretch: Stretch) -> None:
-    """Refuse integers of 2^53.
-
-    Raises:
-        SpecRefused: they could be released.
-    """
     for noise, part in zip(terms.noise, spec.parties, strict=True):
         largest = stretch.scale(max(noise.scale, noise.anchor_scale or 0.0))
         sums = stretch.rows * stretch.largest * max(part.weights, default=1) << spec.grid_bits

@@ -38,8 +38,8 @@ class _NoisyRows(Linear[AnyRows]):
     def cost(self, spec: SpecBase) -> Cost:
         return check.cost(spec, self.own(spec))
 
-    def check(self, spec: SpecBase) -> None:
-        check.check(spec, self.own(spec))
+    def check(self, spec: SpecBase, stretch: Stretch | None = None) -> None:
+        check.check(spec, self.own(spec), stretch or Stretch(spec.rows))
 
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
         return integer_query(weighted(rows, spec, party), spec, self.own(spec))
@@ -55,13 +55,6 @@ class _NoisyRows(Linear[AnyRows]):
 
     def view(self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes) -> NoisyRows:
         return read(batches, [self.own(spec) for spec in batches], sums, noise, public)
-
-    def check_reach(self, spec: SpecBase, stretch: Stretch) -> None:
-        check.check_reach(spec, self.own(spec), stretch)
-
-    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> NoisyRows:
-        blocks = {party: only for party, (only,) in values.items()}
-        return self.view([spec], self.opened(spec, blocks, Stretch(spec.rows)), 1.0, public)
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         return ((self.own(spec).released_rows(spec), len(released_names(spec.part(party).private))),)
@@ -95,9 +88,6 @@ class Mixed(_NoisyRows[MixedTerms]):
 
     def propose(self, options: MixedOptions, draft: Draft) -> Numbers:
         return propose_mixed(options, draft)
-
-    def again(self, terms: MixedTerms, number: int) -> MixedTerms:
-        return terms.model_copy(update={"mixing": terms.mixing.again(number)})
 
 
 class Rows(_NoisyRows[RowsTerms]):

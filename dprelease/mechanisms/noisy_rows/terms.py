@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -119,6 +119,10 @@ class MixedTerms(NoisyRowsTerms):
     def released_rows(self, spec: SpecBase) -> int:
         """k, and the anchor row if there is one."""
         return self.mixing.outputs + (1 if self.rho else 0)
+
+    def again(self, number: int) -> Self:
+        """The same terms with another mixing matrix."""
+        return self.model_copy(update={"mixing": self.mixing.again(number)})
 
     def consistent(self, spec: SpecBase) -> None:
         """The same, and no more mixing rows than patients."""

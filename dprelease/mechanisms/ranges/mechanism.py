@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dprelease.arrays import Codes, Integers
-from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import numbers
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import Inputs, Mechanism
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.ranges import check, words
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
@@ -20,8 +18,6 @@ from dprelease.mechanisms.ranges.propose import propose
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.mechanisms.statement import Cost, Words
-from dprelease.mpc.session import Products
-from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
@@ -57,21 +53,14 @@ class RangesMechanism(Mechanism[RangesTerms]):
     def rounds(self, spec: SpecBase) -> tuple[int, ...]:
         return (1,) if self.own(spec).decades_scale is None else (2,)
 
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
+    def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         from dprelease.mechanisms.ranges.privatize import noisy_blocks  # slow to load, and only hospitals ask
 
-        return noisy_blocks(rows, spec, self.own(spec), noise)
+        return noisy_blocks(inputs.rows, spec, self.own(spec), inputs.noise)
 
-    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Ranges:
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+    ) -> Ranges:
         from dprelease.mechanisms.ranges.read import read  # slow to load, and only learners ask
 
         return read(spec, self.own(spec), values)

@@ -29,6 +29,4 @@ def check(over: Linear[Any], spec: SpecBase, terms: StreamTerms) -> None:
         raise SpecRefused("a stream has no public columns: their rows would be published at each checkpoint")
     if terms.of.outcomes:
         raise SpecRefused("a stream names no outcomes")
-    whole = inner(spec, terms, terms.most_rows)
-    over.check(whole)
-    over.check_reach(whole, terms.stretch)
+    over.check(inner(spec, terms, terms.most_rows), terms.stretch)

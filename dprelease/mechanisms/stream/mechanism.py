@@ -11,13 +11,11 @@ from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import FIRST_ROUND, Columns, Earlier, Mechanism
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Inputs, Mechanism
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mechanisms.stream import check, words
-from dprelease.mechanisms.stream.checkpoints import Checkpoints
 from dprelease.mechanisms.stream.factorization import error
 from dprelease.mechanisms.stream.privatize import released, stream_block
 from dprelease.mechanisms.stream.propose import StreamOptions, last_error, options_over, propose_stream
@@ -25,7 +23,6 @@ from dprelease.mechanisms.stream.released import batch, read_prefix
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
-from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 
-class Stream(Mechanism[StreamTerms], Checkpoints):
+class Stream(Mechanism[StreamTerms]):
     """Checkpoints of a linear mechanism; `dprelease.mechanisms.base.Mechanism` says what each method is.
 
     Args:
@@ -45,13 +42,13 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
     terms = StreamTerms
     checks_sum = True
     fits = False
+    first_batch = 1
 
     def __init__(self, *over: Linear[Any]) -> None:
         self._over = {each.name: each for each in over}
         self.options = options_over(self._over)
         self.borrowed = frozenset(key for each in over for key in each.options.model_fields)
         self.weighs_columns = any(each.weighs_columns for each in over)
-        self.continual = self
 
     def read_terms(self, data: object) -> StreamTerms:
         return read_part(StreamTerms, data, self._read_inner)
@@ -68,9 +65,6 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
         terms = self.own(spec)
         over = self._over[terms.of.mechanism]
         return over, terms, batch(over, spec, terms, terms.checkpoint)
-
-    def outcomes(self, options: StreamOptions, columns: Columns) -> tuple[str, ...]:
-        return self._over[options.of].outcomes(options.inner, columns)
 
     def propose(self, options: StreamOptions, draft: Draft) -> Numbers:
         return propose_stream(options, draft)
@@ -97,34 +91,24 @@ class Stream(Mechanism[StreamTerms], Checkpoints):
         over, _, new = self._at(spec)
         return over.matrix(rows, new)
 
-    def increment(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
         over, _, new = self._at(spec)
         return over.exact(rows, new, party, products)
 
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
+    def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         over, terms, new = self._at(spec)
+        kept = inputs.kept
         if terms.checkpoint not in kept.increments:  # outside hospitals, which keep it before anything is drawn
-            own = self.increment(rows, spec, party, products)
+            own = over.exact(inputs.rows, new, party, inputs.products)
             kept = replace(kept, increments={**kept.increments, terms.checkpoint: own})
-        return (stream_block(over, new, terms, party, noise, products, kept),)
+        return (stream_block(over, new, terms, party, replace(inputs, kept=kept)),)
 
-    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> Any:
-        return self.read_upto(spec, values, public, self.own(spec).checkpoint)
-
-    def read_upto(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, checkpoint: int
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
     ) -> Any:
         over, terms, _ = self._at(spec)
-        return read_prefix(over, spec, terms, {party: only for party, (only,) in values.items()}, checkpoint, public)
+        blocks = {party: only for party, (only,) in values.items()}
+        return read_prefix(over, spec, terms, blocks, upto or terms.checkpoint, public)
 
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True

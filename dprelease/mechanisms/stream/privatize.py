@@ -12,23 +12,13 @@ import numpy as np
 
 from dprelease.arrays import Integers
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.continual import Kept
+from dprelease.mechanisms.base import Inputs, Kept
 from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.stream.terms import StreamTerms
-from dprelease.mpc.session import Products
-from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 
-def stream_block(
-    over: Linear[Any],
-    batch: SpecBase,
-    terms: StreamTerms,
-    party: str,
-    noise: NoiseSource,
-    products: Products | None,
-    kept: Kept,
-) -> Integers:
+def stream_block(over: Linear[Any], batch: SpecBase, terms: StreamTerms, party: str, inputs: Inputs) -> Integers:
     """The party's noisy integers of this checkpoint, below those of all earlier ones.
 
     Guarantee: for streams that differ in the private cells of one patient at one checkpoint (replace-one), or of a patient with
@@ -40,14 +30,13 @@ def stream_block(
         batch: the spec of this checkpoint as the inner mechanism reads it.
         terms: of the stream.
         party: name of the party in the spec.
-        noise: secret noise; `SecureNoise` outside tests.
-        products: what the session left.
-        kept: increments of all checkpoints up to this one, and the block sent before.
+        inputs: increments of all checkpoints up to this one among them, and the block sent before.
 
     Raises:
         InvalidInput: what was kept is not what the checkpoint builds on; nothing is drawn.
     """
     (shape,) = over.shapes(batch, party)
+    kept = inputs.kept
     _check_kept(kept, terms, shape)
     fresh = []
     for weights in terms.matrix.rows(terms.checkpoint, terms.most):
@@ -55,8 +44,8 @@ def stream_block(
         for checkpoint in terms.used:
             if weights[checkpoint - 1]:
                 total += weights[checkpoint - 1] * kept.increments[checkpoint]
-        fresh.append(total + over.noise(batch, party, noise, terms.stretch))
-    sent = over.masked(np.vstack(fresh), batch, party, products)
+        fresh.append(total + over.noise(batch, party, inputs.noise, terms.stretch))
+    sent = over.masked(np.vstack(fresh), batch, party, inputs.products)
     return sent if kept.sent is None else np.vstack([kept.sent, sent])
 
 

@@ -52,7 +52,4 @@ def batch(over: Linear[Any], spec: SpecBase, terms: StreamTerms, checkpoint: int
 
 def _batches(over: Linear[Any], spec: SpecBase, terms: StreamTerms, numbers: tuple[int, ...]) -> list[SpecBase]:
     rows = {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
-    return [
-        inner(spec, terms, rows[number], terms.of if number == 1 else over.again(terms.of, number))
-        for number in numbers
-    ]
+    return [inner(spec, terms, rows[number], terms.of if number == 1 else terms.of.again(number)) for number in numbers]

@@ -7,9 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
 from dprelease.canonical import Digest, Rows, Value
+from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.linear import Stretch
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, Factor, FactorName
-from dprelease.spec_base import SpecBase, Terms
+from dprelease.spec_base import Place, SpecBase, Terms
+
+_OWN = {"rows", "alignment", "created", "expires"}
+_OWN_TERMS = {"checkpoint", "first", "previous", "history"}
 
 
 def _read(data: object, info: ValidationInfo) -> object:
@@ -101,6 +105,65 @@ class StreamTerms(Terms):
         """How many checkpoints there may be."""
         return self.checkpoints or MOST_CHECKPOINTS
 
+    def place(self, spec: SpecBase) -> Place:
+        """The place of a checkpoint in its stream."""
+        return Place(
+            stream=self.first or spec.digest(),
+            number=self.checkpoint,
+            last=self.checkpoints,
+            ended=self.checkpoint >= self.most or self.patients(spec.rows) >= self.most_rows,
+            batch=self.checkpoint,
+            previous=self.previous,
+            batches={each.checkpoint: each.rows for each in self.history} | {self.checkpoint: spec.rows},
+        )
+
+    def check_follows(self, spec: SpecBase, previous: SpecBase) -> None:
+        """Refuses what is not the checkpoint after another one, in all but its rows, who they are and its times."""
+        if not isinstance(previous.terms, StreamTerms):
+            super().check_follows(spec, previous)
+            return
+        if self.previous != previous.digest() or self.first != previous.place.stream:
+            raise SpecRefused(
+                f"checkpoint {self.checkpoint} does not name the checkpoint before it, or another stream's first"
+            )
+        if self.history != previous.terms.history_with(previous.rows):
+            raise SpecRefused(f"checkpoint {self.checkpoint} has another history than the checkpoint before it leaves")
+        ours, theirs = _fixed(spec), _fixed(previous)
+        changed = sorted(key for key in ours | theirs if ours.get(key) != theirs.get(key))
+        if changed:
+            raise SpecRefused(
+                f"checkpoint {self.checkpoint} changes what the stream's first one fixed: {', '.join(changed)}"
+            )
+
+    def following(self, previous: SpecBase, checkpoint: int, rows: int) -> StreamTerms:
+        """Terms of a later checkpoint; the stream may have no such checkpoint, or no room for so many rows."""
+        if checkpoint <= self.checkpoint:
+            raise InvalidInput(
+                f"checkpoint {checkpoint} cannot follow checkpoint {self.checkpoint}: none is made twice"
+            )
+        if checkpoint > self.most:
+            raise InvalidInput(
+                f"the stream has {self.most} checkpoints, so there is no checkpoint {checkpoint}; propose a new stream"
+            )
+        total = rows + self.patients(previous.rows)
+        if total > self.most_rows:
+            raise InvalidInput(
+                f"the stream has room for {self.most_rows} patients, and with {rows} new ones there would be {total}; "
+                "propose a new stream"
+            )
+        return self.model_copy(
+            update={
+                "checkpoint": checkpoint,
+                "first": previous.place.stream,
+                "previous": previous.digest(),
+                "history": self.history_with(previous.rows),
+            }
+        )
+
+    def history_with(self, rows: int) -> tuple[Published, ...]:
+        """The history of the next checkpoint, once this one was published with so many rows."""
+        return (*self.history, Published(checkpoint=self.checkpoint, rows=rows))
+
     def consistent(self, spec: SpecBase) -> None:
         """Tells whether numbers are in order, within T and N, and the inner terms fit."""
         first = self.checkpoint == 1
@@ -134,3 +197,10 @@ def inner(spec: SpecBase, terms: StreamTerms, rows: int, of: Any = None) -> Spec
         of: terms of the inner mechanism, if not those of the first checkpoint.
     """
     return spec.model_copy(update={"terms": of or terms.of, "rows": rows})
+
+
+def _fixed(spec: SpecBase) -> dict[str, Any]:
+    """The terms that all checkpoints have in common, by key."""
+    data = spec.model_dump(mode="json", exclude=_OWN)
+    terms = data.pop("terms")
+    return data | {key: value for key, value in terms.items() if key not in _OWN_TERMS}

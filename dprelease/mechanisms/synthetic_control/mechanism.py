@@ -6,18 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dprelease.arrays import Codes, Integers
-from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Mechanism
-from dprelease.mechanisms.continual import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import Inputs, Mechanism
 from dprelease.mechanisms.draft import Draft, Numbers
 from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mechanisms.synthetic_control import check, released, words
 from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, propose
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
-from dprelease.mpc.session import Products
-from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
@@ -50,19 +46,12 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
         problem = self.own(spec).problem(spec)
         return (problem.donors, 1), (problem.donors, len(problem.columns) - problem.before)
 
-    def privatize(
-        self,
-        rows: BoundedRows,
-        spec: SpecBase,
-        party: str,
-        noise: NoiseSource,
-        products: Products | None = None,
-        earlier: Earlier = FIRST_ROUND,
-        kept: Kept = NOTHING_KEPT,
-    ) -> tuple[Integers, ...]:
-        return noisy_panel(rows, spec, self.own(spec), noise)
+    def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
+        return noisy_panel(inputs.rows, spec, self.own(spec), inputs.noise)
 
-    def read(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes) -> released.Panel:
+    def read(
+        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+    ) -> released.Panel:
         ((weights, donors),) = values.values()
         return released.read(spec, self.own(spec), weights, donors)
 

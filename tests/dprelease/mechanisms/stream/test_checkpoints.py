@@ -110,7 +110,7 @@ def test_a_checkpoint_adds_to_what_was_sent_and_costs_its_own_rows(factor: str, 
     last: Any = mechanism_of(release.spec)
     values = {party: (block,) for party, block in before.items()}
     for number, view in seen.items():
-        again = last.continual.read_upto(release.spec, values, np.zeros((BATCHES[-1], 0), np.int32), number)
+        again = last.read(release.spec, values, np.zeros((BATCHES[-1], 0), np.int32), number)
         assert again.rows == view.rows == sum(BATCHES[:number])
         name = "gram" if inner == "moments" else "values"
         np.testing.assert_array_equal(getattr(again, name), getattr(view, name))

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.continual import Kept
+from dprelease.mechanisms.base import Kept
 from dprelease.mechanisms.registry import mechanism_of, read_options
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.support.noise import RecordingNoise
 from tests.support.specs import build_spec, numeric, random_rows
-from tests.support.streams import Hospitals, continual_of, first_spec, following
+from tests.support.streams import Hospitals, first_spec, following
 
 COLUMNS = {"north": (numeric("age"), numeric("dose")), "south": (numeric("glucose"),)}
 BASE = build_spec(COLUMNS, rows=30)
@@ -63,7 +63,7 @@ def test_a_request_that_asks_for_what_streams_have_not() -> None:
 
 
 def test_a_checkpoint_that_cannot_be() -> None:
-    continual, spec = continual_of(first()), first(most_rows=100)
+    spec = first(most_rows=100)
     for number, rows, words in (
         (1, 5, "checkpoint 1 cannot follow checkpoint 1"),
         (0, 5, "checkpoint 0 cannot follow"),
@@ -71,8 +71,8 @@ def test_a_checkpoint_that_cannot_be() -> None:
         (2, 71, "room for 100 patients, and with 71 new ones there would be 101"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            continual.following(spec, number, rows)
-    assert continual.following(spec, 3, 70).used == (1, 3)
+            spec.terms.following(spec, number, rows)
+    assert spec.terms.following(spec, 3, 70).used == (1, 3)
 
 
 LIES = {
@@ -92,7 +92,7 @@ def test_a_checkpoint_that_does_not_follow(name: str) -> None:
     data = following(spec, 20).model_dump(mode="json")
     false = ReleaseSpec.model_validate_json(json.dumps(data | {"terms": data["terms"] | lie}))
     with pytest.raises(SpecRefused, match=words):
-        continual_of(spec).check_follows(false, spec)
+        false.terms.check_follows(false, spec)
 
 
 @pytest.mark.parametrize("field", ["title", "target", "grid_bits", "rows_per_subject", "roster"])
@@ -101,7 +101,7 @@ def test_everything_else_stays(field: str) -> None:
     later = following(spec, 20)
     value = "another" if field == "roster" else getattr(other, field)
     with pytest.raises(SpecRefused, match=f"fixed: {field}"):
-        continual_of(spec).check_follows(later.model_copy(update={field: value}), spec)
+        later.terms.check_follows(later.model_copy(update={field: value}), spec)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.mechanisms.continual import Kept
+from dprelease.mechanisms.base import Kept
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream import terms as stream_terms
 from dprelease.mechanisms.stream.factorization import FACTORS, Factor
@@ -27,7 +27,7 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.support.noise import ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric
-from tests.support.streams import continual_of, first_spec, following, multiplied
+from tests.support.streams import first_spec, following, multiplied
 
 COLUMNS = {
     "north": (numeric("age"), categorical("smoker", "yes")),
@@ -74,14 +74,13 @@ def exact(specs: Sequence[ReleaseSpec], patients: Patients) -> Any:
     parties = [part.party for part in specs[0].parties]
     kept = {party: Kept({}) for party in parties}
     for spec in specs:
-        continual = continual_of(spec)
-        number = continual.place(spec).number
+        number = spec.place.number
         there = [patients.get((number, place), FULL) for place in range(ROWS)]
         tables = {party: rows_of(spec, party, there) for party in parties}
         products = multiplied(spec, tables)
         for party in parties:
             made = products.get(party)
-            own = kept[party].increments | {number: continual.increment(tables[party], spec, party, made)}  # type: ignore[operator]
+            own = kept[party].increments | {number: mechanism_of(spec).exact(tables[party], spec, party, made)}  # type: ignore[operator]
             (block,) = privatize(tables[party], spec, party, ZeroNoise(), made, kept=Kept(own, kept[party].sent))
             kept[party] = Kept(own, block.values)
     terms, over, whole = parts(specs[-1])
