@@ -48,7 +48,7 @@ def private_words(hospitals: Iterable[Hospital]) -> set[bytes]:
 
 
 def public_sentences(specs: Iterable[ReleaseSpec]) -> set[bytes]:
-    """What is said of releases in public, worked out anew from their specs, as it is written in files."""
+    """Public statements about releases, worked out anew from their specs, as it is written in files."""
     said = {sentence for spec in specs for sentence in (*guarantee(spec).words(), *trust(spec))}
     return {json.dumps(sentence)[1:-1].encode() for sentence in said} | {sentence.encode() for sentence in said}
 

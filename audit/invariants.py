@@ -1,4 +1,4 @@
-"""What must hold of a consortium at any moment, whatever was killed: one function for each invariant."""
+"""Invariants of a consortium at any moment, whatever was killed: one function for each."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _ledgers(parties: dict[str, Hospital]) -> Iterator[Violation]:
 def _publications(
     folder: Path, parties: dict[str, Hospital], releases: list[ReleaseFolder], known: dict[str, Office]
 ) -> Iterator[Violation]:
-    """What is public verifies, is what was sealed, was charged what it costs, and agrees with the office."""
+    """Checks that a published release verifies, is what was sealed, was charged its cost, and agrees with the office."""
     for release in releases:
         reason = verifies(release, folder)
         if reason is not None:
@@ -140,7 +140,7 @@ def _sealed_and_charged(
 
 
 def _declared_public(hospital: Hospital, spec: ReleaseSpec, party: str) -> Iterator[Violation]:
-    """What was published exactly was declared public, just so, before anything was reserved for it."""
+    """Checks that exactly published columns were declared public, just so, before anything was reserved for them."""
     part, digest = spec.party(party), spec.digest()
     entries = hospital.ledger.entries(spec.roster)
     reserved = min((entry.number for entry in entries if (entry.release, entry.kind) == (digest, "reserve")), default=0)

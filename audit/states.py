@@ -44,7 +44,7 @@ class Hospital:
 
 @dataclass(frozen=True)
 class Office:
-    """What the coordinator's database says of a release.
+    """A release in the coordinator's database.
 
     Attributes:
         state: e.g. ``PUBLISHED``.
@@ -90,11 +90,11 @@ def office(folder: Path) -> dict[str, Office]:
 
 @dataclass(frozen=True)
 class AlignmentRun:
-    """What the coordinator's database says of an alignment run.
+    """An alignment run in the coordinator's database.
 
     Attributes:
         state: e.g. ``DONE``.
-        consents: of each of its parties, whether its signed acceptance is there.
+        consents: party to True if its signed acceptance is there.
     """
 
     state: str

@@ -34,7 +34,7 @@ Reports = dict[str, list[dict[str, Any]]]
 
 
 def request(mechanism: str) -> str:
-    """What the office asks for: every column of everybody, (epsilon, delta) for the whole row of a woman."""
+    """The office's request: every column of everybody, (epsilon, delta) for the whole row of a woman."""
     parties = "".join(f'{name} = ["*"]\n' for name in INSTITUTIONS)
     ranges = 'ranges = "first"\n' if mechanism == "moments" else ""
     return (

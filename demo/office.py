@@ -1,4 +1,4 @@
-"""What the office does in the demo: it proposes, people approve, and everybody waits until it is published."""
+"""The office in the demo: it proposes, people approve, and everybody waits until it is published."""
 
 from __future__ import annotations
 

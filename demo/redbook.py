@@ -31,7 +31,7 @@ INSTITUTIONS: dict[str, tuple[str, ...]] = {
     "clinic": ("yrs_married", "children", "rate_marriage", "affairs"),
     "insurer": ("occupation", "occupation_husb"),
 }
-"""Who holds which columns."""
+"""Institution to its columns."""
 
 WAVES = 4
 """In as many parts the women come, for the stream."""

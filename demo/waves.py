@@ -16,7 +16,7 @@ APART = "affairs"
 
 
 def request(epsilon: float, delta: float) -> str:
-    """What the office asks for: joint moments of everybody so far, at each checkpoint, under one (epsilon, delta)."""
+    """The office's request: joint moments of everybody so far, at each checkpoint, under one (epsilon, delta)."""
     held = {name: [column for column in columns if column != APART] for name, columns in INSTITUTIONS.items()}
     parties = "".join(f"{name} = {columns}\n" for name, columns in held.items())
     return (

@@ -15,10 +15,10 @@ COMPARE_KEYS = (
     "compare the key check that party-node check prints, which has to be the same at all hospitals, and how they write "
     "identifiers"
 )
-"""What to do where hospitals find nobody, or not everybody, in common: one of them may hold another alignment key."""
+"""Advice if hospitals find nobody, or not everybody, in common: one of them may hold another alignment key."""
 
 FEWEST_COMPARED = 20
-"""Least patients of a batch that is reported, and of a whole table that is compared without an alignment run: a thousand candidates
+"""Least patients of a reported batch, and of a whole table that is compared without an alignment run. A thousand candidates
 have more than 2^128 sets of 20, and a hundred have more than 2^68."""
 
 

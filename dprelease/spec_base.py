@@ -20,8 +20,8 @@ from dprelease.data.columns import LARGEST_WEIGHT, Column, Name, distinct_names,
 from dprelease.errors import InvalidInput, SpecRefused
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
-"""What the guarantee is called: ``DP``, where it covers every column; else ``feature-DP``, when the public columns are
-outcomes, ``label-DP``, when they are features, or ``mixed``, when they are some of both (docs/guarantees.md 6)."""
+"""Names of the guarantee: ``DP`` if it covers every column; else ``feature-DP`` if the public columns are outcomes,
+``label-DP`` if they are features, ``mixed`` if they are some of both (docs/guarantees.md 6)."""
 
 Weight = Annotated[int, Field(ge=1, le=LARGEST_WEIGHT)]
 """How much smaller a column's noise is made."""

@@ -108,7 +108,7 @@ class Index(Value):
 
 
 LONGEST_LINE_BYTES = 8192
-"""Of a line in a file; a title of 200 letters outside of the usual alphabets has 2,400."""
+"""Most bytes of a line; a title of 200 letters outside of the usual alphabets has 2,400."""
 
 _BEGINNING, _END = Index().to_bytes()[:-2], b"]}"
 _LINE = TypeAdapter(Listed)

@@ -15,7 +15,7 @@ from party_node.source.public_columns import public_declarations, with_public
 log = logging.getLogger(__name__)
 
 FIXED = ("name", "roster", "state")
-"""What a node is, and where its books are: keys that stay as they were at its start."""
+"""Keys that stay as they were at a node's start: what it is, and where its books are."""
 
 
 class ChangedSettings:

@@ -14,10 +14,10 @@ from coordinator.store.copies import back_up
 from dprelease.errors import InvalidInput
 from dprelease.spec_base import instant
 
-WHAT_NOW = """what nobody can tell this office again, look for it yourself:
-  parties or a hub that were revoked after that:  coordinator party revoke, coordinator hub revoke
-  parties or a hub that joined or got a new key after that: coordinator invite (ask the party for its cap), coordinator hub reissue
-and what was published after that: coordinator backup recall FOLDER"""
+WHAT_NOW = """nobody can tell it these things again. Look for them yourself:
+  - parties or a hub that were revoked since: coordinator party revoke, coordinator hub revoke
+  - parties or a hub that joined or got a new key since: coordinator invite (ask the party for its cap), coordinator hub reissue
+  - releases that were published since: coordinator backup recall FOLDER"""
 
 
 @click.group()

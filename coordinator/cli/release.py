@@ -161,8 +161,8 @@ def _warn_of_others(others: Sequence[str], spec: ReleaseSpec) -> None:
     if others:
         names, run = listed(others), (spec.aligned or "")[:SHORT]
         click.echo(
-            f"warning: {names} takes no part, and alignment run {run} is its own as well: only patients whom it has, too, are "
-            "in the release; let it take part, or align the others by themselves: coordinator align start",
+            f"warning: {names} takes no part, and alignment run {run} is its own as well: the release has only "
+            "the patients that it has, too. Let it take part, or align the others by themselves: coordinator align start",
             err=True,
         )
 

@@ -25,7 +25,7 @@ PublicSide = Literal["features", "outcomes", "mixed"]
 LABELS: Mapping[PublicSide, Label] = MappingProxyType(
     {"features": "label-DP", "outcomes": "feature-DP", "mixed": "mixed"}
 )
-"""What the public columns are, to what the guarantee is then called."""
+"""Role of the public columns to the name of the guarantee."""
 
 
 def enrolled(members: Members, name: str, now: datetime) -> Party:
@@ -63,7 +63,7 @@ def reported(members: Members, names: tuple[str, ...], batch: int | None = None)
     if lacking:
         there = "; ".join(f"{name} has {_batches(known[name])}" for name in lacking)
         raise InvalidInput(
-            f"batch {batch} is not there yet at {listed(lacking)} ({there}); a party reports a batch of {FEWEST_COMPARED} "
+            f"batch {batch} is not there yet at {listed(lacking)} ({there}). A party reports a batch of {FEWEST_COMPARED} "
             "patients or more once it is complete: when a later one has begun, or at once with whole_batches = true in party.toml"
         )
     return {name: known[name].of_batch(batch) for name in names}
@@ -105,8 +105,8 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
         sides = " | ".join(", ".join(names) for names in groups.values())
         raise InvalidInput(
             f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only within each "
-            f"group; that of a table with fewer than {FEWEST_COMPARED} patients, or with a batch that is not complete, agrees with "
-            f"none); {COMPARE_KEYS}; or find the patients that all have: coordinator align start"
+            f"group). The digest of a table with fewer than {FEWEST_COMPARED} patients, or with an incomplete batch, agrees with "
+            f"none. To find the cause, {COMPARE_KEYS}; or find the patients that all have: coordinator align start"
         )
     return next(iter(catalogues.values()))
 

@@ -49,7 +49,7 @@ from dprelease.spec_base import PartyColumns, Target, instant
 NOTHING = EarlierReleases()
 
 LARGEST_DEAL_BYTES = 3 << 20
-"""What the coordinator deals to one party fits in one message, whose default limit is 4 MiB."""
+"""Most that is dealt to one party: it fits in one message, whose default limit is 4 MiB."""
 
 
 class Request(Settings):

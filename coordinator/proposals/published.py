@@ -102,7 +102,7 @@ def _kept(digest: str, published: Path | None) -> Path:
         if os.path.isdir(folder / digest):  # noqa: PTH112 - where pathlib's raises, there is none for us to read
             return folder / digest
     raise InvalidInput(
-        f"release {digest[:12]} published ranges of all these numbers, which moments use at no charge, and it is not on this "
+        f"release {digest[:12]} published ranges of all these numbers, which moments use at no charge. It is not on this "
         f'machine: learner fetch {digest[:12]}, or name its folder in the request (ranges = "FOLDER"), or say ranges = '
         '"first" to pay for new ones, or "none" for public bounds'
     )

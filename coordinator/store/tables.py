@@ -27,7 +27,7 @@ from sqlalchemy.types import TypeDecorator
 from dprelease.spec_base import instant, moment
 
 REVISION = "0005"
-"""Of this layout: the last one in `coordinator.store.migrations.versions`."""
+"""Revision of this layout: the last one in `coordinator.store.migrations.versions`."""
 
 
 class Moment(TypeDecorator[datetime]):

@@ -25,7 +25,7 @@ from dprelease.one_line import counted
 from dprelease.release.release import Release
 
 PENALTIES = tuple(float(part) for part in np.geomspace(1.0, 0.001, 25))
-"""Of the path, in the least penalty at which nothing is chosen."""
+"""Penalties of the path, in units of the least one that chooses nothing."""
 _SWEEPS, _STILL, _LEAST_LEFT = 10_000, 1e-10, 1e-12
 
 

@@ -19,7 +19,7 @@ from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
 
 __all__ = ["OTHER", "CategoricalColumn", "Column", "Name", "Number", "NumericColumn", "OrderedColumn"]
-"""What others import of columns from here."""
+"""Names of columns that others import from here."""
 
 Column = Annotated[NumericColumn | CategoricalColumn | OrderedColumn, Field(discriminator="kind")]
 """A declared column of any kind."""

@@ -29,7 +29,7 @@ EDGES: Floats = np.array([end / _UNIT for end in _TENTHS])
 """(122,) ends of the cells as doubles."""
 CELLS = len(_TENTHS) - 1
 LARGEST = float(EDGES[-1])
-"""What larger numbers count as."""
+"""Value that larger numbers count as."""
 BOX_BITS = 24
 """Steps of a box's grid in half the box, as a power of 2."""
 

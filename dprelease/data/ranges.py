@@ -98,7 +98,7 @@ WIDEST = 16 * STEPS
 """Largest half-width of a range."""
 
 DECADES = Fraction(1, 2)
-"""What finding bounds for a number without any costs, in parts of what its range costs."""
+"""Cost of finding bounds for a number without any, in parts of the cost of its range."""
 
 REACH = 3
 """Units of its reach from the centre of a column's range to its ends (`reach_of`)."""

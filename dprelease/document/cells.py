@@ -129,7 +129,7 @@ PARTS: Mapping[str, str] = MappingProxyType(
 """Parts of an estimate that a table may show in columns of their own, and the heads of these."""
 
 Cell = str | int | float | Fraction | bool | Estimate | Said | Mapping[str, Any] | Sequence[Any] | None
-"""Of a table, or a fact; mappings and lists are for programs only."""
+"""Value in a table, or of a fact; mappings and lists are for programs only."""
 
 
 def price(mu2: Fraction, delta: float) -> Said:

@@ -19,7 +19,7 @@ from dprelease.one_line import one_line
 MOST_NOTES = 6
 """Notes that are printed unless all are asked for."""
 MORE = "{count} more notes: --explain, or explain=True"
-"""What is printed in place of the others."""
+"""Line in place of the other notes."""
 Lines = tuple[tuple[str, ...], ...]
 """Lines of cells."""
 _GAP = "  "

@@ -100,7 +100,7 @@ def _spectral(problem: _Problem) -> tuple[bool, str]:
 _APPLIES: Mapping[str, Callable[[_Problem], tuple[bool, str]]] = MappingProxyType(
     {"public_features": _public_features, "posterior": _posterior, "projected": _projected, "spectral": _spectral}
 )
-"""Whether an algorithm applies, and why or why not; in the order of `choose`."""
+"""Reasons why an algorithm applies or does not; in the order of `choose`."""
 
 
 def choose(moments: ReleasedMoments, features: Sequence[int], targets: Sequence[int]) -> Choice:

@@ -65,7 +65,7 @@ def primo_ridge(features: int, covariance: float, association: float) -> float:
 
 
 ViewKind = Literal["mixtures", "rows", "moments"]
-"""What there is to read of a release: noisy mixtures of all patients, a noisy row for each, or noisy moments."""
+"""Kinds of view: noisy mixtures of all patients, a noisy row for each, or noisy moments."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ BASELINES = ("rmgm", "bgm", "dgm", "constrained")
 DEFAULTS: Mapping[ViewKind, str] = MappingProxyType(
     {"mixtures": "calibrated", "rows": "calibrated", "moments": "shrinkage"}
 )
-"""What is read of a release to the method that is used unless another is named."""
+"""Kind of view to the default method."""
 
 
 def method_for(name: str, view: ViewKind) -> Method:

@@ -1,4 +1,4 @@
-"""What a fit gives in scaled units, how well it predicts, and which of these numbers noise hides."""
+"""A fit in scaled units, how well it predicts, and which of these numbers noise hides."""
 
 from __future__ import annotations
 

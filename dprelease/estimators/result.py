@@ -18,9 +18,9 @@ from dprelease.estimators.quality import INDISTINCT, Diagnostics, Quality, hidde
 FAR = 1.0
 """Widths of a target's public range by which predictions may leave it."""
 SEVERAL_ROWS = "Rows are taken to be patients apart, but a patient may have several: errors of sampling are too small."
-"""What an analysis says where `rows_per_subject` is more than 1."""
+"""Caveat of an analysis if `rows_per_subject` is more than 1."""
 ALIKE = "A patient may have several rows: errors of sampling are as large as if all rows of a patient were alike."
-"""What a fit says there."""
+"""Caveat of a fit in that case."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

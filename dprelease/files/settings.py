@@ -43,7 +43,7 @@ _EXPECTED = {
     "too_short": "a list of {min_length} or more",
     "too_long": "a list of {max_length} or fewer",
 }
-"""What had to be there, by pydantic's name for what is wrong."""
+"""Expected value, by pydantic's name for the mistake."""
 
 _KEY = re.compile(r"""\s*([\w."'-]+)\s*=.*""")
 _BLANK = re.compile(r"""\s*([\w."'-]+)\s*=\s*(#.*)?""")

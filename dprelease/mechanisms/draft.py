@@ -14,7 +14,7 @@ from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target, Terms
 
 FIRST = "first"
-"""What key ``ranges`` of a request says where a first round of the release itself publishes them."""
+"""Value of a request's key ``ranges`` if a first round of the release itself publishes them."""
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,7 @@ class Participant(Generic[Public]):
     final: ClassVar[Kind]
     """The kind of message after which whoever has lost it begins no round anew."""
     lost: ClassVar[str]
-    """What is said where such a message of ours is listed, and the storage does not know it."""
+    """Error if such a message of ours is listed, and the storage does not know it."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ COORDINATOR = ""
 WORD_BYTES = 8
 SEED_BYTES = 32
 SEAL_BYTES = 48
-"""What sealing to one recipient adds: a public key and an authentication tag."""
+"""Bytes that sealing to one recipient adds: a public key and an authentication tag."""
 TAG_BYTES = 16
 
 

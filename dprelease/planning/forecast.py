@@ -24,9 +24,9 @@ from dprelease.one_line import listed
 from dprelease.spec_base import PartyColumns, SpecBase
 
 MOST_ROWS = 10**12
-"""Where the search for enough patients ends."""
+"""End of the search for enough patients."""
 MOST_EPSILON = 100.0
-"""Where the search for enough epsilon ends."""
+"""End of the search for enough epsilon."""
 
 _LEAST_EPSILON = 1e-3
 _CLOSE = 1.01

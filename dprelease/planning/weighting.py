@@ -23,7 +23,7 @@ from dprelease.mechanisms.assumptions import Setting
 from dprelease.planning.forecast import forecast, proposed
 
 NONE = "none"
-"""What key ``ranges`` of a request says where numbers are coded in public bounds."""
+"""Value of a request's key ``ranges`` if numbers are coded in public bounds."""
 
 KNOWN = 1.7
 """Weight of an outcome that is known beforehand, in ranges: docs/methods.md, Clipped rows."""

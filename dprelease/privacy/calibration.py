@@ -15,7 +15,7 @@ from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
 
 GRID_VARIANCE = 4
-"""What the discrete grid costs in variance, in squared grid units."""
+"""Variance that the discrete grid costs, in squared grid units."""
 
 UNBOUNDED = Fraction(10**30)
 """mu^2 of scales that give no guarantee: too large for any budget."""

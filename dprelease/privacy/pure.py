@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import isqrt
 
 HALF_PI = Fraction(355, 226)
-"""Above pi/2, by 1e-7 of it."""
+"""A rational above pi/2, by 1e-7 of it."""
 LARGE = Fraction(8, 3)
 """From here on the second bound holds."""
 DIGITS = 10**12

@@ -33,7 +33,7 @@ PRIVATE_NEIGHBOURS_IN_WORDS = (
 
 PUBLIC_IN_WORDS = (
     "This is {label}: {side}. The public columns are published exactly, patient by patient, and are outside the guarantee: "
-    "{public}. What can be inferred from them about private columns is outside it too."
+    "{public}. Inferences from them about private columns are outside it too."
 )
 
 SIDES: Mapping[Label, str] = MappingProxyType(
@@ -43,7 +43,7 @@ SIDES: Mapping[Label, str] = MappingProxyType(
         "mixed": "the public columns are features and outcomes and not protected, the private ones are",
     }
 )
-"""What a label says of the two sides of a regression; ``DP`` needs no such words."""
+"""Label to its sentence about the two sides of a regression; ``DP`` needs none."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ SIGNAL = 0.5
 """Share of the outcome's variance, before it is brought into its range, that the other columns explain."""
 
 UNBOUNDED = (0.0, 100.0)
-"""Where made-up cells of a number without bounds lie."""
+"""Range of made-up cells of a number without bounds."""
 
 _LONGEST_NAME, _LONGEST_TITLE, _WORD_BYTES = 64, 200, 8
 

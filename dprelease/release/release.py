@@ -26,10 +26,10 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import ReleasePromise
 
 Regressable = NoisyRows | NoisyMoments | OutcomeMoments
-"""What estimators read of a release, whatever its mechanism."""
+"""Views that estimators read, whatever the mechanism."""
 
 View = Regressable | Ranges | Panel
-"""What there is to read of a release."""
+"""Views of a release."""
 
 
 @dataclass(frozen=True)

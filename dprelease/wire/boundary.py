@@ -37,7 +37,7 @@ VERSION: tuple[tuple[str, str], ...] = ((VERSION_KEY, str(PROTOCOL_VERSION)),)
 """Metadata that a client sends with every call: ``stub.Method(request, timeout=..., metadata=VERSION)``."""
 
 ACCEPTED = ",".join(map(str, sorted(ACCEPTED_VERSIONS)))
-"""What a server tells a caller whose version it does not take, under `ACCEPTED_KEY` in the details of its answer."""
+"""Versions as a server tells them to a caller of another one, under `ACCEPTED_KEY` in the details of its answer."""
 ACCEPTED_KEY = "accepts"
 
 _NUMBER = re.compile(r"[0-9]{1,4}")

@@ -30,7 +30,7 @@ FIRST_MESSAGE_SECONDS = 10.0
 """How long after its headers a call may bring its first message."""
 
 SENT_GRACE_SECONDS = 5.0
-"""What a slow reader is granted for each message beyond the least rate: a round trip, a lost packet."""
+"""Time for each message to a slow reader beyond the least rate: a round trip, a lost packet."""
 
 
 @dataclass(frozen=True)

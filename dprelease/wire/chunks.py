@@ -21,7 +21,7 @@ Stamp = tuple[int, int]
 CHUNK_BYTES = 1 << 20
 SHORTEST_CHUNK_BYTES = 1 << 14
 UNDER_WAY_BYTES = 1 << 26
-"""What the next chunks of all downloads of a listener may take together: with many downloads chunks become shorter.
+"""Memory for the next chunks of all downloads of a listener together: with many downloads chunks become shorter.
 
 A chunk that its reader does not take has about four copies on its way through us and gRPC.
 """

@@ -31,7 +31,7 @@ from dprelease.wire.limits import SHORT_BYTES, Limiter, most_request_bytes
 UNKNOWN = "a method that is not here"
 
 _GONE = grpc.aio.InternalError
-"""What gRPC raises where a call that was over already is written to."""
+"""Error of gRPC when a call is written to that is over already."""
 
 
 class Methods(dict[str, Any]):
@@ -184,7 +184,7 @@ LONGEST_QUOTE = 200
 """Most letters of a message."""
 
 ANSWERS = (NotFound, OutOfTurn, PeerUnavailable)
-"""What callers are told in the protocol's normal course, where nobody did wrong; `TooManyRequests` is none of it."""
+"""Answers in the protocol's normal course, where nobody did wrong; `TooManyRequests` is none of them."""
 
 Kind = tuple[str, str, str]
 """A method, an error class and a peer."""

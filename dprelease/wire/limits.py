@@ -48,7 +48,7 @@ class Rate:
 
 
 HEALTH = Rate.of(10.0)
-"""Of health checks: each one looks at the store or the disk."""
+"""Rate of health checks: each one looks at the store or the disk."""
 
 
 class Buckets:
@@ -176,13 +176,13 @@ def source_of(peer: str) -> str:
 
 
 SHORT_BYTES = 64 << 10
-"""Of whatever the tables do not name. The longest honest one, a list of 500 digests, has 17 KiB."""
+"""Size of every message that the tables do not name. The longest honest one, a list of 500 digests, has 17 KiB."""
 
 MAX_CHUNK_BYTES = 2 << 20
 """Largest chunk of a longer string that is accepted; `dprelease.wire.chunks` makes them half as long."""
 
 LONG_BYTES = 4 << 20
-"""Of lists, manifests and what is dealt: as much as gRPC takes by itself."""
+"""Size of lists, manifests and dealt randomness: as much as gRPC takes by itself."""
 
 _V1 = "/dprelease.wire.v1."
 _CHUNK = MAX_CHUNK_BYTES + SHORT_BYTES

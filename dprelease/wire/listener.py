@@ -25,7 +25,7 @@ from dprelease.wire.limits import Limiter
 from dprelease.wire.transport import KEEPALIVE_SECONDS, Credentials, check_address
 
 MOST_CONNECTIONS = 10_000
-"""Of one listener, and at most a quarter of the files that the process may open: enough are left to serve with."""
+"""Connections of one listener, and at most a quarter of the files that the process may open: enough are left to serve with."""
 
 MOST_TRIALS = 20
 """How often another port is tried where any will do."""

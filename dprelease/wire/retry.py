@@ -41,7 +41,7 @@ STALL_SECONDS = 60.0
 """How long a stream may stand still."""
 
 PROGRESS_BYTES = 1 << 16
-"""What has to come before a download that trickles or breaks counts as moving."""
+"""Bytes that have to come before a download that trickles or breaks counts as moving."""
 
 
 class ProgressDeadline:

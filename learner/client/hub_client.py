@@ -21,7 +21,7 @@ from learner.listing import Listed
 
 PEER = "the hub"
 MOST_RELEASES = 100_000
-"""Where a list stops being believed to have an end."""
+"""Releases beyond which a list is not believed to end."""
 
 
 class PublicHub:

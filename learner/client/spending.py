@@ -24,7 +24,7 @@ from learner.client.sources import ListingSource
 from learner.listing import SHOWN_DIGITS
 
 MU2 = Heading("mu2", "mu^2")
-"""Of an exact price."""
+"""Heading of an exact price."""
 
 
 @dataclass(frozen=True)

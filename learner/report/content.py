@@ -28,7 +28,7 @@ CAVEATS = (
     "Associations are not effects: nothing here says what would happen if a feature were changed.",
     "Values outside the declared bounds were clipped to them and missing cells were filled with the declared value before "
     "anything was computed; a model describes the columns after that.",
-    "Whoever fits many models and shows the best one shows luck as well; the intervals do not account for that.",
+    "The best of many models is in part luck; the intervals do not account for that.",
 )
 
 

@@ -30,7 +30,7 @@ def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual
     first, *others = opened
     spec = first.release.spec
     lead = (
-        f"What the target would have been from {found.lines[0][0]} on: {sum(found.found.donors):,} donors, "
+        f"The target as it would have been from {found.lines[0][0]} on: {sum(found.found.donors):,} donors, "
         f"{counted(len(opened), 'hospital')}, consortium {spec.consortium}."
     )
     sections = [

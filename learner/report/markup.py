@@ -15,7 +15,7 @@ from dprelease.one_line import one_line
 _WITHOUT_CONTENT = frozenset({"meta", "br", "line", "rect", "circle", "path", "polyline"})
 
 Cell = str | float
-"""Of a table: text, or a number."""
+"""Cell of a table: text, or a number."""
 
 
 def text(value: str) -> Markup:

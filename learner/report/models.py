@@ -30,8 +30,8 @@ def fits(report: Report) -> Markup:
     parts = [
         element(
             "p",
-            "Estimated on the private rows from the release alone, with the known noise removed and corrected for having "
-            "been fitted on it. 0 is the constant predictor, 1 a perfect model; an estimate may be below 0.",
+            "Estimates for the private rows, from the release alone. The known noise is removed, and so is the gain of a fit "
+            "on its own data. 0 is the constant predictor, 1 a perfect model; an estimate may be below 0.",
         )
     ]
     explained, explained_se = report.explained.tolist(), report.explained_se.tolist()

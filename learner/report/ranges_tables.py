@@ -13,8 +13,8 @@ from learner.report.markup import Cell, element, figure, short, table
 READING = (
     "Errors are standard deviations of what privacy noise leaves open. The spread of a column with long tails comes out too small: "
     "sums count a cell at four first-round scales from the centre at most.",
-    "Values beyond the bounds count in the outermost cell: of a quantile that may be there it is told what it is at most or at "
-    "least, and one that may be at either end is hidden.",
+    'Values beyond the bounds count in the outermost cell. A quantile that may be there is bounded by "at most" or '
+    '"at least", and one that may be at either end is hidden.',
     "Within a cell of the distribution rows are taken to spread evenly; quantiles of columns with few values lie between these.",
 )
 """How to read the tables and the plots."""

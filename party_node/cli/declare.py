@@ -28,7 +28,7 @@ _KEYS = {
     "batch": "the number of the batch that a row came with, for streams (docs/party.md, Streams)",
     "record": "what tells the rows of a patient apart (docs/party.md, Several rows a patient)",
 }
-"""What columns are for that a key of ``[source]`` names."""
+"""Use of the columns that a key of ``[source]`` names."""
 
 _LETTERS = str.maketrans(
     {

@@ -27,7 +27,7 @@ _DIRECTIVES = {
     "%S": "[0-9]{2}",
     "%%": "%",
 }
-"""What each directive of a format matches; the time of day is read over."""
+"""Directive of a format to its pattern; the time of day is read over."""
 
 
 class DateColumn(Settings):

@@ -21,7 +21,7 @@ _WHOLE = re.compile(r"[0-9]+(\.(0{0,2}|0{4,}))?", re.ASCII)
 """A whole number; ``1.000`` is none, for it may be a thousand."""
 
 DISTINCT = 1 << 53
-"""Below it a double tells every whole number from the next one."""
+"""Smaller whole numbers are told apart by a double."""
 
 LOST = "whose last digits may be another patient's; export identifiers as text or whole numbers"
 

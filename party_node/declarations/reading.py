@@ -22,7 +22,7 @@ def _listed(words: object) -> object:
 
 
 _CONTINUES = re.compile(r"[\d.,'\s]*(e[+-]?\d+)?", re.IGNORECASE)
-"""What makes another number of a number that it stands behind: digits, marks between them, an exponent."""
+"""Text that makes another number of a number before it: digits, marks between them, an exponent."""
 
 Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
 """Texts, of which one may stand without brackets."""

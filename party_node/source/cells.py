@@ -23,7 +23,7 @@ _A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_
 """How many units of a timestamp a day has."""
 
 WHITE = "".join(letter for letter in map(chr, range(0x3001)) if letter.isspace())
-"""What `str.strip` takes away."""
+"""Letters that `str.strip` takes away."""
 
 
 @dataclass(frozen=True)

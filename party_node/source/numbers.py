@@ -19,7 +19,7 @@ from dprelease.arrays import Floats, Mask
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 _BLANKS = " \u00a0\u2009\u202f"
-"""What stands between thousands where a blank does: also the blanks at which no line is broken."""
+"""Blanks between thousands: also the ones at which no line is broken."""
 
 _END = r"([+-]?\d[\d.,']*)"
 _BANDS = (

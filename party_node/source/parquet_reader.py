@@ -15,7 +15,7 @@ from party_node.source.limits import opened
 
 _MOST_ROWS = 1 << 16
 _BYTES = 1 << 26
-"""Of a batch, as the file says how long its columns are before they are compressed."""
+"""Size of a batch, as the file says how long its columns are before they are compressed."""
 
 
 class ParquetReader:

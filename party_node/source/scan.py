@@ -194,8 +194,8 @@ class Scan:
             then = self.numbers == number
             if not then.any() or self._bounded(columns, then).digest() != digest:
                 raise DataRefused(
-                    f"rows of batch {number} changed, were removed or added after checkpoint {number} was sealed with them; "
-                    "put them back as they were: what has left cannot be taken back, and a patient is in one batch only"
+                    f"rows of batch {number} changed, were removed or added after checkpoint {number} was sealed with them. "
+                    "Put them back as they were: what has left cannot be taken back, and a patient is in one batch only"
                 )
         alignment = self._aligned(new)
         batches = (self._batch(at.number, alignment),)

@@ -22,13 +22,13 @@ _PASSING = frozenset({"08", "40", "53", "55", "57", "58"})
 """Classes of SQLSTATE: connections, rollbacks, resources, locks, operators, the system."""
 
 _OF_CELLS = frozenset({"22", "23", "38", "39", "P0"})
-"""Of data, constraints and functions: their words may quote a cell, also before the first row is sent."""
+"""Classes of errors of data, constraints and functions: their words may quote a cell, also before the first row is sent."""
 
 _TOO_LARGE = ("out of memory", "string or blob too big")
-"""What SQLite says at its limits."""
+"""Words of SQLite at its limits."""
 
 _LOCKED = "is locked"
-"""What SQLite says of a file that somebody else writes to."""
+"""Words of SQLite about a file that somebody else writes to."""
 
 
 class SqlReader:

@@ -28,7 +28,7 @@ RESTORE = (
     "restore ledger.sqlite, journal.sqlite and sealed/, with streams/, from one moment, the latest that there is; or close such "
     "releases at their full price: party-node ledger reconcile"
 )
-"""What to do about it."""
+"""Advice where the stores disagree."""
 
 _MAY: Mapping[Status | None, frozenset[str]] = MappingProxyType(
     {
@@ -42,7 +42,7 @@ _MAY: Mapping[Status | None, frozenset[str]] = MappingProxyType(
         Status.ENDED: frozenset({"", "send", "refund"}),
     }
 )
-"""What the ledger may say last of a release that stands so in the journal; ``close`` it may always say."""
+"""Status in the journal to the last entries that the ledger may have; ``close`` it may always have."""
 
 
 @dataclass(frozen=True)

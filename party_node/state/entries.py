@@ -13,7 +13,7 @@ from dprelease.errors import NotFound
 from dprelease.privacy.gaussian import epsilon_of
 
 STAGES = frozenset({"reserve", "charge", "send", "refund", "close"})
-"""What may be the last thing that happened to a release."""
+"""Kinds of entry that may be a release's last."""
 
 CHARGED = frozenset({"charge", "send", "close"})
 """Stages in which its mu^2 is spent."""

@@ -11,9 +11,10 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from inspect import cleandoc
 from pathlib import Path
 
-from tests.measures.source import DOCUMENTED, PRODUCT, nodes
+from tests.measures.source import PRODUCT, nodes
 from tests.test_architecture import ROOT
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -93,13 +94,13 @@ def begins_badly(sentence: str) -> bool:
 
 
 def docstrings() -> list[str]:
-    """Sentences of docstrings that begin as none may."""
+    """Sentences of docstrings, of constants also, that begin as none may."""
     return [
-        f"{path.relative_to(ROOT)}:{node.body[0].lineno}: {each[:80]}"
+        f"{path.relative_to(ROOT)}:{node.lineno}: {each[:80]}"
         for path in PRODUCT
         for node in nodes(path)
-        if isinstance(node, DOCUMENTED)
-        for each in sentences(ast.get_docstring(node) or "")
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for each in sentences(cleandoc(node.value.value))
         if begins_badly(each)
     ]
 

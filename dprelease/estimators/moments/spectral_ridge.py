@@ -53,7 +53,7 @@ from dprelease.mechanisms.moments.released import Moments
 EXPLAINED = 1e-3
 """Least part of an outcome's variance that its features may explain; the most is all of it."""
 STEP = 0.05
-"""Of the lattice of log(t / r^2)."""
+"""Step of the lattice of log(t / r^2)."""
 PARTS = 12
 """Even parts of the range of log e, the cases of `pooling`."""
 

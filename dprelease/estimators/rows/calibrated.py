@@ -38,7 +38,7 @@ UNIFORM = 1 / 3
 EXPLAINED = (1e-4, UNIFORM)
 """e: least and most variance of an outcome that its features may explain."""
 STEP = 0.05
-"""Of the lattice of log q."""
+"""Step of the lattice of log q."""
 
 _AT_ONCE = 1 << 21
 

@@ -51,13 +51,13 @@ class Kind(IntEnum):
     """The kind of an entry; each has a noise scale of its own."""
 
     PRODUCT = 0
-    """Of two different features, of which the constant is one."""
+    """Entry of two different features, of which the constant is one."""
     SQUARE = 1
-    """Of a feature that is a number: it takes less noise than a product."""
+    """Entry of a feature that is a number: it takes less noise than a product."""
     ASSOCIATION = 2
-    """Of a feature and an outcome."""
+    """Entry of a feature and an outcome."""
     OUTCOME_SQUARE = 3
-    """Of an outcome that is a number."""
+    """Entry of an outcome that is a number."""
 
 
 def by_kind(product: float, square: float, association: float = 0.0, outcome_square: float = 0.0) -> dict[Kind, float]:

@@ -32,7 +32,7 @@ from dprelease.mechanisms.rational import read_positive
 from dprelease.one_line import listed, quoted
 
 AUTO, NONE = "auto", "none"
-"""What ``ranges`` says beside `FIRST`: published ranges where some fit, public bounds; a folder of such a name is ``./auto``."""
+"""Values of ``ranges`` beside `FIRST`: published ranges if some fit, public bounds; a folder of such a name is ``./auto``."""
 
 MOST_CLIP = 1000
 

@@ -31,7 +31,7 @@ RANGE_ATTACK = (
 
 STATED_NORM = (
     "The noise for private features beside public outcomes counts on {owner}, who has these outcomes, to have made sure that "
-    "no patient's are longer than stated. Whoever verifies the release makes sure again."
+    "no patient's are longer than stated. Every verifier makes sure again."
 )
 
 KEYS = "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates."

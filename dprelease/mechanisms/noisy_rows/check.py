@@ -13,7 +13,7 @@ from dprelease.mechanisms.statement import Cost
 from dprelease.spec_base import SpecBase
 
 EXACT = 1 << 53
-"""Above every released integer: doubles hold all of them."""
+"""Bound of every released integer: doubles hold all of them."""
 
 
 def cost(spec: SpecBase, terms: NoisyRowsTerms) -> Cost:

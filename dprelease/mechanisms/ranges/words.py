@@ -50,8 +50,8 @@ def words(spec: SpecBase, terms: RangesTerms) -> Words:
     unknown = [column.name for column in numbers_without_bounds(spec.columns)]
     return Words(
         would_publish=(
-            f"centre and scale of each of {which}, over all {spec.rows} patients, and the noisy numbers they come from: "
-            f"{CELLS - 1} counts of rows below points of its public bounds, a sum and a sum of squares; no row of anybody's"
+            f"centre and scale of each of {which}, over all {spec.rows} patients, with their noisy sources: "
+            f"{CELLS - 1} counts of rows below points of its public bounds, a sum and a sum of squares; nobody's row"
             + (
                 f"; before that {DECADE_CELLS - 1} counts for the bounds of each of {len(unknown)} without"
                 if unknown

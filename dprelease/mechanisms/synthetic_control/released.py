@@ -17,9 +17,8 @@ from dprelease.mechanisms.synthetic_control.terms import Law, SyntheticControlTe
 from dprelease.spec_base import SpecBase
 
 NO_FIT = (
-    "a release of a synthetic control has weights and donors' series for one target: it has no rows of variables to fit on or "
-    "export; `coordinator plan REQUEST` says what to expect of one, `learner counterfactual` and "
-    "`learner report` show what it says of the intervention"
+    "a release of a synthetic control has weights and donors' series for one target, and nothing to fit on or export. "
+    "`coordinator plan REQUEST` says what to expect of one, `learner counterfactual` and `learner report` show its effect"
 )
 
 
