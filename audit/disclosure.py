@@ -21,9 +21,8 @@ from dprelease.data.columns import CategoricalColumn
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
-from party_node.source.files import files_of
 from party_node.source.public_columns import public_declarations
-from party_node.source.reader import reader_of
+from party_node.source.reader import files_of, reader_of
 
 SHORTEST = 6
 _WORD = re.compile(rb"[A-Za-z0-9_.+-]{%d,}" % SHORTEST)

@@ -21,9 +21,8 @@ from party_node.decision.linkage import linkages
 from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, Identity
 from party_node.settings import PartySettings
-from party_node.source.comparison import Comparison
+from party_node.source.alignment import Comparison, in_force, patients_of
 from party_node.source.findings import Findings, problems, read_findings, write_findings
-from party_node.source.patients import in_force, patients_of
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
 from party_node.state.earlier import EarlierRounds

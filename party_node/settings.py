@@ -15,9 +15,8 @@ from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
 from party_node.database import DatabaseSettings
-from party_node.declarations.declarations import Declaration, declarations
+from party_node.declarations.declarations import Decimal, Declaration, Thousands, declarations
 from party_node.declarations.identifiers import IdentifierSettings
-from party_node.declarations.reading import Decimal, Thousands
 from party_node.review_target import ReviewTarget
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")

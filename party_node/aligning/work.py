@@ -178,7 +178,7 @@ class AlignmentWork:
         self._tell(entry.run)
 
     def _accept(self, coordinator: Coordinator, entry: RunEntry) -> None:
-        from party_node.source.subjects import read_subjects  # Arrow is slow to load
+        from party_node.source.table import read_subjects  # Arrow is slow to load
 
         desk = self._desk
         try:

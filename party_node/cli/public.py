@@ -11,8 +11,7 @@ from dprelease.errors import InvalidInput
 from dprelease.one_line import one_line
 from party_node.cli.options import with_desk
 from party_node.hospital import HospitalState
-from party_node.source.public_columns import covered, declare, latest, public_declarations
-from party_node.source.public_norm import public_norm2
+from party_node.source.public_columns import covered, declare, latest, public_declarations, public_norm2
 
 MEANING = """\
 Declaring a column public cannot be taken back:

@@ -2,20 +2,186 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from fractions import Fraction
+from types import MappingProxyType
 
 import click
 
 from dprelease.cli.printing import explain_option, json_option, print_document, print_json
-from dprelease.document.document import Document
-from dprelease.errors import Conflict, InvalidInput, NotFound
-from party_node.aligning.consent import say_no, say_yes
+from dprelease.document.cells import Cell, Said, price
+from dprelease.document.document import Document, Heading, Promise, Table
+from dprelease.errors import Conflict, DpReleaseError, InvalidInput, NotFound
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.statement import Words
+from dprelease.one_line import counted
+from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
+from dprelease.release.spec import ReleaseSpec
+from dprelease.release.trust import trust
+from party_node.aligning.consent import consider, say_no, say_yes
 from party_node.cli.options import with_desk
-from party_node.cli.show import card, releases, run_card, runs
+from party_node.decision.decision import Assessment
 from party_node.hospital import HospitalState
+from party_node.source.findings import Findings
 from party_node.state.journal import MOST_UNDECIDED, Record, Status
-from party_node.state.runs import RunEntry
+from party_node.state.runs import RunEntry, RunStatus
+
+MORE = "Guarantee, trust, exact amounts and the columns of all hospitals: --explain"
+"""Last line of a card."""
+
+
+SEEN_HERE = "common_patients_seen_here_only"
+"""Key of the one number of an alignment run that never leaves."""
+
+
+def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings] = MappingProxyType({})) -> Document:
+    """The review card: what would be published and what it costs, from metadata alone, beside local counts.
+
+    People see one epsilon, one price and what is left; all else is a detail.
+
+    Args:
+        assessment: what taking part would mean.
+        record: the release in the journal.
+        findings: from `HospitalState.findings`.
+    """
+    spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
+    delta, words, own = spec.target.delta, mechanism_of(spec).words(spec), spec.party(assessment.party)
+    left = balance.remaining - assessment.cost
+    at_delta = f"at delta = {rounded_up(delta)}"
+    facts: dict[str, Cell | tuple[str, ...]] = {
+        "status": Said(record.status.value, f"{record.status.value}: {record.note}".removesuffix(": ")),
+        "patients": spec.rows,
+        "would_publish": _published(spec, words),
+        "own_columns": tuple(column.described for column in (own.columns if own else ())),
+        "own_cells_seen_here_only": tuple(f"{name}: {found.words()}" for name, found in findings.items()),
+        "outcome_columns": spec.outcomes,
+        "public_columns": tuple(column.name for column in spec.public),
+        "weighted_columns": tuple(
+            f"{name}: noise {weight} times smaller, at the cost of the other columns"
+            for name, weight in spec.weights.items()
+        ),
+        "hospitals": Said(
+            {part.party: list(part.released) for part in spec.parties},
+            "; ".join(f"{part.party} with {counted(len(part.columns), 'column')}" for part in spec.parties),
+        ),
+        "this_release": Said(
+            {"epsilon": guarantee.joint_epsilon, "delta": delta},
+            f"epsilon {epsilon_figure(guarantee.joint_epsilon)} for a patient, {at_delta}",
+        ),
+        "taken_from_your_budget": _share(assessment.cost, balance.cap, delta),
+        "left_after_it": Said(
+            price(left, delta).value, f"{_share(left, balance.cap, delta).text}, {room_text(left, assessment.cost)}"
+        ),
+        "decide_before": spec.expires,
+        "pays_again": assessment.repeats,
+        "to_do_here_first": assessment.blockers,
+        "needs_a_person_because": assessment.review_reasons,
+    }
+    empty = {name: value for name, value in facts.items() if value == ()}
+    return Document(
+        f"release {record.release[:12]}: {spec.title}",
+        facts={name: value for name, value in facts.items() if name not in empty},
+        promise=Promise(MORE, guarantee.words(), trust(spec, words)),
+        data={"release": record.release, "release_title": spec.title, "note": record.note, **empty},
+        details={
+            "consortium": spec.consortium,
+            "roster": spec.roster,
+            "common_to_all_by_alignment_run": spec.aligned,
+            "details": words.details,
+            "released_columns": tuple(f"{part.party}: {', '.join(part.released)}" for part in spec.parties),
+            "own_epsilon": _epsilon(guarantee.party(assessment.party).epsilon),
+            "epsilon_of_others_against_us": _epsilon(guarantee.against({assessment.party})),
+            "costs": price(assessment.cost, delta),
+            "cap": price(balance.cap, delta),
+            "spent_before": price(balance.held, delta),
+            "spent_after": price(balance.held + assessment.cost, delta),
+            "left_after": price(left, delta),
+        },
+    )
+
+
+def releases(records: Sequence[Record]) -> Table:
+    """One line for each release."""
+    return Table.of(
+        "releases",
+        (Heading("release"), "status", "patients", "title", "note"),
+        [
+            (
+                Said(each.release, each.release[:12]),
+                each.status.value,
+                each.spec.rows,
+                each.spec.title,
+                Said(each.note, each.note),
+            )
+            for each in records
+        ],
+    )
+
+
+def runs(entries: Sequence[RunEntry]) -> Table:
+    """One line for each alignment run; the one in force has the highest version."""
+    headings = ("run", "roster", "status", "version", Heading(SEEN_HERE, "common patients"), "note")
+    return Table.of("runs", headings, [tuple(_line(entry).values()) for entry in entries])
+
+
+def run_card(desk: HospitalState, entry: RunEntry) -> Document:
+    """The card of an alignment run: who would take part, with how many patients, and what has to be done first."""
+    task = entry.task
+    own = task.member(desk.settings.name)
+    others = {each.party: f"{each.patients:,} patients" for each in task.members if each is not own}
+    found: dict[str, Cell | tuple[str, ...]] = {
+        **_line(entry),
+        "consortium": task.consortium,
+        "identifiers": task.identifiers or "as they stand",
+        "decide_before": task.expires,
+        "our_patients": None if own is None else own.patients,
+        "they_learn": "each hospital learns which of its own patients all hospitals have, and nothing of other patients",
+    }
+    if entry.status in {RunStatus.WAITING, RunStatus.ACCEPTED}:
+        try:
+            consent = consider(desk, task)
+        except DpReleaseError as error:
+            found["cannot_be_approved"] = error.message
+        else:
+            for peer in consent.peers:
+                others[peer.party] += ", key not pinned" if peer.first else ", key pinned"
+            found |= {
+                "runs_before": consent.attempts,
+                "runs_left": f"{consent.most - consent.attempts - 1} after this one, of {consent.most}",
+                "to_do_here_first": tuple(consent.blockers),
+            }
+    shown = tuple(f"{name}: {words}" for name, words in others.items())
+    return Document(f"alignment run {entry.run[:12]}", found | {"other_hospitals": Said(others, shown)})
+
+
+def _line(entry: RunEntry) -> dict[str, Cell]:
+    return {
+        "run": Said(entry.run, entry.run[:12]),
+        "roster": entry.task.roster,
+        "status": entry.status.value,
+        "version": entry.version,
+        SEEN_HERE: entry.common,
+        "note": Said(entry.note, entry.note),
+    }
+
+
+def _published(spec: ReleaseSpec, words: Words) -> str:
+    exact = len(spec.public)
+    rows = f"; and, exactly, all {spec.rows} rows of {exact} public column{'s' if exact > 1 else ''}" if exact else ""
+    return words.would_publish + rows
+
+
+def _share(mu2: Fraction, cap: Fraction, delta: float) -> Said:
+    """An amount of the budget; mu^2 adds up over releases, so its share of the cap does, and epsilon does not."""
+    found = price(mu2, delta)
+    epsilon = "" if mu2 < 0 else f"epsilon {epsilon_figure(found.value['epsilon'])}, "
+    return Said(found.value, f"{epsilon}{float(100 * mu2 / cap):.3g} % of the cap")
+
+
+def _epsilon(value: float | None) -> Said:
+    return Said(value, "-" if value is None else epsilon_figure(value))
 
 
 @click.group()

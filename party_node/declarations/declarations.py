@@ -4,22 +4,169 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Mapping
+import re
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
-from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
-from dprelease.files.settings import Mistakes, mistakes
+from dprelease.data.columns import KINDS, CategoricalColumn, Column, NumericColumn
+from dprelease.files.settings import Mistakes, Settings, mistakes
+from dprelease.one_line import one_line
 from party_node.declarations.dates import DateColumn
-from party_node.declarations.formula_keys import read_formula
-from party_node.declarations.formulas import Formula, Indicator, Missing, Source
-from party_node.declarations.mistakes import OURS, ColumnMistakes
-from party_node.declarations.reading import KEYS, PLAIN, Reading
+from party_node.declarations.formulas import Formula, Indicator, Missing, Source, read_formula
+
+Decimal = Literal[".", ","]
+Thousands = Literal["", ".", ",", " ", "'"]
+Aggregate = Literal["first", "last", "min", "max", "sum", "mean", "count"]
+
+_OF_NUMBERS = ("decimal", "thousands", "suffix", "bands")
+
+
+def _listed(words: object) -> object:
+    return (words,) if isinstance(words, str) else words
+
+
+_CONTINUES = re.compile(r"[\d.,'\s]*(e[+-]?\d+)?", re.IGNORECASE)
+"""Text that makes another number of a number before it: digits, marks between them, an exponent."""
+
+Words = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+"""Texts, of which one may stand without brackets."""
+
+
+class Reading(Settings):
+    """How a column's cells are written.
+
+    Attributes:
+        missing: texts that mean a missing cell, beside those of the source.
+        decimal: decimal mark, where it is not the source's.
+        thousands: mark between groups of three digits, where it is not the source's; a blank stands for every kind of blank.
+        suffix: texts of which one may follow a number, such as ``kg`` or ``%``; they change nothing of it.
+        bands: whether a number may be written as a band, such as ``[70-80)`` or ``80+``, and is then its midpoint.
+        spellings: of a category, level to other texts that mean it.
+        aggregate: what a patient's several cells become, where the source has several rows a patient.
+    """
+
+    missing: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    decimal: Decimal | None = None
+    thousands: Thousands | None = None
+    suffix: Words = ()
+    bands: bool = False
+    spellings: dict[str, Words] = Field(default_factory=dict)
+    aggregate: Aggregate | None = None
+
+    @property
+    def level_of(self) -> dict[str, str]:
+        """Text to the level that it means."""
+        return {word: level for level, words in self.spellings.items() for word in words}
+
+    @property
+    def follows_order(self) -> bool:
+        """Tells whether the order of a patient's rows decides which of their cells counts."""
+        return self.aggregate in (None, "first", "last")
+
+    def check(self, column: Source) -> None:
+        """Raise a ValueError that begins with the key, if the rules do not fit a column."""
+        used = self.model_dump(exclude_defaults=True)
+        for key in _OF_NUMBERS if not column.measured else ():
+            if key in used:
+                raise ValueError(f"{key}: only numbers have it")
+        if self.bands and not column.bounded:
+            raise ValueError("bands: one that is open, such as 80+, ends at a declared bound; declare lower and upper")
+        for word in self.suffix:
+            if _CONTINUES.fullmatch(word):
+                raise ValueError(
+                    f"suffix: {word!r} behind a number makes another number; leave it out, and declare that one's bounds"
+                )
+        if column.values:
+            self._check_spellings(column)
+        elif self.spellings:
+            raise ValueError("spellings: only categories have them")
+        if self.aggregate not in (None, *column.aggregates):
+            raise ValueError(f'aggregate: kind = "{column.kind}" takes {", ".join(column.aggregates)}')
+
+    def _check_spellings(self, column: Source) -> None:
+        known = {*column.values, *self.missing}
+        for level, words in self.spellings.items():
+            if level not in column.vocabulary:
+                raise ValueError(f"spellings: {level!r} is not one of its levels")
+            for word in words:
+                if word in known:
+                    raise ValueError(f"spellings: {word!r} means something already; a text means one level")
+                known.add(word)
+
+
+KEYS = tuple(Reading.model_fields)
+"""The keys of party.toml that say how a column's cells are written."""
+
+PLAIN = Reading()
+"""Cells as the source has them."""
+
+
+OURS = ("from", "mostly_replaced", "source_only", "derived", *KEYS)
+"""Keys of a declaration that are not of the column itself."""
+
+_HINTS = {
+    "lower": 'give the bound of a codebook, never of the data; or bounds = "unknown" in place of lower and upper',
+    "upper": 'give the bound of a codebook, never of the data; or bounds = "unknown" in place of lower and upper',
+    "levels": "list the levels of a codebook",
+}
+_FOLLOWS = "fill: is missing"  # it follows from the bounds that are missing, too
+
+
+class ColumnMistakes:
+    """Collects what is wrong with columns.
+
+    Attributes:
+        of: column to what is wrong with it, in words.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[str, list[str]] = {}
+
+    @contextmanager
+    def noting(self, name: str, keys: Mapping[str, Any]) -> Iterator[None]:
+        """Note what the block finds wrong with a column, and go on behind it."""
+        try:
+            yield
+        except ValidationError as error:
+            model = KINDS.get(str(keys.get("kind")), NumericColumn)
+            found = mistakes(error, model, {"name": name, **keys}, OURS)
+            of_kind = error.errors()[0]["type"].startswith("union_tag")
+            self.of[name] = [_kind(keys)] if of_kind else [_hinted(each) for each in found if each != _FOLLOWS]
+        except Mistakes as error:
+            self.of[name] = list(error.each)
+        except ValueError as error:
+            self.of[name] = [str(error)]
+
+    def check(self) -> None:
+        """Raise `Mistakes` if anything was noted; each names the column and the key."""
+        found = [_named(name, each) for name, words in self.of.items() for each in words]
+        if found:
+            raise Mistakes(found)
+
+
+def _named(name: str, words: str) -> str:
+    """The sentence with the column's name in front, unless that is there."""
+    words = words.replace(f"column {name!r}: ", "", 1)
+    return words if words.startswith(f"column {name}: ") else f"column {one_line(name)}: {words}"
+
+
+def _kind(keys: Mapping[str, Any]) -> str:
+    kinds = f"{', '.join(KINDS)} or date"
+    return f"kind: must be {kinds}, not {keys['kind']!r}" if "kind" in keys else f"kind: is missing; it is {kinds}"
+
+
+def _hinted(words: str) -> str:
+    key, _, said = words.partition(": ")
+    blank = said.startswith(("is missing", "is left blank"))
+    return f"{key}: {said.partition(';')[0]}; {_HINTS[key]}" if blank and key in _HINTS else words
+
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
 

@@ -7,20 +7,51 @@ A category enters a formula as 1 for one level and 0 for all others.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from datetime import date
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from dprelease.arrays import Floats
-from dprelease.data.column import level_text, number_text
+from dprelease.data.column import DATE, NAME, level_text, number_text
 from dprelease.data.columns import Column, Name
-from dprelease.files.settings import Settings
+from dprelease.files.settings import Mistakes, Settings, mistakes
 from dprelease.one_line import listed
 from party_node.declarations.dates import DateColumn
-from party_node.declarations.logarithm import ln
+
+_TERMS = 11  # what is left out is below 2^-55 of the sum, as |s| <= 3 - sqrt(8)
+_LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
+"""ln 2 in two parts, the first of so few bits that its product with an exponent is exact."""
+
+
+def ln(values: Floats) -> Floats:
+    """Natural logarithm by its series in s = (m - 1) / (m + 1), where x = m 2^e and 1/sqrt(2) <= m < sqrt(2).
+
+    A library's logarithm differs in the last bit between processors and versions. A code that differs after an upgrade is no
+    longer what an approval commits to (docs/format.md 7).
+    The error is below one unit in the last place. Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 4.1.27.
+
+    Args:
+        values: any shape; NaN wherever they are not positive and finite.
+    """
+    known = np.isfinite(values) & (values > 0)
+    mantissa, exponent = np.frexp(np.where(known, values, 1.0))
+    small = mantissa < np.sqrt(0.5)
+    mantissa, exponent = np.where(small, 2 * mantissa, mantissa), exponent - small
+    f = mantissa - 1.0  # exact
+    s = f / (2.0 + f)
+    square = s * s
+    tail = np.full_like(s, 1 / (2 * _TERMS + 1))
+    for term in range(_TERMS - 1, 0, -1):
+        tail = 1 / (2 * term + 1) + square * tail
+    # 2 s = f - s f: the leading term is exact, and only what is small is rounded.
+    found = exponent * _LN2_HIGH + (f - (s * (f - 2.0 * square * tail) - exponent * _LN2_LOW))
+    return np.where(known, found, np.nan)
+
 
 Number = Annotated[float, Field(strict=True)]
 Source = Column | DateColumn
@@ -232,3 +263,135 @@ def _ends(key: str, source: Source) -> tuple[float, float]:
     if not source.measured:
         raise ValueError(f"{key}: {source.name} is no number")
     return source.ends
+
+
+def _iso(value: object) -> object:
+    return value.isoformat() if type(value) is date else value
+
+
+def _name_or_date(text: str) -> str:
+    if _fixed(text) is None and not re.fullmatch(NAME, text):
+        raise ValueError(f"{text!r} is neither a column's name nor a date such as 2011-01-31")
+    return text
+
+
+Day = Annotated[str, BeforeValidator(_iso), AfterValidator(_name_or_date)]
+"""Name of a column of dates, or a date as ISO 8601 writes it."""
+
+
+class _TwoDates(Formula):
+    """A formula of two dates.
+
+    Attributes:
+        key: that names both of them.
+        quantity: what it counts from the first to the second.
+    """
+
+    key: ClassVar[str]
+    quantity: ClassVar[str]
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Both dates, as declared."""
+        pair: tuple[str, str] = getattr(self, self.key)
+        return pair
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(text for text in self.pair if _fixed(text) is None)
+
+    @property
+    def text(self) -> str:
+        return f"{self.quantity} from {self.pair[0]} to {self.pair[1]}"
+
+    def check(self, sources: Sequence[Source]) -> None:
+        for source in sources:
+            if source.measured or source.values:
+                raise ValueError(
+                    f'{self.key}: {source.name} is no date; a column of dates is declared with kind = "date"'
+                )
+        if not sources:
+            raise ValueError(f"{self.key}: both dates are fixed; name a column of dates")
+        if len(set(self.pair)) < 2:
+            raise ValueError(f"{self.key}: names {self.pair[0]} twice")
+
+    def _both(self, sources: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """(n,) days since 1970-01-01 of either date."""
+        given = iter(sources)
+        fixed = [_fixed(text) for text in self.pair]
+        first, second = (next(given) if day is None else np.array([day]) for day in fixed)
+        return first, second
+
+
+class Days(_TwoDates):
+    """Days from one date to another, negative if it is earlier; no bounds follow."""
+
+    key = "days"
+    quantity = "days"
+
+    days: tuple[Day, Day]
+
+    def values(self, *sources: Floats) -> Floats:
+        first, second = self._both(sources)
+        return second - first
+
+
+class Age(_TwoDates):
+    """Birthdays from one date to another, negative if it is earlier; one on 29 February is on 1 March in other years."""
+
+    key = "age"
+    quantity = "whole years"
+
+    age: tuple[Day, Day]
+
+    def values(self, *sources: Floats) -> Floats:
+        first, second = self._both(sources)
+        (year, in_year), (later, in_later) = (_year_and_day(days) for days in (first, second))
+        return later - year - (in_later < in_year)
+
+
+def _year_and_day(days: Floats) -> tuple[Floats, Floats]:
+    """(n,) years, and 100 times the month plus the day of it; NaN where there is no date."""
+    known = np.isfinite(days)
+    whole = np.where(known, days, 0).astype("datetime64[D]")
+    months = whole.astype("datetime64[M]")
+    year = whole.astype("datetime64[Y]").astype(np.int64) + 1970
+    month = months.astype(np.int64) % 12
+    day = (whole - months).astype(np.int64)
+    return np.where(known, year, np.nan), np.where(known, 100 * month + day, np.nan)
+
+
+def _fixed(text: str) -> float | None:
+    """Days since 1970-01-01 of a date as text; None of what is none."""
+    if not re.fullmatch(DATE, text):
+        return None
+    try:
+        return float((date.fromisoformat(text) - date(1970, 1, 1)).days)
+    except ValueError as error:
+        raise ValueError(f"there is no date {text}") from error
+
+
+_FORMULAS: dict[str, type[Formula]] = {
+    "log": Log,
+    "square": Square,
+    "indicator": Indicator,
+    "product": Product,
+    "days": Days,
+    "age": Age,
+    "missing": Missing,
+}
+
+
+def read_formula(derived: object) -> Formula:
+    """A formula from what ``derived`` says.
+
+    Raises:
+        ValueError: it says none, or more than one; `Mistakes` if keys are wrong.
+    """
+    found = [key for key in _FORMULAS if key in derived] if isinstance(derived, dict) else []
+    if len(found) != 1:
+        raise ValueError(f'name one of {", ".join(_FORMULAS)}, as in {{ square = "age" }}')
+    try:
+        return _FORMULAS[found[0]].model_validate(derived)
+    except ValidationError as error:
+        raise Mistakes(mistakes(error, _FORMULAS[found[0]], derived)) from error

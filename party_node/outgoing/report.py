@@ -13,7 +13,7 @@ from math import inf
 from dprelease.errors import DpReleaseError, PeerUnavailable
 from party_node.hospital import HospitalState
 from party_node.outgoing.calls import Coordinator
-from party_node.source.files import Stamp, stamp
+from party_node.source.reader import Stamp, stamp
 
 log = logging.getLogger(__name__)
 

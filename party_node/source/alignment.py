@@ -2,7 +2,7 @@
 
 A subject's pseudonym is HMAC-SHA-256 of its identifier under a key that only the hospitals hold. Rows are ordered by
 pseudonym, whatever their order in the file, and the alignment digest is an HMAC over the ordered pseudonyms: equal
-digests mean the same patients in the same order. `comparison` says how they leave; the coordinator compares them and never has
+digests mean the same patients in the same order. `Comparison` says how they leave; the coordinator compares them and never has
 the key.
 """
 
@@ -19,7 +19,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.catalogue import FEWEST_COMPARED
 from dprelease.errors import DataRefused, InvalidInput
+from party_node.settings import PartySettings
+from party_node.state.runs import Runs
 
 KEY_BYTES = 32
 SUBJECT_BYTES = 32
@@ -131,3 +134,86 @@ class Roster:
 def subjects_of(rows: Sequence[bytes]) -> set[bytes]:
     """The patients that some rows are of, by the subject's part of the rows' pseudonyms."""
     return {row[:SUBJECT_BYTES] for row in rows}
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Digests of one table as they leave: keyed so that only hospitals that know these patients can test a guess with them.
+
+    All hospitals of a consortium hold the alignment key, so any of them could open a digest under that key alone, together with
+    the office: name by name, wherever all other patients are known. So digests leave under a secret of the alignment run in
+    force, which its hospitals know and nobody else. Without a run they leave under a secret of our own and say nothing to
+    anybody, until our owner says that all hospitals have just these patients.
+
+    Source: docs/guarantees.md, 9 and 23.
+
+    Attributes:
+        own: a secret of this hospital.
+        run: the secret of the alignment run whose patients the rows are; None without one.
+        declared: whether our owner says that all hospitals have just these patients.
+        rows_per_subject: q, most rows that one patient may have.
+    """
+
+    own: bytes
+    run: bytes | None = None
+    declared: bool = False
+    rows_per_subject: int = 1
+
+    @property
+    def comparable(self) -> bool:
+        """Tells whether the office may find digests of ours equal to those of other hospitals at all."""
+        return self.run is not None or self.declared
+
+    def is_enough(self, rows: int) -> bool:
+        """Tells whether so many rows are of 20 patients or more, however many of them each has."""
+        return rows >= FEWEST_COMPARED * self.rows_per_subject
+
+    def shown(self, digest: str, rows: int, *, complete: bool = True) -> str:
+        """An alignment digest as others see it.
+
+        Args:
+            digest: under the alignment key, hexadecimal.
+            rows: of the table or batch.
+            complete: whether no row is of a batch that is still filling.
+        """
+        if self.run is not None:
+            return _keyed(self.run, digest)
+        if self.declared and complete and self.is_enough(rows):
+            return digest
+        return _keyed(self.own, digest)
+
+
+def _keyed(secret: bytes, digest: str) -> str:
+    return hmac.new(secret, b"dprelease/alignment/shown/v1|" + digest.encode(), hashlib.sha256).hexdigest()
+
+
+def in_force(runs: Runs, settings: PartySettings) -> Roster | None:
+    """The patients of the roster's latest version; None where hospitals never aligned. Raises as `patients_of`."""
+    entry = runs.in_force(settings.roster)
+    return None if entry is None else patients_of(runs, settings, entry.run)
+
+
+def patients_of(runs: Runs, settings: PartySettings, run: str | None) -> Roster | None:
+    """The patients of an alignment run.
+
+    Args:
+        runs: our record.
+        settings: how identifiers are brought to their normal form now.
+        run: its digest; None for a release of whole tables.
+
+    Raises:
+        NotFound: the run was not finished here.
+        IntegrityError: the file of its patients is gone or was altered.
+        DataRefused: identifiers were brought to another form when it was made.
+    """
+    if run is None:
+        return None
+    patients, entry = runs.roster(run), runs.get(run)
+    assert entry is not None, run  # noqa: S101 - it has patients
+    assert entry.secret is not None, run  # noqa: S101 - kept with them
+    if entry.task.identifiers != settings.source.identifiers.canonical:
+        raise DataRefused(
+            f"[source.identifiers] changed after alignment run {run[:12]}: the patients in force have other pseudonyms; put "
+            "it back as it was, or ask the office to align anew"
+        )
+    return Roster(run, patients, entry.secret)

@@ -1,23 +1,222 @@
-"""Cells of one column of a batch: what each holds, and which are missing, unreadable or outside what is declared."""
+"""Cells of one column of a batch: what each holds, and which are missing, unreadable or outside what is declared.
+
+Numbers are read as people write them: other decimal marks, marks between thousands, units behind them, bands. A text is read by
+itself: as the number or band that it is, or else as what is left of it without its suffix. All values come from Arrow's conversion
+of one text. If that takes every text of a batch nothing else is asked: it takes none that the grammar of a plain number refuses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dprelease.arrays import Floats, Mask
 from dprelease.data.column import RawColumn
+from dprelease.data.columns import OTHER
 from dprelease.errors import DataRefused
-from party_node.declarations.dates import DateColumn
+from party_node.declarations.dates import DateColumn, day_numbers
 from party_node.declarations.declarations import Declaration
-from party_node.declarations.formulas import Source
+from party_node.declarations.formulas import Formula, Source
 from party_node.settings import SourceSettings
-from party_node.source.days import read_days
-from party_node.source.numbers import NumberStyle, absent_in, floats, present, read_numbers, without
+
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+_BLANKS = " \u00a0\u2009\u202f"
+"""Blanks between thousands: also the ones at which no line is broken."""
+
+_END = r"([+-]?\d[\d.,']*)"
+_BANDS = (
+    (re.compile(rf"[\[(]\s*{_END}\s*(?:-|\u2013|,|;|to)\s*{_END}\s*[\])]", re.ASCII), (1, 2)),
+    (re.compile(rf"{_END}\s*(?:-|\u2013|to)\s*{_END}", re.ASCII), (1, 2)),
+    (re.compile(rf"(?:<=?|\u2264)\s*{_END}", re.ASCII), (None, 1)),
+    (re.compile(rf"(?:>=?|\u2265)\s*{_END}", re.ASCII), (1, None)),
+    (re.compile(rf"{_END}\s*\+", re.ASCII), (1, None)),
+)
+"""How bands are written, and which group of the text is either end; None where it is open."""
+
+
+@dataclass(frozen=True)
+class NumberStyle:
+    """How numbers are written.
+
+    Attributes:
+        decimal: decimal mark.
+        thousands: mark between groups of three digits; empty where there is none.
+        suffixes: texts of which one may follow a number.
+        ends: at which open bands end; None where there are no bands.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    suffixes: tuple[str, ...] = ()
+    ends: tuple[float, float] | None = None
+
+
+def read_numbers(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """Numbers from texts.
+
+    Args:
+        cells: (n,) texts.
+        style: how they are written.
+        missing: texts that mean a missing cell.
+
+    Returns:
+        (n,) numbers, not finite where there is none; and where cells are missing.
+    """
+    plain = _all_plain(cells, style, missing)
+    if plain is not None:
+        return plain
+    cells, absent = present(cells, missing)
+    numbers = _as_written(cells, style)
+    if style.suffixes:
+        (rest,) = np.nonzero(np.isnan(numbers) & ~absent)
+        suffixes = "|".join(map(re.escape, sorted(style.suffixes, key=len, reverse=True)))
+        bare = pc.replace_substring_regex(cells.take(pa.array(rest)), rf"\s*(?:{suffixes})$", "", max_replacements=1)
+        numbers[rest] = _as_written(bare, style)
+    return numbers, absent
+
+
+def present(cells: pa.Array, missing: tuple[str, ...]) -> tuple[pa.Array, Mask]:
+    """Texts without white space at their ends, null where they mean a missing cell; and where that is."""
+    cells = without(pc.utf8_trim_whitespace(cells), missing)
+    return cells, absent_in(cells)
+
+
+def without(cells: pa.Array, words: tuple[str, ...]) -> pa.Array:
+    """Texts, null where they are one of some words."""
+    return pc.if_else(pc.is_in(cells, value_set=pa.array(words, cells.type)), None, cells) if words else cells
+
+
+def with_digits(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words among some that may look like a number or a date."""
+    return tuple(word for word in words if any(letter.isdigit() for letter in word))
+
+
+def absent_in(cells: pa.Array) -> Mask:
+    """(n,) where cells are null."""
+    return np.asarray(cells.is_null().to_numpy(zero_copy_only=False), bool)
+
+
+def floats(cells: pa.Array) -> Floats:
+    """(n,) doubles, NaN where cells are null; of single precision those whose decimals are the same, as a text file has them."""
+    if pa.types.is_float32(cells.type):
+        cells = cells.cast(pa.string())  # the shortest decimals that tell them apart: 0.1, not 0.10000000149
+    return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _all_plain(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask] | None:
+    """Numbers and missing cells, where all others are plain finite numbers, and nothing otherwise."""
+    cells = without(cells, with_digits(missing))
+    if style.decimal != ".":
+        swapped = _with_points(cells, style.decimal)
+        if swapped is None:
+            return None
+        cells = swapped
+    try:
+        numbers = floats(cells)
+    except pa.ArrowInvalid:
+        return None
+    absent = absent_in(cells)
+    return (numbers, absent) if bool(np.all(np.isfinite(numbers) | absent)) else None
+
+
+def _with_points(cells: pa.Array, decimal: str) -> pa.Array | None:
+    """Texts with points for their decimal marks; None where some have points already. In one pass over their bytes."""
+    validity, offsets, data = cells.buffers()
+    if data is None:
+        return cells
+    letters = data.to_pybytes()
+    if b"." in letters:
+        return None
+    swapped = pa.py_buffer(letters.translate(bytes.maketrans(decimal.encode(), b".")))
+    return pa.Array.from_buffers(cells.type, len(cells), [validity, offsets, swapped], cells.null_count, cells.offset)
+
+
+def _as_written(cells: pa.Array, style: NumberStyle) -> Floats:
+    """(n,) numbers and midpoints of bands, NaN where a text is neither."""
+    numbers = np.array(_parsed(cells, style))  # a copy, for Arrow's memory is read-only
+    if style.ends is not None:
+        _add_midpoints(numbers, cells, style, style.ends)
+    return numbers
+
+
+def _parsed(cells: pa.Array, style: NumberStyle) -> Floats:
+    """(n,) numbers, NaN where a text is none."""
+    if style.thousands:
+        mark = f"[{_BLANKS}]" if style.thousands == " " else re.escape(style.thousands)
+        grouped = rf"^[+-]?\d{{1,3}}(?:{mark}\d{{3}})+(?:{re.escape(style.decimal)}\d*)?$"
+        joined = pc.replace_substring_regex(cells, mark, "")
+        cells = pc.if_else(pc.match_substring_regex(cells, grouped), joined, cells)
+    if style.decimal != ".":
+        swapped = pc.replace_substring(cells, style.decimal, ".")
+        cells = pc.if_else(pc.match_substring(cells, "."), None, swapped)
+    return floats(pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, None))
+
+
+def _add_midpoints(numbers: Floats, cells: pa.Array, style: NumberStyle, ends: tuple[float, float]) -> None:
+    """Put the midpoint of each band where there is no number."""
+    places = np.flatnonzero(np.isnan(numbers))
+    bands = cells.take(pa.array(places)).dictionary_encode()
+    found = [_ends_of(text) for text in bands.dictionary.to_pylist()]
+    low, high = (
+        np.where(
+            [end[side] is None for end in found],
+            ends[side],
+            _parsed(_array([end[side] for end in found], cells.type), style),
+        )
+        for side in (0, 1)
+    )
+    midpoints = np.append(
+        np.where(low <= high, (low + high) / 2, np.nan), np.nan
+    )  # NaN comes last, for cells that are null
+    numbers[places] = midpoints[bands.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)]
+
+
+def _array(texts: list[str | None], kind: pa.DataType) -> pa.Array:
+    return pa.array(texts, kind)
+
+
+def _ends_of(text: str) -> tuple[str | None, str | None]:
+    """The two ends of a band as they are written, None where it is open; what is no band is no number either."""
+    for pattern, groups in _BANDS:
+        if match := pattern.fullmatch(text):
+            low, high = (None if group is None else match[group] for group in groups)
+            return low, high
+    return text, text
+
+
+def read_days(cells: pa.Array, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """Days since 1970-01-01 from texts, each of which is read once, however many cells have it.
+
+    Args:
+        cells: (n,) texts.
+        column: whose format they have.
+        missing: texts that mean a missing cell.
+
+    Returns:
+        (n,) days, NaN where there is no date; and where cells are missing.
+    """
+    kinds = cells.dictionary_encode()
+    texts, absent = present(kinds.dictionary, missing)
+    parts = pc.extract_regex(texts, column.pattern)
+    known = parts.is_valid().to_numpy(zero_copy_only=False)
+    year, month, day = (_whole(pc.struct_field(parts, [part]), known) for part in ("year", "month", "day"))
+    days = np.where(known, day_numbers(year, month, day), np.nan)
+    places = kinds.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    return np.append(days, np.nan)[places], np.append(absent, True)[places]  # the last one is of cells that are null
+
+
+def _whole(cells: pa.Array, known: Mask) -> npt.NDArray[np.int64]:
+    """Digits as whole numbers, 1 where there are none."""
+    digits = pc.if_else(pa.array(known), cells, "1")
+    return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)
+
 
 _A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """How many units of a timestamp a day has."""
@@ -156,3 +355,39 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Source) -> Cells:
+    """The cells of a derived column: a formula of the cells of the same row, each clipped to its own column's bounds first.
+
+    So a derived cell is what anybody would compute from its sources' cells as they are released, but for missing ones: it is
+    missing where one of its sources is, and takes its own column's fill value. An indicator of missing cells is never missing.
+
+    Args:
+        formula: that it is derived by.
+        sources: declaration and cells of each source, in the order of the formula's arguments.
+        column: its own declaration.
+
+    Returns:
+        Its cells: missing where a source is missing, unreadable where a source is or the formula is not defined.
+    """
+    absent = np.any([cells.missing for _, cells in sources], axis=0) & (not formula.of_missing)
+    with np.errstate(over="ignore"):  # what is too large to compute with is unreadable, as it is in the source
+        found = formula.values(*(_clipped(source, cells, formula) for source, cells in sources))
+    if column.measured:
+        return of_numbers(found, absent, column)
+    unreadable = np.isnan(found) & ~absent
+    words = np.where(found == 1, column.vocabulary[0], OTHER).astype(object)
+    words[absent | unreadable] = None
+    return Cells(words.tolist(), absent, unreadable, found == 0)
+
+
+def _clipped(source: Source, cells: Cells, formula: Formula) -> Floats:
+    """(n,) numbers, NaN where a cell is missing or unreadable; a category is 1 for the formula's level."""
+    if source.values:
+        level = formula.level(source)
+        same = cells.outside if level == OTHER else np.array([cell == level for cell in cells.values], bool)
+        return np.where(cells.missing | (cells.outside & (OTHER not in source.values)), np.nan, same)
+    values = np.asarray(cells.values, np.float64)
+    known = np.where(np.isfinite(values), values, np.nan)
+    return np.clip(known, *source.ends)

@@ -22,11 +22,10 @@ import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import ISO_8601, DateColumn
-from party_node.source.batches import is_number
-from party_node.source.files import PARQUET, files_at
+from party_node.source.cells import NumberStyle, read_numbers
 from party_node.source.limits import LONGEST_CELL, longest_text, opened
-from party_node.source.numbers import NumberStyle, read_numbers
-from party_node.source.parquet_reader import parquet_file, rows_at_a_time
+from party_node.source.reader import PARQUET, files_at, parquet_file, rows_at_a_time
+from party_node.source.table import is_number
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", ".", "-")
 """Texts that are proposed to mean a missing cell, whatever the file has."""

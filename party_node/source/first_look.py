@@ -6,22 +6,231 @@ Source: docs/party.md, "A first look".
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from dprelease.data.decades import EDGES
 from dprelease.errors import DataRefused, DpReleaseError
 from party_node.declarations.declarations import Declaration
+from party_node.declarations.formulas import Source
 from party_node.settings import PartySettings
-from party_node.source.cells import Cells, read_cells
-from party_node.source.derived import derive
-from party_node.source.distribution import Distribution, distribution_of
+from party_node.source.alignment import align, new_key
+from party_node.source.cells import Cells, derive, read_cells, texts
 from party_node.source.findings import Findings
-from party_node.source.identifiers_look import IdentifiersLook
 from party_node.source.reader import is_plain_csv, read_errors, reader_of
 from party_node.source.records import Records
+from party_node.source.table import NONE, Numbers, named_in, numbers_in, numbers_of, pseudonyms_in, subjects_in
+
+BARS = 24
+"""Cells of equal width between declared bounds."""
+
+
+class Distribution(Protocol):
+    """Counts of a column's cells, batch by batch."""
+
+    def add(self, cells: Cells) -> None:
+        """Count a batch's cells."""
+        ...
+
+    def to_json(self) -> dict[str, object]:
+        """JSON-ready."""
+        ...
+
+
+@dataclass
+class Histogram:
+    """Counts of numbers in cells between the bounds, and beyond them.
+
+    Attributes:
+        edges: (m + 1,) ends of the cells; of a number with unknown bounds those of the decade scale.
+        counts: (m,) numbers in each; the last one has its upper end.
+        below: numbers below the lower bound.
+        above: numbers above the upper bound.
+    """
+
+    edges: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.int64] = field(init=False)
+    below: int = 0
+    above: int = 0
+
+    def __post_init__(self) -> None:
+        self.counts = np.zeros(len(self.edges) - 1, np.int64)
+
+    def add(self, cells: Cells) -> None:
+        """Count a batch's numbers."""
+        values = np.asarray(cells.values, np.float64)
+        values = values[np.isfinite(values)]
+        below, above = values < self.edges[0], values > self.edges[-1]
+        self.below += int(below.sum())
+        self.above += int(above.sum())
+        self.counts += np.histogram(values[~(below | above)], self.edges)[0]
+
+    def to_json(self) -> dict[str, object]:
+        """Cells between the empty ones at either end."""
+        first, last = self.occupied
+        return {
+            "edges": self.edges[first : last + 1].tolist(),
+            "counts": self.counts[first:last].tolist(),
+            "below": self.below,
+            "above": self.above,
+        }
+
+    @property
+    def occupied(self) -> tuple[int, int]:
+        """The first cell that is not empty and the one behind the last; of declared bounds all cells count."""
+        (found,) = np.nonzero(self.counts)
+        if len(self.edges) != len(EDGES) or not len(found):
+            return 0, len(self.counts)
+        return int(found[0]), int(found[-1]) + 1
+
+
+@dataclass
+class Levels:
+    """Counts of a category's levels.
+
+    Attributes:
+        counts: of each declared level, in the order of the declaration.
+        undeclared: values that are no declared level.
+    """
+
+    counts: dict[str, int]
+    undeclared: int = 0
+
+    def add(self, cells: Cells) -> None:
+        """Count a batch's values."""
+        found = Counter(value for value in cells.values if value is not None)
+        for level in self.counts:
+            self.counts[level] += found.pop(level, 0)
+        self.undeclared += sum(found.values())
+
+    def to_json(self) -> dict[str, object]:
+        """Level to count."""
+        return {"levels": self.counts, "undeclared": self.undeclared}
+
+
+@dataclass
+class Span:
+    """The first and the last of a column's dates; None where there is none."""
+
+    first: str | None = None
+    last: str | None = None
+
+    def add(self, cells: Cells) -> None:
+        """Look at a batch's dates."""
+        days = np.asarray(cells.values, np.float64)
+        days = days[np.isfinite(days)]
+        if days.size:
+            ends = [str(np.datetime64(int(day), "D")) for day in (days.min(), days.max())]
+            self.first = min(filter(None, (self.first, ends[0])))
+            self.last = max(filter(None, (self.last, ends[1])))
+
+    def to_json(self) -> dict[str, object]:
+        """Both, in ISO 8601."""
+        return {"first": self.first, "last": self.last}
+
+
+def distribution_of(column: Source) -> Distribution:
+    """Empty counts for a column."""
+    if column.values:
+        return Levels(dict.fromkeys(column.vocabulary, 0))
+    if column.measured:
+        return Histogram(np.linspace(*column.ends, BARS + 1) if column.bounded else EDGES)
+    return Span()
+
+
+class IdentifiersLook:
+    """Notes the identifiers of rows, batch by batch, as pseudonyms under a key that is forgotten.
+
+    Args:
+        settings: name the columns of identifiers.
+    """
+
+    def __init__(self, settings: PartySettings) -> None:
+        self._settings = settings
+        self._source = settings.source
+        self._columns = [name for name in (self._source.subject, self._source.record) if name]
+        self._key = new_key()
+        self._names: list[bytes] = []
+        self._rows: list[np.ndarray[tuple[int], np.dtype[np.intp]]] = []
+        self._nameless: list[int] = []
+        self._numbers: list[Numbers] = []
+        self._refused: Counter[str] = Counter()
+
+    def note(self, batch: pa.RecordBatch, before: int) -> list[str] | None:
+        """Note a batch's rows.
+
+        Args:
+            batch: has the columns of identifiers and batches.
+            before: rows of earlier batches.
+
+        Returns:
+            The patient's identifier of every row, in its normal form; None where a row has none.
+        """
+        found = None
+        try:
+            columns = [subjects_in(batch, self._source), *(batch.column(name) for name in self._columns[1:])]
+            named_columns = zip(columns, self._columns, strict=True)
+            parts = [texts(column, name, self._source.missing) for column, name in named_columns]
+            named = np.array([all(row) for row in zip(*parts, strict=True)], bool)
+            self._nameless += (before + 1 + np.flatnonzero(~named)).tolist()
+            kept = batch.filter(pa.array(named))
+            self._names += pseudonyms_in(kept, self._source, self._key)
+            self._rows.append(before + 1 + np.flatnonzero(named))
+            found = named_in(kept, self._source) if named.all() else None
+        except DataRefused as error:
+            self._refuse(error)
+        try:
+            self._numbers.append(numbers_in(batch, self._source))
+        except DataRefused as error:
+            self._refuse(error)
+        return found
+
+    def _refuse(self, error: DataRefused) -> None:
+        count = re.match(r"\d+(?= )", error.message)
+        self._refused[error.message[count.end() :] if count else error.message] += int(count[0]) if count else 0
+
+    def problems(self, where: Callable[[int], str]) -> list[str]:
+        """Mistakes of identifiers and batches, in words: counts, and where the first such row is.
+
+        Args:
+            where: says where the row of a number, from 1, is.
+        """
+        found = [f"{count or ''}{words}" for words, count in self._refused.items()]
+        if self._nameless:
+            names, first = " and ".join(self._columns), where(self._nameless[0])
+            words = f"{len(self._nameless)} rows have no identifier in {names}, {first} is the first"
+            found.append(f"{words}; every row needs one")
+        if self._names and self._source.rows == "one":
+            try:
+                align(self._key, self._names, self._settings.roster, self._settings.rows_per_subject)
+            except DataRefused as error:
+                found.append(error.message + self._repeated(where))
+        return found
+
+    def _repeated(self, where: Callable[[int], str]) -> str:
+        """The first row that has the identifier of another one, and which one that is."""
+        first: dict[bytes, int] = {}
+        for name, row in zip(self._names, np.concatenate(self._rows).tolist(), strict=True):
+            before = first.setdefault(name, row)
+            if before != row:
+                return f"; {where(row)} has the identifier of {where(before)}"
+        return ""
+
+    def batches(self) -> dict[int, int]:
+        """Number of each batch to how many rows came with it; empty where the source does not say."""
+        if not self._source.tells_batches or not self._numbers:
+            return {}
+        numbers, counts = np.unique(numbers_of(self._numbers, self._source), return_counts=True)
+        pairs = zip(numbers.tolist(), counts.tolist(), strict=True)
+        return {number: count for number, count in pairs if number != NONE}
 
 
 @dataclass

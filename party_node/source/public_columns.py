@@ -11,14 +11,19 @@ If a patient has several rows, an act also covers which of them the cells come f
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from dprelease.canonical import canonical_bytes
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused, InvalidInput
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.outcome_calibration import public_outcomes
 from dprelease.one_line import listed
 from party_node.declarations.declarations import Declaration, names_in
 from party_node.settings import PartySettings
@@ -223,3 +228,25 @@ def check_declared(promised: tuple[Column, ...], now: tuple[Column, ...]) -> tup
     if uncovered:
         raise DataRefused(f"{listed(uncovered)} was not declared public as the release says; it needs a new proposal")
     return promised
+
+
+def public_norm2(bounded: BoundedRows, columns: tuple[str, ...]) -> float:
+    """The largest squared norm of a patient's public columns in scaled units, rounded up to a multiple of 1/1000.
+
+    A little more than it is on this grid, as another release may have a finer one.
+
+    Args:
+        bounded: our rows.
+        columns: names of public columns.
+
+    Raises:
+        InvalidInput: one of them is not public here.
+    """
+    shown = {column.name for column in bounded.columns if column.public}
+    unknown = [name for name in columns if name not in shown]
+    if unknown:
+        raise InvalidInput(f"{listed(unknown)} is not public here; party-node public list shows what is")
+    layout = Layout(bounded.columns, columns)
+    codes = public_outcomes(bounded.public, layout).astype(np.float64)
+    longest = float(((np.abs(codes) + 0.5) ** 2).sum(axis=1).max()) / 4.0**bounded.grid_bits
+    return math.ceil(1000 * longest) / 1000

@@ -2,21 +2,241 @@
 
 from __future__ import annotations
 
+import csv
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from glob import glob
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from dprelease.one_line import listed
 from party_node.settings import SourceSettings
-from party_node.source.csv_reader import CsvReader
-from party_node.source.files import PARQUET, files_of
-from party_node.source.limits import bounded
-from party_node.source.parquet_reader import ParquetReader
-from party_node.source.sql_reader import SqlReader
+from party_node.source.databases import SqlReader
+from party_node.source.limits import LONGEST_LINE, bounded, checked_text, opened
+
+PARQUET = frozenset({".parquet", ".pq"})
+
+Stamp = tuple[tuple[str, int, int, int, int], ...]
+"""Each file's name, inode, times in nanoseconds at which its bytes and its entry last changed, and bytes. A copy can carry the
+first time along, and only the system sets the second."""
+
+
+def files_of(source: SourceSettings) -> list[Path]:
+    """The files that a path names, sorted by name; it alone where it is no pattern and no folder.
+
+    Raises:
+        DataRefused: there is none.
+    """
+    return [] if source.path is None else files_at(source.path)
+
+
+def files_at(path: Path) -> list[Path]:
+    """The files of a path, pattern or folder of Parquet files, sorted by name.
+
+    Raises:
+        DataRefused: there is none.
+    """
+    if path.is_dir():
+        found = sorted(each for each in path.iterdir() if each.suffix in PARQUET)
+        if not found:
+            raise DataRefused(
+                f"cannot read {path}: a folder without Parquet files; name CSV files by a pattern, such as {path / '*.csv'}"
+            )
+        return found
+    if path.exists() or not set("*?[") & set(str(path)):
+        return [path]
+    found = sorted(map(Path, glob(str(path), recursive=True)))  # noqa: PTH207 - the whole path is the pattern
+    if not found:
+        raise DataRefused(f"cannot read {path}: no file has such a name")
+    return found
+
+
+def stamp(source: SourceSettings) -> Stamp:
+    """State that changes with the rows; for PostgreSQL nothing.
+
+    Raises:
+        OSError: a file is not there.
+        DataRefused: as `files_of`.
+    """
+    files = files_of(source)
+    if source.database_file is not None:  # its log has what was written lately
+        files = [source.database_file, *filter(Path.exists, [Path(f"{source.database_file}-wal")])]
+    found = ((str(each), each.stat()) for each in files)
+    return tuple((name, each.st_ino, each.st_mtime_ns, each.st_ctime_ns, each.st_size) for name, each in found)
+
+
+_READ_BYTES = 1 << 20
+
+
+class CsvReader:
+    """Reads one CSV file.
+
+    Args:
+        source: how it is written.
+        path: the file.
+    """
+
+    def __init__(self, source: SourceSettings, path: Path) -> None:
+        self._source = source
+        self._path = path
+
+    def header(self) -> list[str]:
+        """Names of all columns."""
+        return [_bare(name) for name in self._written_header]
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns, as text; cells of words that mean a missing one are null."""
+        encoding = self._encoding if self._encoding == "utf-16" else "utf-8"  # in the others marks are the same bytes
+        with self._opened(encoding) as stream:
+            checked_text(iter(lambda: stream.read(_READ_BYTES), b""), self._path)
+        yield from self._rows(columns)
+
+    def uneven(self) -> str:
+        """Place of the first row that has more or fewer cells than the header, or is too long; empty where there is none.
+
+        Read once more, by a reader that counts lines: a row may have several.
+        """
+        try:
+            with self._text() as lines:
+                rows = csv.reader(lines, delimiter=self._source.delimiter)
+                filled = filter(None, rows)  # Arrow reads over empty lines too
+                width = len(next(filled, ()))
+                count = next((len(row) for row in filled if len(row) != width), None)
+        except _TooLongError:
+            return f"a line has more than {LONGEST_LINE:,} bytes"
+        except (csv.Error, UnicodeError, pa.ArrowException):
+            return ""
+        if count is None:
+            return ""
+        return f"line {rows.line_num} has {count} cells, and the header has {width}"
+
+    @contextmanager
+    def _text(self) -> Iterator[Iterator[str]]:
+        with self._opened() as stream, TextIOWrapper(stream, "utf-8", newline="") as text:
+            yield _lines(text)
+
+    def _rows(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        written = {_bare(name): name for name in self._written_header}
+        convert = pa.csv.ConvertOptions(
+            include_columns=[written[name] for name in columns],
+            column_types=dict.fromkeys((written[name] for name in columns), pa.string()),
+            strings_can_be_null=True,
+            null_values=list(self._source.missing),
+        )
+        reading = pa.csv.ReadOptions(block_size=LONGEST_LINE)
+        with self._opened() as stream:
+            for batch in pa.csv.open_csv(stream, reading, self._parsing(), convert):
+                yield batch.rename_columns(columns)
+
+    @cached_property
+    def _written_header(self) -> list[str]:
+        with self._opened() as stream:
+            reading = pa.csv.ReadOptions(block_size=LONGEST_LINE)
+            return list(pa.csv.open_csv(stream, reading, self._parsing()).schema.names)
+
+    def _parsing(self) -> pa.csv.ParseOptions:
+        # Without newlines_in_values a quoted line break would be refused only where it falls on a block's end.
+        return pa.csv.ParseOptions(delimiter=self._source.delimiter, newlines_in_values=True)
+
+    @contextmanager
+    def _opened(self, encoding: str | None = None) -> Iterator[pa.NativeFile]:
+        # Arrow reads ahead in a thread, also where reading ends early. A file of Python's is closed only once no read is under
+        # way; Arrow's own would let that thread go on with the descriptor, which by then may be that of the next file.
+        with opened(self._path) as file:
+            stream = pa.PythonFile(file, mode="r")
+            if self._path.suffix == ".gz":
+                stream = pa.CompressedInputStream(stream, "gzip")
+            encoding = encoding or self._encoding
+            yield stream if encoding == "utf-8" else pa.transcoding_input_stream(stream, encoding, "utf-8")
+
+    @property
+    def _encoding(self) -> str:
+        return self._source.encoding.removesuffix("-sig")  # Arrow reads over a mark of the byte order
+
+
+class _TooLongError(Exception):
+    """A line that is longer than any row may be."""
+
+
+def _lines(text: TextIOWrapper) -> Iterator[str]:
+    while line := text.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise _TooLongError
+        yield line
+
+
+def _bare(name: str) -> str:
+    return name.strip().strip('"').strip()
+
+
+_MOST_ROWS = 1 << 16
+_BYTES = 1 << 26
+"""Size of a batch, as the file says how long its columns are before they are compressed."""
+
+
+class ParquetReader:
+    """Reads one Parquet file.
+
+    Args:
+        source: how it is written.
+        path: the file.
+    """
+
+    def __init__(self, source: SourceSettings, path: Path) -> None:
+        self._path = path
+
+    def header(self) -> list[str]:
+        """Names of all columns."""
+        with opened(self._path) as file:
+            return list(pa.parquet.read_schema(file).names)
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns."""
+        with parquet_file(self._path, columns) as file:
+            yield from file.iter_batches(rows_at_a_time(file, columns), columns=columns)
+
+
+@contextmanager
+def parquet_file(path: Path, columns: list[str] | None = None) -> Iterator[pa.parquet.ParquetFile]:
+    """A Parquet file whose texts stay as the file has them: each once, with numbers in place of cells.
+
+    Args:
+        path: the file.
+        columns: which of its columns are read; all unless told.
+    """
+    with opened(path) as handle:
+        schema = pa.parquet.read_schema(handle)
+        times = Counter(schema.names)
+        wanted = times.keys() if columns is None else {*columns}
+        texts = [each.name for each in schema if times[each.name] == 1 and each.name in wanted and _is_text(each.type)]
+        with pa.parquet.ParquetFile(handle, read_dictionary=texts) as file:
+            yield file
+
+
+def rows_at_a_time(file: pa.parquet.ParquetFile, columns: list[str]) -> int:
+    """Rows of a batch of some columns, fewer where they are long."""
+    wanted, groups = set(columns), file.metadata
+    longest = 1
+    for number in range(groups.num_row_groups):
+        group = groups.row_group(number)
+        chunks = (group.column(place) for place in range(group.num_columns))
+        size = sum(
+            chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted
+        )
+        longest = max(longest, size // max(group.num_rows, 1))
+    return max(1, min(_MOST_ROWS, _BYTES // longest))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 class Reader(Protocol):

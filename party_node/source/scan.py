@@ -26,12 +26,19 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Alignment, Roster, align, subjects_of
-from party_node.source.batches import NONE, Numbers, all_complete, last_complete, numbers_of
-from party_node.source.comparison import Comparison
-from party_node.source.files import Stamp, stamp
+from party_node.source.alignment import Alignment, Comparison, Roster, align, subjects_of
 from party_node.source.findings import Findings
-from party_node.source.table import implausible, names_read, read_rows
+from party_node.source.reader import Stamp, stamp
+from party_node.source.table import (
+    NONE,
+    Numbers,
+    all_complete,
+    implausible,
+    last_complete,
+    names_read,
+    numbers_of,
+    read_rows,
+)
 from party_node.state.streams import Checkpoint
 
 log = logging.getLogger(__name__)

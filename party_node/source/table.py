@@ -6,7 +6,7 @@ whole. Counts of missing, unreadable and clipped cells are functions of private 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,13 +21,76 @@ from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.identifiers import DISTINCT, LOST
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Roster, pseudonym
-from party_node.source.batches import NONE, Numbers, numbers_in
-from party_node.source.cells import Cells, read_cells, texts
-from party_node.source.derived import derive
+from party_node.source.alignment import Roster, pseudonym, subjects_of
+from party_node.source.cells import Cells, derive, read_cells, texts
 from party_node.source.findings import Findings
 from party_node.source.reader import read_errors, record_batches
 from party_node.source.records import Records
+
+Numbers = npt.NDArray[np.int64]
+
+NONE = 0
+"""The number of rows that are of no batch yet."""
+
+_LONGEST = 9
+"""Most digits of a batch's number."""
+
+
+def numbers_in(batch: pa.RecordBatch, source: SourceSettings) -> Numbers:
+    """(n,) numbers in the batch column of some rows; none where the source has no such column.
+
+    Raises:
+        DataRefused: a cell is no whole number from 1. Counts only.
+    """
+    if source.batch is None:
+        return np.full(batch.num_rows, NONE, np.int64)
+    cells = texts(batch.column(source.batch), source.batch, source.missing)
+    found = np.array([int(cell) if cell and is_number(cell) else NONE for cell in cells], np.int64)
+    wrong = int(np.sum(found == NONE))
+    if wrong:
+        raise DataRefused(
+            f"{wrong} cells of {source.batch} are no whole number from 1; it must say of every row which batch it came with"
+        )
+    return found
+
+
+def last_complete(numbers: Numbers, source: SourceSettings) -> int:
+    """The number of the last batch that no more rows come to; `NONE` where there is none.
+
+    Args:
+        numbers: from `numbers_of`, of all rows of the source.
+        source: says how batches are told.
+    """
+    latest = int(numbers.max(initial=NONE))
+    if source.batch is None or source.whole_batches:
+        return latest
+    return int(numbers[numbers < latest].max(initial=NONE))  # a later one has begun
+
+
+def all_complete(numbers: Numbers, source: SourceSettings) -> bool:
+    """Tells whether no row of the source is of a batch that is still filling; so where batches are not told."""
+    last = last_complete(numbers, source)
+    return not source.tells_batches or not bool(((numbers == NONE) | (numbers > last)).any())
+
+
+def is_number(cell: str) -> bool:
+    """Tells whether a cell is a number that a batch may have."""
+    return cell.isascii() and cell.isdigit() and len(cell) <= _LONGEST
+
+
+def numbers_of(parts: Iterable[Numbers], source: SourceSettings) -> Numbers:
+    """(n,) the batch of every row of the file, in its order; `NONE` of what is not complete yet.
+
+    Args:
+        parts: from `numbers_in`.
+        source: says how batches are told.
+    """
+    named = np.concatenate([*parts])
+    if source.batch_rows is None:
+        return named
+    places = np.arange(len(named))
+    complete = len(named) // source.batch_rows * source.batch_rows
+    return np.where(places < complete, places // source.batch_rows + 1, NONE)
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +119,9 @@ def read_rows(
     roster: Roster | None = None,
 ) -> Iterator[Rows]:
     """The rows of the source, bounded, in pieces.
+
+    A row's batch is a number in a column of the source, or follows from its place in the file: batch t is the t-th N rows, once
+    all N are there (docs/party.md, "Streams").
 
     Args:
         settings: names the source and its columns.
@@ -197,3 +263,22 @@ def subjects_in(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
                 f"column {source.subject} holds numbers that are no whole ones; identifiers have to be"
             ) from None
     return cells
+
+
+def read_subjects(settings: PartySettings, key: bytes) -> set[bytes]:
+    """Pseudonyms of all patients of the table, 32 bytes each.
+
+    Args:
+        settings: names the source.
+        key: alignment key.
+
+    Raises:
+        DataRefused: the source cannot be read, or a row has no identifier.
+    """
+    rows: list[bytes] = []
+    with read_errors(settings.source):
+        for batch in record_batches(settings.source, []):
+            rows += pseudonyms_in(batch, settings.source, key)
+    if not rows:
+        raise DataRefused(f"{settings.source.place} has no rows")
+    return subjects_of(rows)

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from party_node.settings import PartySettings
-from party_node.source.alignment import pseudonym
-from party_node.source.comparison import Comparison
+from party_node.source.alignment import Comparison, pseudonym
 from party_node.source.scan import Table, scan
 
 KEY = hashlib.sha256(b"the hospitals' own").digest()

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from party_node.declarations.reading import Reading
+from party_node.declarations.declarations import Reading
 from party_node.settings import PartySettings
-from party_node.source.numbers import NumberStyle, read_numbers
+from party_node.source.cells import NumberStyle, read_numbers
 from party_node.source.scan import scan
 from tests.party_node.tables import GRID_BITS, KEY, codes_by_subject, parquet
 from tests.party_node.test_source_sql import settings

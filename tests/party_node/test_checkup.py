@@ -13,7 +13,7 @@ import pytest
 from dprelease.errors import DataRefused
 from dprelease.files.durable import write_durably
 from dprelease.wire.boundary import exit_code
-from party_node.cli.checkup import Finding, check, of_source
+from party_node.cli.check import Finding, check_state, of_source
 from party_node.source.first_look import look_at
 from tests.party_node.world import Hospital, World
 
@@ -24,7 +24,7 @@ def found(world: World, *, connectivity: bool = False) -> dict[str, Finding]:
 
 def checked(hospital: Hospital, *, connectivity: bool = False) -> list[Finding]:
     desk = hospital.desk()
-    return check(desk, of_source(desk.settings, look_at(desk.settings)), connectivity=connectivity)
+    return check_state(desk, of_source(desk.settings, look_at(desk.settings)), connectivity=connectivity)
 
 
 def test_everything_in_order(world: World) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from dprelease.catalogue import FEWEST_COMPARED
-from party_node.source.alignment import align, pseudonym
-from party_node.source.comparison import Comparison
+from party_node.source.alignment import Comparison, align, pseudonym
 from tests.party_node.aligning import accepted, common, go, overlap
 from tests.party_node.streams import MONTH, lines_of
 from tests.party_node.world import ALIGNMENT_KEY, ROWS, Hospital, World, rows_of

@@ -17,11 +17,10 @@ from click.testing import CliRunner, Result
 
 from dprelease.errors import DataRefused
 from dprelease.wire.boundary import exit_code
-from party_node.cli.look import STAYS, plot
+from party_node.cli.check import STAYS, plot
 from party_node.cli.main import main
 from party_node.settings import PartySettings
-from party_node.source.distribution import BARS, Histogram
-from party_node.source.first_look import ColumnLook, SourceLook, look_at
+from party_node.source.first_look import BARS, ColumnLook, Histogram, SourceLook, look_at
 from tests.party_node.tables import csv, parquet, settings
 from tests.party_node.world import World
 

@@ -10,7 +10,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from party_node.declarations.logarithm import ln
+from party_node.declarations.formulas import ln
 
 GENERATOR = np.random.default_rng(5)
 RANGES = {

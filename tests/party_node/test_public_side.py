@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.errors import InvalidInput
-from party_node.source.public_norm import public_norm2
+from party_node.source.public_columns import public_norm2
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.test_public_columns import declare

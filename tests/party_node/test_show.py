@@ -16,7 +16,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import epsilon_figure, how_many
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from party_node.cli.show import MORE, _published, card
+from party_node.cli.review import MORE, _published, card
 from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS, KNOWN
 from tests.party_node.world import CAP, ROWS, World

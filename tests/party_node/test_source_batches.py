@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import DataRefused
-from party_node.source.batches import all_complete, last_complete, numbers_of
 from party_node.source.scan import Table, scan
+from party_node.source.table import all_complete, last_complete, numbers_of
 from party_node.state.streams import Checkpoint
 from tests.party_node.tables import GRID_BITS, KEY, csv, parquet, read, settings
 

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from party_node.source.cells import read_cells
+from party_node.source.cells import floats, read_cells
 from party_node.source.findings import Findings
-from party_node.source.numbers import floats
 from tests.party_node.tables import COLUMNS, FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read, settings
 
 IN_ORDER = Findings()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import DataRefused
-from party_node.source.files import stamp
+from party_node.source.reader import stamp
 from tests.party_node.tables import csv, parquet, read, settings, text
 
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},u,{1 + i // 10}" for i in range(40)]

@@ -12,7 +12,7 @@ import pytest
 from dprelease.errors import DataRefused
 from party_node.source.alignment import Roster, pseudonym
 from party_node.source.scan import Table, scan
-from party_node.source.subjects import read_subjects
+from party_node.source.table import read_subjects
 from party_node.state.streams import Checkpoint
 from tests.party_node.tables import GRID_BITS, KEY, OURS, csv, settings
 

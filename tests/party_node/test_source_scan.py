@@ -14,8 +14,8 @@ import pytest
 from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
 from party_node.source.alignment import Roster, pseudonym
-from party_node.source.batches import numbers_of
 from party_node.source.scan import Scan, scan
+from party_node.source.table import numbers_of
 from party_node.state.streams import Checkpoint
 from tests.party_node.tables import COLUMNS, GRID_BITS, KEY, OURS, csv, read, settings, text
 
