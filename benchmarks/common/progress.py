@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coordinator.cli.options import opened
-from coordinator.lifecycle.status import Record, State
+from coordinator.lifecycle import Record, State
 from coordinator.settings import CoordinatorSettings
 from demo.consortium import Consortium, wait_for
 from dprelease.errors import Conflict

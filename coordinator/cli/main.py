@@ -8,12 +8,12 @@ from dprelease.cli.console import Command, Commands
 from dprelease.version import __version__
 
 COMMANDS = {
-    "align": Command("coordinator.cli.align:align", "Let hospitals find the patients that all of them have."),
-    "backup": Command("coordinator.cli.backup:backup", "Copy the database, and what to do after a restore."),
-    "hub": Command("coordinator.cli.hub:hub", "Who publishes: one hub at a time."),
+    "align": Command("coordinator.cli.release:align", "Let hospitals find the patients that all of them have."),
+    "backup": Command("coordinator.cli.serve:backup", "Copy the database, and what to do after a restore."),
+    "hub": Command("coordinator.cli.founding:hub", "Who publishes: one hub at a time."),
     "init": Command("coordinator.cli.founding:init", "Found a consortium."),
     "invite": Command("coordinator.cli.founding:invite", "Print a token with which a hospital may enrol once."),
-    "migrate": Command("coordinator.cli.migrate:migrate", "Bring the database up to date with the software."),
+    "migrate": Command("coordinator.cli.serve:migrate", "Bring the database up to date with the software."),
     "party": Command("coordinator.cli.party:party", "Who takes part."),
     "plan": Command("coordinator.cli.plan:plan", "State the worth of a release before it is proposed."),
     "release": Command("coordinator.cli.release:release", "Propose releases and see where they stand."),

@@ -16,9 +16,8 @@ from pathlib import Path
 from coordinator.authority.authority import Authority
 from coordinator.dry_run.simulate import Rehearsed, Signer, Signers, Stopwatch, rehearse
 from coordinator.dry_run.trial_fit import Trial, trial
-from coordinator.proposals.duplicates import similar_to
 from coordinator.proposals.proposals import Proposal, Request, make_proposal
-from coordinator.proposals.published import EarlierReleases
+from coordinator.proposals.published import EarlierReleases, similar_to
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import InvalidInput

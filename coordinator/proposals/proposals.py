@@ -7,7 +7,7 @@ mixing matrix is independent of the data. Only a party's own ledger knows what i
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
@@ -16,10 +16,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from coordinator.lifecycle.status import propose
+from coordinator.lifecycle import Kind, State, propose
 from coordinator.proposals.checks import (
     PublicSide,
     agree,
+    agree_on_identifiers,
     check_caps,
     check_clashes,
     check_delta,
@@ -28,23 +29,24 @@ from coordinator.proposals.checks import (
     label_of,
     reported,
 )
-from coordinator.proposals.duplicates import similar_to
-from coordinator.proposals.published import EarlierReleases, latest_ranges, read_ranges, with_ranges
+from coordinator.proposals.published import EarlierReleases, latest_ranges, read_ranges, similar_to, with_ranges
 from coordinator.store.agreements import Agreement
 from coordinator.store.members import Members
-from coordinator.store.store import Store
+from coordinator.store.store import Store, Transaction
 from dprelease.canonical import Value, read_data
 from dprelease.data.bounding import MAX_GRID_BITS, USUAL_GRID_BITS
 from dprelease.data.columns import Name, weights_of
-from dprelease.errors import InvalidInput
+from dprelease.errors import Conflict, InvalidInput
 from dprelease.files.settings import Settings
+from dprelease.intersection.task import Task
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import MechanismName, mechanism_named, mechanism_of, read_options
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES
 from dprelease.privacy.gaussian import check_target
 from dprelease.release.accounting import Guarantee, check_spec
 from dprelease.release.spec import ReleaseSpec
-from dprelease.spec_base import PartyColumns, Target, instant
+from dprelease.release.stream import checkpoint_of
+from dprelease.spec_base import PartyColumns, Target, instant, moment
 
 NOTHING = EarlierReleases()
 
@@ -282,3 +284,148 @@ def check_sizes(spec: ReleaseSpec) -> None:
 
 def _data(value: Value) -> dict[str, Any]:
     return value.model_dump(mode="json")
+
+
+def propose_next(
+    store: Store,
+    prefix: str,
+    run_time: timedelta,
+    now: datetime,
+    *,
+    number: int | None = None,
+) -> tuple[Agreement, Proposal]:
+    """Make the spec of a stream's next checkpoint and offer it to the parties, who have as long to decide as for the one before.
+
+    It follows from the last one that was published, and from the new rows that all parties have. The parties approved the stream
+    and its whole price with the first checkpoint, and approve the later ones by themselves. A number that all of them have
+    approved is never used again, whatever became of it: somebody may have made a block for it (docs/protocol.md, "Streams").
+
+    Args:
+        store: the consortium's.
+        prefix: first digits of any checkpoint of the stream.
+        run_time: how long blocks may take after the last approval.
+        now: the present.
+        number: t; the one after all that were published or approved unless given. Checkpoints in between are left out for
+            good.
+
+    Raises:
+        InvalidInput: the release is of no stream, the checkpoint is not one that comes next, or the parties' batches are not
+            there or differ.
+        Conflict: another checkpoint is open, or none was published.
+    """
+    with store.writing() as tx:
+        previous, least, latest = _last(tx, tx.releases.find(prefix))
+        spec = previous.read_spec()
+        chosen = least if number is None else number
+        if chosen < least:
+            raise InvalidInput(
+                f"checkpoint {chosen} was published or approved by all before, or comes before one that was; the next is {least}"
+            )
+        # Nothing else tells a checkpoint from one that was declined in this very second.
+        made = max(now, latest + timedelta(seconds=1))
+        proposal = _proposal(tx, spec, chosen, made)
+        parties = [part.party for part in spec.parties]
+        joint = mechanism_of(spec).schedule(proposal.spec) is not None
+        record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=joint)
+        return tx.releases.add(proposal.spec, record, now), proposal
+
+
+def _last(tx: Transaction, named: Agreement) -> tuple[Agreement, int, datetime]:
+    """The last published checkpoint of a release's stream, the least number that may come next, and when one was proposed last."""
+    found = checkpoint_of(named.read_spec())
+    if found is None:
+        raise InvalidInput(f"release {named.digest[:12]} is no checkpoint of a stream; it stands alone")
+    stream, title, numbered = found.stream, named.title, _checkpoints(tx.releases.all(), found.stream)
+    for number, release in numbered:
+        if not release.record.final:
+            raise Conflict(
+                f"checkpoint {number} of {title!r} is open, {release.digest[:12]}: {release.record.explain()}"
+            )
+    published = [(number, release) for number, release in numbered if release.record.state is State.PUBLISHED]
+    if not published:
+        raise Conflict(
+            f"stream {stream[:12]} has no published checkpoint to go on from; propose a new one: coordinator release create"
+        )
+    spent = [number for number, release in numbered if release.record.approved == frozenset(release.record.parties)]
+    latest = max(moment(release.read_spec().created) for _, release in numbered)
+    return max(published, key=lambda each: each[0])[1], max(spent) + 1, latest
+
+
+def _checkpoints(releases: Iterable[Agreement], stream: str) -> list[tuple[int, Agreement]]:
+    found = ((checkpoint_of(release.read_spec()), release) for release in releases)
+    return [(at.number, release) for at, release in found if at is not None and at.stream == stream]
+
+
+def _proposal(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime) -> Proposal:
+    names = tuple(part.party for part in previous.parties)
+    for part in previous.parties:
+        if enrolled(tx.members, part.party, now).fingerprint != part.key:
+            raise InvalidInput(f"{part.party} has another key than when the stream began; propose a new stream")
+    previous.terms.following(previous, number, rows=0)  # a stream that is over waits for no batch
+    agreed = agree(reported(tx.members, names, number))
+    if agreed.aligned != previous.aligned:
+        raise InvalidInput("the parties' tables were aligned anew after the stream began; propose a new stream")
+    fields = previous.model_dump(mode="json") | {
+        "rows": agreed.rows,
+        "alignment": agreed.alignment,
+        "terms": previous.terms.following(previous, number, agreed.rows).model_dump(mode="json"),
+        "created": instant(now),
+        "expires": instant(now + (moment(previous.expires) - moment(previous.created))),
+    }
+    spec = read_data(ReleaseSpec, fields, "the next checkpoint")
+    spec.terms.check_follows(spec, previous)
+    check_sizes(spec)
+    return Proposal(spec, check_spec(spec), "")
+
+
+FEWEST_IN_RUN, MOST_IN_RUN = 2, 10
+"""Hospitals of a run."""
+
+
+def propose_run(
+    store: Store, roster: str, parties: Sequence[str], expires: timedelta, run_time: timedelta, now: datetime
+) -> Agreement:
+    """Offer a run to hospitals, over the numbers of patients that they reported last.
+
+    Args:
+        store: the consortium's.
+        roster: name of the set of patients.
+        parties: names of the hospitals; the order in which what they send goes round.
+        expires: until when all of them must have accepted.
+        run_time: how long they may compute after the last acceptance.
+        now: the present.
+
+    Raises:
+        InvalidInput: a hospital cannot take part now, or tables are of other rosters or bring identifiers to other forms.
+        Conflict: a run with one of them is open.
+    """
+    if not FEWEST_IN_RUN <= len(parties) <= MOST_IN_RUN or len(set(parties)) < len(parties):
+        raise InvalidInput(f"an alignment run is of {FEWEST_IN_RUN} to {MOST_IN_RUN} different hospitals")
+    with store.writing() as tx:
+        members = {name: enrolled(tx.members, name, now) for name in parties}
+        catalogues = reported(tx.members, tuple(parties))
+        other = [name for name, catalogue in catalogues.items() if catalogue.roster != roster]
+        if other:
+            there = ", ".join(f"{name} {catalogues[name].roster}" for name in other)
+            raise InvalidInput(f"roster {roster} is asked for, and these hospitals have another one: {there}")
+        agree_on_identifiers(catalogues)
+        busy = [run for run in tx.alignments.open() if set(run.record.parties) & set(parties)]
+        if busy:
+            raise Conflict(
+                f"alignment run {busy[0].digest[:12]} of {', '.join(busy[0].record.parties)} is open: "
+                f"{busy[0].record.explain()}; wait for it, or: coordinator release cancel {busy[0].digest[:12]}"
+            )
+        fields = {
+            "consortium": store.consortium.name,
+            "roster": roster,
+            "members": [
+                {"party": name, "key": members[name].fingerprint, "patients": catalogues[name].patients}
+                for name in parties
+            ],
+            "identifiers": catalogues[parties[0]].identifiers,
+            "nonce": secrets.token_hex(32),
+            "created": instant(now),
+            "expires": instant(now + expires),
+        }
+        record = propose(parties, now, now + expires, run_time, kind=Kind.RUN)
+        return tx.alignments.add(read_data(Task, fields, "the alignment run"), record, now)

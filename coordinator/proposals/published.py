@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.lifecycle.status import State
+from coordinator.lifecycle import State
 from coordinator.store.agreements import Agreement
 from dprelease.catalogue import Catalogue
 from dprelease.data.column import DeclaredColumn
@@ -140,3 +140,19 @@ def _patients(of: Catalogue | ReleaseSpec) -> tuple[str, int, str]:
 def _owned(columns: Mapping[str, Sequence[DeclaredColumn]]) -> dict[str, tuple[str, DeclaredColumn]]:
     """Column name to its party and declaration."""
     return {column.name: (party, column) for party, own in columns.items() for column in own}
+
+
+def similar_to(spec: ReleaseSpec, releases: Iterable[Agreement]) -> Agreement | None:
+    """An open or published release of the same columns by the same mechanism, in a stream or alone: the parties would pay twice."""
+    return next((release for release in releases if _pays_again(release, spec)), None)
+
+
+def _pays_again(release: Agreement, spec: ReleaseSpec) -> bool:
+    if release.record.final and release.record.state is not State.PUBLISHED:
+        return False
+    return _content(release.read_spec()) == _content(spec)
+
+
+def _content(spec: ReleaseSpec) -> tuple[str, frozenset[str], dict[str, frozenset[str]]]:
+    outcomes = frozenset(spec.outcomes)
+    return spec.terms.names[-1], outcomes, {part.party: frozenset(part.released) for part in spec.parties}

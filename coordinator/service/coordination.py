@@ -10,19 +10,20 @@ from typing import Any
 
 from coordinator.authority.authority import Authority
 from coordinator.clock import Clock
-from coordinator.lifecycle.lifecycle import (
+from coordinator.lifecycle import (
     Approved,
     Declined,
     Event,
     Finished,
     IntakeReported,
+    Kind,
     PublicationAuthorized,
     Published,
+    State,
 )
-from coordinator.lifecycle.status import Kind, State
 from coordinator.service import dealer as dealing
-from coordinator.service import renewal
 from coordinator.service.announcer import HUB, Announcer, named
+from coordinator.service.enrolment import renew
 from coordinator.service.recovery import hear_forgotten
 from coordinator.service.witness import statement
 from coordinator.settings import CoordinatorSettings
@@ -156,7 +157,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
     def RenewCertificate(self, request: pb.RenewCertificateRequest, context: Any) -> pb.RenewCertificateResponse:
         """A later certificate, for a party and the hub."""
         identity = caller(context, "party", "hub")
-        return renewal.renew(request, self._store, self._authority, self._settings, identity, self._clock())
+        return renew(request, self._store, self._authority, self._settings, identity, self._clock())
 
     def ListRevoked(self, request: pb.ListRevokedRequest, context: Any) -> pb.ListRevokedResponse:
         """The keys whose blocks the hub must neither take nor publish."""

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from coordinator.clock import Clock
-from coordinator.lifecycle.lifecycle import Tick, advance
-from coordinator.lifecycle.status import Kind, State
+from coordinator.lifecycle import Kind, State, Tick, advance
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import check_all

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from coordinator.lifecycle.lifecycle import Cancelled
-from coordinator.lifecycle.status import Kind, Record, State
+from coordinator.lifecycle import Cancelled, Kind, Record, State
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import Signed, check_consent
 from dprelease.canonical import sha256

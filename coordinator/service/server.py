@@ -13,8 +13,7 @@ from coordinator.clock import Clock, utc_now
 from coordinator.service.announcer import Announcer
 from coordinator.service.coordination import CoordinationService
 from coordinator.service.dealer import Dealer
-from coordinator.service.enrolment import EnrolmentService
-from coordinator.service.renewal import OwnCertificate
+from coordinator.service.enrolment import EnrolmentService, OwnCertificate
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.store import Store
 from dprelease.errors import InvalidInput

@@ -6,7 +6,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from coordinator.authority.authority import Authority
-from coordinator.lifecycle.status import State
+from coordinator.lifecycle import State
 from coordinator.store.store import Store, Transaction
 from dprelease.errors import NotFound
 from dprelease.privacy.price import price_text, room_text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,12 +11,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 
-from coordinator.lifecycle.lifecycle import Event, advance, words
-from coordinator.lifecycle.status import OPEN, Kind, Record, State
+from coordinator.lifecycle import OPEN, Event, Kind, Record, State, advance, words
 from coordinator.store.database import digest_prefix
-from coordinator.store.dealt import Deals
-from coordinator.store.history import History
-from coordinator.store.tables import agreements, consents, parties
+from coordinator.store.tables import agreements, consents, deals, history, parties
 from dprelease.acceptance import SignedAcceptance
 from dprelease.agreement import SignedConsent
 from dprelease.errors import Conflict, InvalidInput, NotFound
@@ -23,6 +21,100 @@ from dprelease.intersection.task import Task
 from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant, moment
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One line of the history: when and what."""
+
+    at: datetime
+    what: str
+
+
+class History:
+    """The history, in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def note(
+        self, what: str, now: datetime, *, about: str = "", agreement: str | None = None, party: str | None = None
+    ) -> None:
+        """Add a line about an agreement, whose kind is told, or about a party's membership, here and in the log."""
+        log.info("%s%s", f"{about} {agreement[:12]}: " if agreement else "", what)
+        self._connection.execute(history.insert().values(at=now, release=agreement, party=party, what=what))
+
+    def of_agreement(self, digest: str) -> tuple[Happening, ...]:
+        """Events of a release or an alignment run, oldest first."""
+        return self._lines(history.c.release == digest)
+
+    def of_party(self, name: str) -> tuple[Happening, ...]:
+        """A party's invites, enrolments and revocations, oldest first."""
+        return self._lines(history.c.party == name)
+
+    def latest(self) -> int:
+        """Number of the latest line; 0 before the first."""
+        return self._connection.execute(select(func.max(history.c.number))).scalar_one_or_none() or 0
+
+    def concerned(self, after: int) -> set[tuple[str | None, str | None]]:
+        """Release or run, and party, of every line after the one with this number."""
+        chosen = select(history.c.release, history.c.party).where(history.c.number > after).distinct()
+        return {(row.release, row.party) for row in self._connection.execute(chosen)}
+
+    def _lines(self, condition: ColumnElement[bool]) -> tuple[Happening, ...]:
+        chosen = select(history.c.at, history.c.what).where(condition).order_by(history.c.number)
+        return tuple(Happening(row.at, row.what) for row in self._connection.execute(chosen))
+
+
+class Deals:
+    """Sealed deals, in one transaction. A session is dealt once, for all its parties together, or never."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def find(self, session: str, party: str) -> bytes | None:
+        """A party's sealed deal of a session; None while the session has none."""
+        chosen = select(deals.c.sealed).where(deals.c.session == session, deals.c.party == party)
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+    def check_turn(self, release: str, number: int) -> None:
+        """Refuse to deal for a round that was dealt, or that lies before one.
+
+        Args:
+            release: digest of its spec.
+            number: of the round.
+
+        Raises:
+            Conflict: it was.
+        """
+        latest = self._connection.execute(select(func.max(deals.c.round)).where(deals.c.release == release))
+        dealt = latest.scalar_one_or_none() or 0
+        if number <= dealt:
+            raise Conflict(f"another session of release {release[:12]} was dealt for in round {dealt} already")
+
+    def add(self, release: str, number: int, session: str, sealed: Mapping[str, bytes]) -> None:
+        """Keep the deals of a session.
+
+        Args:
+            release: digest of its spec.
+            number: of the round.
+            session: digest of the session.
+            sealed: party to its sealed deal.
+
+        Raises:
+            Conflict: this round, or a later one, was dealt.
+        """
+        self.check_turn(release, number)
+        same = {"session": session, "release": release, "round": number}
+        self._connection.execute(
+            deals.insert(), [{**same, "party": party, "sealed": data} for party, data in sealed.items()]
+        )
+
+    def forget(self, release: str) -> None:
+        """Delete what was dealt for a release."""
+        self._connection.execute(deals.delete().where(deals.c.release == release))
 
 
 @dataclass(frozen=True)

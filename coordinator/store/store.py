@@ -12,17 +12,12 @@ from typing import Self
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from coordinator.lifecycle.lifecycle import PartyRevoked, Tick
-from coordinator.lifecycle.status import Kind
-from coordinator.store.agreements import Agreements
-from coordinator.store.copies import COPIED, Copies
+from coordinator.lifecycle import Kind, PartyRevoked, Tick
+from coordinator.store.agreements import Agreements, Deals, History
 from coordinator.store.database import Database
-from coordinator.store.dealt import Deals
-from coordinator.store.history import History
-from coordinator.store.hub_certificate import HubCertificate
-from coordinator.store.members import Members
-from coordinator.store.migration import check_revision
+from coordinator.store.members import HubCertificate, Members
 from coordinator.store.tables import REVISION, layout, meta, version
+from coordinator.store.upkeep import COPIED, Copies, check_revision
 from dprelease.errors import DpReleaseError, InvalidInput
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
@@ -113,7 +108,7 @@ class Store:
             copy: open a copy too, which is not served as it is.
 
         Raises:
-            InvalidInput: there is none, or it has another layout (`coordinator.store.migration`), or it is a copy.
+            InvalidInput: there is none, or it has another layout (`coordinator.store.upkeep`), or it is a copy.
             PeerUnavailable: the database does not answer.
         """
         database = Database(url)

@@ -13,7 +13,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sqlalchemy import select
 
-from coordinator.lifecycle.lifecycle import Approved
+from coordinator.lifecycle import Approved
 from coordinator.service.dealer import Dealer, request_deal
 from coordinator.store.agreements import Agreement
 from coordinator.store.database import Database

@@ -12,15 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.main import main
-from coordinator.lifecycle.lifecycle import Approved, Cancelled
-from coordinator.lifecycle.status import State
-from coordinator.proposals.alignment import start
-from coordinator.proposals.proposals import create
+from coordinator.lifecycle import Approved, Cancelled, State
+from coordinator.proposals.proposals import create, propose_run
 from coordinator.service import coordination
 from coordinator.service.recovery import take_into_use
 from coordinator.store.agreements import Agreement
-from coordinator.store.copies import back_up
 from coordinator.store.store import Store
+from coordinator.store.upkeep import back_up
 from dprelease.acceptance import accept
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
 from dprelease.identity.signing import key_fingerprint
@@ -38,7 +36,7 @@ RUN = "5e" * 32
 
 
 def begun(office: Office) -> Agreement:
-    return start(office.store, "cohort", ("north", "south"), HOURS, RUN_TIME, NOW)
+    return propose_run(office.store, "cohort", ("north", "south"), HOURS, RUN_TIME, NOW)
 
 
 def test_a_run_is_about_what_hospitals_reported_last(office: Office) -> None:
@@ -69,7 +67,7 @@ def test_what_cannot_begin_is_refused(
 ) -> None:
     office.report(catalogue("south", **changed))
     with pytest.raises(InvalidInput) as refused:
-        start(office.store, roster, parties, HOURS, RUN_TIME, NOW)
+        propose_run(office.store, roster, parties, HOURS, RUN_TIME, NOW)
     assert words in refused.value.message
     with office.store.reading() as tx:
         assert tx.alignments.all() == ()
@@ -220,7 +218,7 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
     for party in ("north", "south", "west"):
         report(world.join(party), party)
     store = world.store()
-    run = start(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())
+    run = propose_run(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())
     digest, task = bytes.fromhex(run.digest), run.read_task()
 
     def signed(party: str, key: str = "") -> pb.ApproveRequest:
@@ -259,10 +257,10 @@ def test_a_list_of_runs_comes_in_pages(world: World, monkeypatch: pytest.MonkeyP
     for party in ("north", "south"):
         report(world.join(party), party)
     store = world.store()
-    runs = [start(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())]
+    runs = [propose_run(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())]
     with store.writing() as tx:
         tx.alignments.advance(runs[0].digest, Cancelled("again"), world.clock())
-    runs.append(start(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock()))
+    runs.append(propose_run(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock()))
     monkeypatch.setattr(coordination, "PAGE_BYTES", 1)
     assert world.server is not None
     with Coordinator.dial(f"localhost:{world.server.port}", world.credentials("north")) as north:

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.lifecycle import Cancelled
 from coordinator.service import announcer
 from coordinator.service.announcer import Announcer
 from coordinator.store.store import Store

@@ -14,13 +14,13 @@ from click.testing import CliRunner, Result
 
 from coordinator.authority.founding import write_identity
 from coordinator.cli.main import main
-from coordinator.lifecycle.status import State
+from coordinator.lifecycle import State
 from coordinator.service.enrolment import caps
 from coordinator.service.recovery import Restored, recall, take_into_use
 from coordinator.service.server import Server
 from coordinator.service.witness import left
-from coordinator.store.copies import back_up
 from coordinator.store.store import Store
+from coordinator.store.upkeep import back_up
 from dprelease.canonical import sha256
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound, Unauthenticated
 from dprelease.identity.certificates import signing_request

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
-from coordinator.lifecycle.lifecycle import Approved, PublicationAuthorized, Published
+from coordinator.lifecycle import Approved, PublicationAuthorized, Published
 from dprelease.identity.certificates import certificate_fingerprint, read_identity
 from dprelease.identity.invite import Invite
 from dprelease.identity.peer_keys import PeerKeys

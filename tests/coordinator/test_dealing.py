@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.lifecycle.lifecycle import Cancelled, Declined, IntakeReported, PublicationAuthorized, Published, Tick
+from coordinator.lifecycle import Cancelled, Declined, IntakeReported, PublicationAuthorized, Published, Tick
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, IntegrityError

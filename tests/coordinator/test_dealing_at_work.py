@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coordinator.lifecycle.lifecycle import Cancelled
+from coordinator.lifecycle import Cancelled
 from coordinator.service import dealer as dealing
 from coordinator.store.agreements import Agreement
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
@@ -120,7 +120,7 @@ def test_a_deal_is_kept_for_all_parties_or_for_none(
         raise PeerUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("coordinator.store.history.History.note", full)  # in the same transaction, after the deals
+        patch.setattr("coordinator.store.agreements.History.note", full)  # in the same transaction, after the deals
         with pytest.raises(PeerUnavailable, match="being made"):
             desk.ask(offers, "north")
         until(lambda: desk.idle)

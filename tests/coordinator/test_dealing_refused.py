@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinator.lifecycle.lifecycle import Approved
+from coordinator.lifecycle import Approved
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
 from dprelease.mpc.messages import Message, sign_message
 from dprelease.wire.v1 import coordination_pb2 as pb

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.lifecycle.lifecycle import Approved
+from coordinator.lifecycle import Approved
 from coordinator.service import enrolment
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.store import Store

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.lifecycle.lifecycle import (
+from coordinator.lifecycle import (
+    OPEN,
     PUBLICATION_TIME,
     Approved,
     Cancelled,
@@ -17,14 +18,17 @@ from coordinator.lifecycle.lifecycle import (
     Event,
     Finished,
     IntakeReported,
+    Kind,
     PartyRevoked,
     PublicationAuthorized,
     Published,
+    Record,
+    State,
     Tick,
     advance,
+    propose,
     words,
 )
-from coordinator.lifecycle.status import OPEN, Kind, Record, State, propose
 from dprelease.errors import Conflict
 from tests.coordinator.office import NOW, RUN_TIME
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Connection, create_engine, delete, insert, select, update
 
-from coordinator.lifecycle.lifecycle import Approved
+from coordinator.lifecycle import Approved
 from coordinator.store.tables import agreements, consents
 from dprelease.canonical import sha256
 from dprelease.data.columns import NumericColumn

@@ -14,14 +14,13 @@ from click.testing import CliRunner, Result
 from sqlalchemy import MetaData, inspect, select
 
 from coordinator.cli.main import main
-from coordinator.lifecycle.lifecycle import Finished
-from coordinator.lifecycle.status import Kind, Record, State
+from coordinator.lifecycle import Finished, Kind, Record, State
 from coordinator.service.coordination import approve
 from coordinator.service.witness import left
 from coordinator.store.database import Database
-from coordinator.store.migration import migrate, pending
 from coordinator.store.store import Store
 from coordinator.store.tables import REVISION, meta, version
+from coordinator.store.upkeep import migrate, pending
 from dprelease.canonical import instant, sha256
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
 from dprelease.identity.certificates import read_identity

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import make_url
 
 from coordinator.cli.main import main
-from coordinator.store.migration import migrate, pending
+from coordinator.store.upkeep import migrate, pending
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from tests.coordinator.conftest import serving

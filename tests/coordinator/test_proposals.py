@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.lifecycle.lifecycle import Cancelled
-from coordinator.lifecycle.status import State
+from coordinator.lifecycle import Cancelled, State
 from coordinator.proposals.proposals import Proposal, Request, create, make_proposal
 from coordinator.service import enrolment
 from coordinator.store.members import Invitation

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from coordinator.authority.authority import SERVER_DAYS, hosts_of
-from coordinator.service.renewal import OwnCertificate
+from coordinator.service.enrolment import OwnCertificate
 from dprelease.agreement import check_all
 from dprelease.errors import AccessDenied, InvalidInput, PeerUnavailable
 from dprelease.identity.certificates import check_certificate, read_certificate, read_identity, signing_request
@@ -206,7 +206,7 @@ def test_a_certificate_that_cannot_be_kept_is_used_all_the_same(
 
     old = own(world, SERVER_DAYS - 30)
     keeper = OwnCertificate(world.settings, world.authority)
-    monkeypatch.setattr("coordinator.service.renewal.write_durably", full)
+    monkeypatch.setattr("coordinator.service.enrolment.write_durably", full)
     keeper.renew(world.clock())
     assert keeper.credentials().certificate != old.encode()
     assert world.settings.certificate.read_text() == old

@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from coordinator.authority.authority import Authority
-from coordinator.lifecycle.lifecycle import Cancelled
-from coordinator.lifecycle.status import State
+from coordinator.lifecycle import Cancelled, State
 from dprelease.agreement import check_all
 from dprelease.errors import (
     AccessDenied,

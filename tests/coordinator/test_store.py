@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from coordinator.lifecycle.lifecycle import (
+from coordinator.lifecycle import (
     Approved,
     Cancelled,
     Declined,
     IntakeReported,
     PublicationAuthorized,
     Published,
+    State,
     Tick,
 )
-from coordinator.lifecycle.status import State
 from coordinator.store.database import Database
 from coordinator.store.members import Invitation
 from coordinator.store.store import Store

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from coordinator.authority.authority import Authority
 from coordinator.cli.main import main
-from coordinator.lifecycle.lifecycle import Approved, Cancelled, PublicationAuthorized, Published
-from coordinator.proposals.continuing import propose_next
+from coordinator.lifecycle import Approved, Cancelled, PublicationAuthorized, Published
+from coordinator.proposals.proposals import propose_next
 from coordinator.service.witness import left, statement
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store

@@ -1,4 +1,4 @@
-"""Script that alembic runs: the revisions, inside the transaction that `coordinator.store.migration` opened.
+"""Script that alembic runs: the revisions, inside the transaction that `coordinator.store.upkeep` opened.
 
 These files are alembic's to load, so that the folder is no package. A layout goes forward only: who must go back restores the copy.
 """
