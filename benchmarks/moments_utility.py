@@ -21,8 +21,8 @@ from benchmarks.common.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
+from dprelease.estimators.baselines.inverted import inverted
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.moments.plug_in import inverted
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments

@@ -21,7 +21,7 @@ from benchmarks.common.report import Results, main
 from benchmarks.moments_utility import demo_table, gram, least_squares, long_tailed_table, noisy_moments, r_squared
 from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
-from dprelease.estimators.moments.plug_in import inverted
+from dprelease.estimators.baselines.inverted import inverted
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated

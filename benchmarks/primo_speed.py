@@ -21,8 +21,8 @@ from benchmarks.common.report import Results, main
 from benchmarks.paper_primo.calibration import covariance_box, scales
 from benchmarks.paper_primo.projection import project
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.projection import PublicSide
-from dprelease.estimators.solve import solve
+from dprelease.estimators.moments.public_columns import PublicSide
+from dprelease.estimators.normal_equations import solve
 from dprelease.mechanisms.moments.joint_calibration import association, split
 from dprelease.privacy.gaussian import mu_of
 

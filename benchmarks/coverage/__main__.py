@@ -38,7 +38,7 @@ from benchmarks.coverage.populations import (
 from benchmarks.moments_utility import noisy_moments
 from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
-from dprelease.estimators.intervals.identifiability import PopulationFit
+from dprelease.estimators.intervals.estimates import PopulationFit
 from dprelease.estimators.intervals.inference import Inference, in_units
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.estimators.intervals.of_rows import learned_from_rows

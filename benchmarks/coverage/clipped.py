@@ -24,7 +24,7 @@ from benchmarks.common.report import Results
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
-from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.privacy.gaussian import mu_of

@@ -25,7 +25,7 @@ from benchmarks.coverage.long_tails import drawn
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.estimators.intervals.clipped import ends, lost, steepest
-from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.privacy.gaussian import mu_of

@@ -40,8 +40,8 @@ from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.choice import ReleasedMoments, fit_moments
+from dprelease.estimators.evidence.summary import summarise
 from dprelease.estimators.fitting import fit
-from dprelease.estimators.moments.summary import summarise
 from dprelease.estimators.quality import BETTER, Quality, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout

@@ -26,7 +26,7 @@ from scipy.special import expit
 
 from benchmarks.paper_incremental.stream import Stream
 from dprelease.arrays import Floats
-from dprelease.estimators.convex_set import ConvexSet
+from dprelease.estimators.baselines.constrained import ConvexSet
 
 MOST = 100
 """Steps of a solver."""

@@ -27,8 +27,7 @@ from benchmarks.paper_incremental.noise import Scales
 from benchmarks.paper_incremental.stream import STILL, Stream, moments_at
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.convex_set import ConvexSet
-from dprelease.estimators.moments.constrained_fit import minimum, positive_part
+from dprelease.estimators.baselines.constrained import ConvexSet, minimum, positive_part
 
 GRID = 2.0**-20
 """Of projected rows."""

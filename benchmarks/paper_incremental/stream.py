@@ -23,8 +23,7 @@ import numpy as np
 
 from benchmarks.paper_incremental.factors import Times
 from dprelease.arrays import Floats
-from dprelease.estimators.convex_set import ConvexSet
-from dprelease.estimators.moments.constrained_fit import minimum
+from dprelease.estimators.baselines.constrained import ConvexSet, minimum
 
 RESIDUAL = 0.1
 BACK = 32

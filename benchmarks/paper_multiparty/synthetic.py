@@ -19,8 +19,7 @@ from dprelease.arrays import Floats
 from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.methods import debiased, mixed_least_squares
 from dprelease.estimators.methods import least_squares as biased
-from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.solve import Solution
+from dprelease.estimators.normal_equations import NormalEquations, Solution
 
 METHODS = ("ols", "bgm", "dgm", "rmgm", "default", "moments")
 FAR = (0.1, 0.3, 1.0)

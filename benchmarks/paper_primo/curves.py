@@ -15,7 +15,7 @@ from benchmarks.paper_primo.fits import Release, by_leverage, naive
 from benchmarks.paper_primo.noise import Noise
 from benchmarks.paper_primo.projection import project, project_jointly
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.public_columns import PublicSide
 from dprelease.privacy.gaussian import mu_of
 
 METHODS = {

@@ -33,7 +33,7 @@ import pandas as pd
 from benchmarks.common.paper_data import FOLDER
 from benchmarks.paper_primo.calibration import Body
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.public_columns import PublicSide
 
 Single = npt.NDArray[np.float32]
 Functions = Callable[[Floats], Floats]

@@ -33,10 +33,9 @@ from benchmarks.paper_primo.data import Sums
 from benchmarks.paper_primo.noise import Noise
 from benchmarks.paper_primo.projection import project_jointly
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.empirical_bayes import Evidence, within
-from dprelease.estimators.moments.pooling import shares
-from dprelease.estimators.moments.projection import PublicSide
-from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
+from dprelease.estimators.evidence.marginals import shares
+from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, furthest
+from dprelease.estimators.moments.public_columns import PublicSide, Vectors, within
 from dprelease.estimators.moments.spectral_ridge import _denoised, _Ridges
 
 FAILURE = 0.05
@@ -104,7 +103,7 @@ class Release:
         seen, width = outcomes.right.T @ self.xy.T, len(self.xx)
         spread: Floats = np.clip(np.diag(self.xx) / self.rows, 1e-3 * self.radius2 / width, bound**2)[None]
         noise = np.full(width, self.noise.association)
-        likely, doubt = Evidence.of(outcomes.singular, seen, noise, spread, self.rows).believed()
+        likely, doubt = Vectors.of(outcomes.singular, seen, noise, spread, self.rows).believed()
         back = outcomes.right * outcomes.singular
         found: Floats = back @ within(outcomes, seen, likely, np.full(width, math.sqrt(self.rows) * bound))
         return replace(self, xy=found.T), (back**2 @ doubt).mean(axis=1)
@@ -113,7 +112,7 @@ class Release:
         """(d, l) weights by evidence; features are public."""
         side, outcomes = PublicSide.of_gram(self.xx), self.xy.shape[1]
         noise, spread = np.full(outcomes, self.noise.association), np.tile(VARIANCES[:, None], outcomes)
-        evidence = Evidence.of(side.singular, side.right.T @ self.xy, noise, spread, self.rows)
+        evidence = Vectors.of(side.singular, side.right.T @ self.xy, noise, spread, self.rows)
         return _beside_features(side, side, evidence)
 
     def believed(self, left: Floats | None = None) -> Floats:
@@ -134,7 +133,7 @@ class Release:
         return found
 
 
-def _beside_features(side: PublicSide, gained: PublicSide, evidence: Evidence) -> Floats:
+def _beside_features(side: PublicSide, gained: PublicSide, evidence: Vectors) -> Floats:
     """(d, l) weights, as `on_public_features` has them where no constant is regressed out.
 
     Args:
@@ -152,8 +151,8 @@ def _beside_features(side: PublicSide, gained: PublicSide, evidence: Evidence) -
 
 
 @dataclass(frozen=True, eq=False)
-class _EqualGains(Evidence):
-    """Evidence of t seen with gains of 1, whose prior has the spectrum of X.
+class _EqualGains(Vectors):
+    """Vectors of t seen with gains of 1, whose prior has the spectrum of X.
 
     Attributes:
         spectrum: (r,) singular values of X.
@@ -162,7 +161,7 @@ class _EqualGains(Evidence):
     spectrum: Floats
 
     def _shapes(self) -> Floats:
-        return Evidence(self.spectrum, self.seen, self.noise, self.spread, self.rows)._shapes()
+        return Vectors(self.spectrum, self.seen, self.noise, self.spread, self.rows)._shapes()
 
 
 def by_leverage(sums: Sums, noise: float, random: np.random.Generator) -> Floats:

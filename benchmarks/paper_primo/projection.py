@@ -1,6 +1,6 @@
 """The nearest association that rows within their bounds can give, as PRIMO projects.
 
-Formula (1) of `dprelease.estimators.moments.projection`; components of C~ outside the span of V are noise, and go.
+Formula (1) of `dprelease.estimators.moments.public_columns`; components of C~ outside the span of V are noise, and go.
 
 Source: PRIMO (2023), Algorithms 2 and 3 and Theorem 4.4, with the radius sqrt(n) R of its proof, not n R^2 of its box; a
 box column c lies in radius sqrt(n) b_c by itself, a smaller body (docs/guarantees.md, "Where the papers differ").
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.projection import PublicSide, _finite
+from dprelease.estimators.moments.public_columns import PublicSide, _finite
 
 
 def project(side: PublicSide, noisy: npt.ArrayLike, radius: npt.ArrayLike) -> Floats:

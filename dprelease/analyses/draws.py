@@ -1,6 +1,6 @@
 """Posterior draws of the means and covariances of named columns, in original units: what every analysis here is a function of.
 
-Each draw is one matrix that the private rows may have, given the released one (`dprelease.estimators.moments.posterior`). An
+Each draw is one matrix that the private rows may have, given the released one (`dprelease.estimators.evidence.posterior`). An
 analysis is worked out on every draw, so what differs between the draws is what privacy noise leaves open. A release without noise
 has one draw, the truth.
 """
@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
+from dprelease.estimators.evidence.posterior import WIDEST, posterior
 from dprelease.estimators.intervals.of_moments import dropped_places
-from dprelease.estimators.moments.posterior import WIDEST, posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
 from dprelease.release.release import Release

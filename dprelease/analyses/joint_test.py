@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import chdtrc, chdtri, fdtrc
 
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.public_normals import PublicNormals
+from dprelease.privacy.public_stream import PublicNormals
 
 SAMPLES = 20
 """Values of the population for each draw."""

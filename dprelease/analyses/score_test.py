@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import fdtrc
 
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.joint_test import JointTest
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.linear_forms import by_entry, outer
-from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.evidence.posterior import posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
 
 
@@ -84,3 +84,26 @@ def score_test(moments: NoisyMoments, features: Sequence[int], tested: Sequence[
 
 def _scaled(found: tuple[float, Floats], scale: Floats) -> tuple[float, Floats]:
     return found[0], found[1] * scale
+
+
+def by_entry(forms: Floats, noise_sd: Floats, level: npt.NDArray[np.bool_]) -> Floats:
+    """Weights in <N, F> of the independent errors behind the entries, of variance 1, (..., q, q).
+
+    Sums over all entries of products of two of them are covariances.
+
+    Args:
+        forms: (..., q, q) F, the constant first.
+        noise_sd: (q, q) of the entries.
+        level: (q,) which variables are levels, whose own entry repeats that with the constant.
+    """
+    found: Floats = np.triu(forms) + np.triu(forms, 1)
+    own = np.where(level, np.diagonal(forms, axis1=-2, axis2=-1), 0.0)
+    found[..., 0, :] += own
+    found[..., range(len(level)), range(len(level))] -= own
+    return found * noise_sd
+
+
+def outer(one: Floats, other: Floats) -> Floats:
+    """(..., q, q) F for which <S, F> is x' S y, of x and y (..., q) alike."""
+    product = one[..., :, None] * other[..., None, :]
+    return (product + np.swapaxes(product, -1, -2)) / 2

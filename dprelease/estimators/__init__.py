@@ -1,6 +1,6 @@
 """Fits of learners on a release: one call for every method, or one class for each in the manner of scikit-learn."""
 
-from dprelease.estimators.convex_set import ConvexSet
+from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.methods import METHODS
 from dprelease.estimators.regressors import (

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.convex_set import ConvexSet
+from dprelease.estimators.baselines.constrained import ConvexSet, fit_constrained
+from dprelease.estimators.evidence.posterior import WIDEST
 from dprelease.estimators.methods import DEFAULTS
-from dprelease.estimators.moments.constrained_fit import fit_constrained
-from dprelease.estimators.moments.posterior import WIDEST
 from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral

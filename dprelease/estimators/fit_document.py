@@ -14,7 +14,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL, Estimate, Said
 from dprelease.document.document import Document, Heading, Table
-from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.result import FitResult
 from dprelease.one_line import counted

@@ -10,19 +10,18 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
+from dprelease.estimators.baselines.constrained import ConvexSet
+from dprelease.estimators.baselines.inverted import inverted
 from dprelease.estimators.choice import fit_moments, resolve
-from dprelease.estimators.convex_set import ConvexSet
 from dprelease.estimators.design import Design, design
 from dprelease.estimators.fit_document import fit_document
 from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, Method, method_for
-from dprelease.estimators.moments.plug_in import inverted
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import Rows, Solution
 from dprelease.estimators.quality import Diagnostics, ScaledFit
 from dprelease.estimators.result import ALIKE, FitResult
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.estimators.rows.errors import estimate, spent_parameters
-from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import with_constant
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed

@@ -9,7 +9,6 @@ divided by sqrt(1 - rho).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,12 +17,8 @@ from typing import Literal
 import numpy as np
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators.normal_equations import NormalEquations
-from dprelease.estimators.solve import Solution, solve
-from dprelease.mechanisms.moments.joint_calibration import EXPLAINED
+from dprelease.estimators.normal_equations import NormalEquations, Solution, solve
 
-FAILURE = 0.05
-"""rho of PRIMO's bound: how often it may not hold."""
 RIDGE = 1e-5
 """lambda of the paper's experiments, added to the per-patient Hessian (section 5.1)."""
 
@@ -44,24 +39,6 @@ def debiased(equations: NormalEquations) -> Solution:
 def mixed_least_squares(equations: NormalEquations) -> Solution:
     """(xx + lambda I)^-1 xy: method ``rmgm``, Algorithm 2, line 3 of the training algorithm."""
     return solve(equations.xx, equations.xy, RIDGE)
-
-
-def primo_ridge(features: int, covariance: float, association: float) -> float:
-    """lambda of ``primo``, from public numbers: what balances the bound on the error of a ridge that noise makes.
-
-    The bound is d L (s1^2 |w|^2 + s2^2)/lambda + lambda |w|^2 with L = log(2 d^2 / rho), least at
-    lambda^2 = d L (s1^2 + s2^2/|w|^2). |w|^2 is not known and must not be looked at; `joint_calibration.EXPLAINED` is assumed, of
-    outcomes and features that fill their bounds.
-
-    Args:
-        features: d.
-        covariance: s1^2, noise variance of an entry of the features' moments.
-        association: s2^2, of an entry of features and outcomes.
-
-    Source: PRIMO (2023), Theorem 3.1 and its proof, "minimize over lambda".
-    """
-    logarithm = math.log(2 * features**2 / FAILURE)
-    return math.sqrt(features * logarithm * (covariance + association / float(EXPLAINED)))
 
 
 ViewKind = Literal["mixtures", "rows", "moments"]
@@ -108,10 +85,8 @@ METHODS: Mapping[str, Method] = MappingProxyType(
     }
 )
 """Every method by name, the defaults first. `shrinkage` is the one of the last four that `choice.choose` names."""
-
 BASELINES = ("rmgm", "bgm", "dgm", "constrained")
 """Methods of papers, to compare with: none is ever the best choice."""
-
 DEFAULTS: Mapping[ViewKind, str] = MappingProxyType(
     {"mixtures": "calibrated", "rows": "calibrated", "moments": "shrinkage"}
 )

@@ -1,4 +1,4 @@
-"""A fit in scaled units, how well it predicts, and which of these numbers noise hides."""
+"""Fits in scaled units, how well they predict, and which of their numbers noise hides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.estimators.solve import Solution
+from dprelease.estimators.normal_equations import Solution
 
 BETTER = "better than the constant predictor"
 INDISTINCT = "not distinguishable from the constant predictor"

@@ -12,11 +12,10 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.convex_set import ConvexSet
+from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.methods import METHODS
-from dprelease.estimators.prediction_table import Rows, in_order
-from dprelease.estimators.result import FitResult
+from dprelease.estimators.result import FitResult, Rows, in_order
 from dprelease.release.release import Release
 
 
@@ -205,7 +204,7 @@ class Spectral(_Regressor, method="spectral"):
 class Projected(_Regressor, method="projected"):
     """`Spectral` on moments whose noisy entries beside public outcomes were projected first: feature privacy.
 
-    For private features and public targets; `dprelease.estimators.moments.projection` has the projection.
+    For private features and public targets; `dprelease.estimators.moments.public_columns` has the projection.
     """
 
 
@@ -219,7 +218,7 @@ class PublicFeatures(_Regressor, method="public_features"):
 class Constrained(_Regressor, method="constrained"):
     """Least squares on a ``moments`` release with the weights of each target within a convex set: Lasso, or non-negative weights.
 
-    The set is in scaled units (docs/methods.md). `dprelease.estimators.moments.constrained_fit` derives it.
+    The set is in scaled units (docs/methods.md). `dprelease.estimators.baselines.constrained` derives it.
 
     Args:
         within: the set; None for the L2 ball of radius 1.

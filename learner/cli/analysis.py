@@ -14,9 +14,9 @@ from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
+from dprelease.estimators.evidence.summary import NOT_CLIPPED
 from dprelease.estimators.fit_document import PREDICTOR
 from dprelease.estimators.methods import BASELINES
-from dprelease.estimators.moments.summary import NOT_CLIPPED
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Ranges

@@ -12,7 +12,7 @@ from dprelease.arrays import Floats
 from dprelease.document.cells import Estimate, Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.summary import NOT_CLIPPED, summarise
+from dprelease.estimators.evidence.summary import NOT_CLIPPED, summarise
 from dprelease.estimators.quality import WIDTHS, is_hidden
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import HIDDEN, Summary

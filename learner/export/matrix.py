@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.summary import repaired
+from dprelease.estimators.evidence.summary import repaired
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.one_line import one_line

@@ -28,7 +28,7 @@ from benchmarks.paper_incremental.noise import Scales
 from benchmarks.paper_incremental.regression import belonging, lift, privincreg1, privincreg2, projected
 from benchmarks.paper_incremental.stream import Stream, dense, labels, outside, sparse
 from dprelease.errors import InvalidInput
-from dprelease.estimators.convex_set import ConvexSet
+from dprelease.estimators.baselines.constrained import ConvexSet
 
 QUIET = Scales(1e-9, 1e-9)
 

@@ -18,7 +18,7 @@ from benchmarks.paper_primo import noise as noises
 from benchmarks.paper_primo import release as whole
 from benchmarks.paper_primo.curves import Target
 from benchmarks.paper_primo.projection import project_jointly
-from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.public_columns import PublicSide
 from dprelease.privacy.gaussian import mu_of
 from tests.benchmarks.primo import box
 

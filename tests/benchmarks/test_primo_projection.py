@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-import dprelease.estimators.moments.projection as projection
+import dprelease.estimators.moments.public_columns as projection
 from benchmarks.paper_primo.projection import project, project_jointly
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.public_columns import PublicSide
 from tests.dprelease.estimators.test_projection import SHAPES, problem, public
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dprelease.data.columns import Column, is_public
 from dprelease.errors import IntegrityError, SpecRefused
-from dprelease.estimators.moments.summary import summarise
+from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing

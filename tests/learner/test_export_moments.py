@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.estimators.moments.summary import repaired
+from dprelease.estimators.evidence.summary import repaired
 from learner.client.library import Opened
 from learner.export import matrix as export_moments
 from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, Matrix, matrix, rows

@@ -12,7 +12,7 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.document.cells import Estimate
 from dprelease.estimators import fit
-from dprelease.estimators.moments.summary import repaired, summarise
+from dprelease.estimators.evidence.summary import repaired, summarise
 from dprelease.mechanisms.moments.words import ADDED_UP, RANGE_ATTACK
 from dprelease.release.accounting import check_spec
 from dprelease.release.block import read_block

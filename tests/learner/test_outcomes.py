@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import dprelease
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Shrinkage, fit
-from dprelease.estimators.moments.summary import summarise
+from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from learner.cli.main import main
 from learner.client.library import Opened

@@ -15,8 +15,8 @@ from dprelease.data.ranges import Guess
 from dprelease.document.cells import Estimate
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments import summary
-from dprelease.estimators.moments.summary import NOT_CLIPPED
+from dprelease.estimators.evidence import summary
+from dprelease.estimators.evidence.summary import NOT_CLIPPED
 from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.words import RECOMPUTED
 from dprelease.privatization import privatize

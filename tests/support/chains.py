@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dprelease.estimators.moments import posterior
+from dprelease.estimators.evidence import posterior
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from demo.consortium import ROOT, Consortium, Process
-from dprelease.estimators.moments import posterior
+from dprelease.estimators.evidence import posterior
 from tests.support.replaced import PROJECT
 
 IN_PLACE = ("tests.support.faulty", "tests.support.recorded")

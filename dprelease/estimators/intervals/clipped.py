@@ -20,7 +20,7 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
-from dprelease.estimators.intervals.fieller import Estimates
+from dprelease.estimators.intervals.estimates import Estimates
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
 from dprelease.release.reaches import LEAST_KEPT, Reach

@@ -18,13 +18,13 @@ intercept, is off by h^T N u, h = M^-1 a, with
 
 sigma^2 times q where a patient may have q rows: the sum of their errors has at most q times the variance that they would have
 apart, and has it where they are all alike. V is a quadratic form in b by (1), taken at the b that is tested and not at the fitted
-one (`fieller`). The term of second order is there as h is noisy too. An error in the length of h cancels in a test, so the estimate
-is the root of
+one (`Estimates`). The term of second order is there as h is noisy too. An error in the length of h cancels in a test, so the
+estimate is the root of
 
     h^T [g + N_zy - (M + N + C) b],    C = E[N K N],    K = M^-1 - h h^T / (a^T h),                                  (3)
 
 where all other equations of (M + N) b = g + N_zy hold. (M + N)^-1 stands for M^-1 throughout, and E[N M^-1 N] beside M + N is
-the `doubt` of `identifiability`.
+the noise ratio of `PopulationFit`.
 
 The residual variance sigma^2 is estimated by u^T (S + N) u at the solution. A fit makes it too low, by tr(M^-1 E[N u u^T N]) and by
 the factor n / (n - parameters), and both are corrected. Its noise u^T N u may exceed sigma^2 itself. An estimate that is cut off
@@ -46,9 +46,16 @@ import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.estimators.bounded_mean import truncated_mean
-from dprelease.estimators.intervals.identifiability import PopulationFit, dropped_features, unidentified
-from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
-from dprelease.estimators.solve import SINGULAR
+from dprelease.estimators.intervals.estimates import (
+    Covariance,
+    Forms,
+    PopulationFit,
+    Shared,
+    dropped_features,
+    profiled,
+    unidentified,
+)
+from dprelease.estimators.normal_equations import SINGULAR
 from dprelease.mechanisms.moments.released import Moments
 
 

@@ -12,7 +12,7 @@ a sum a^T b of the weights, one of them or the intercept's, with h = H^-1 a,
     estimate    h^T [X^T y - (H + C) b] = 0 where all other equations of H b = X^T y hold,                           (1)
     variance    V(b) = h^T (tau^2 W + m S b b^T S) h,    tau^2 = |y - X W^-1 X^T y|^2 / (m - d) + m b^T S W^-1 S b.  (2)
 
-V is taken at the b that is tested, not at the fitted one (`fieller`), whose errors would make it as wrong as the estimate.
+V is taken at the b that is tested, not at the fitted one (`Estimates`), whose errors would make it as wrong as the estimate.
 C takes off the bias that comes of the error in h. An error in the length of h does not matter, as it cancels, hence
 
     C = W K S + tr(W K) S,    K = H^-1 - h h^T / (a^T h),                                                            (3)
@@ -39,11 +39,17 @@ from functools import cached_property
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.estimators.intervals.fieller import Estimates
-from dprelease.estimators.intervals.identifiability import PopulationFit, dropped_features, unidentified
-from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
-from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.solve import SINGULAR
+from dprelease.estimators.intervals.estimates import (
+    Covariance,
+    Estimates,
+    Forms,
+    PopulationFit,
+    Shared,
+    dropped_features,
+    profiled,
+    unidentified,
+)
+from dprelease.estimators.normal_equations import SINGULAR, Rows
 
 
 def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool, repeats: int = 1) -> PopulationFit:

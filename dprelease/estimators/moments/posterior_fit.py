@@ -11,11 +11,11 @@ outcome varies, var_t, and minds the bad case more than the mean one:
     slopes               predictions are c + alpha (x - mean x) w with alpha in [0, 1]. Which alpha helps is judged by a
                          low quantile over t of (error of c - error of the model) / var_t.
 
-`risk` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero. The draws choose; what
-was chosen is judged by the released numbers (`unbiased_gain`).
+`gain` says more of the latter. Without an intercept the predictions are alpha x w, against those of zero. The draws choose; what
+was chosen is judged by the released numbers (`unbiased_quality`).
 
 A slope is too steep where the variance of its feature is taken too low, and nothing in the release would show it. So features
-of which noise hides how they vary beside the others (`identifiability`) have the weight 0 unless they are needed for the gain.
+of which noise hides how they vary beside the others (`PopulationFit`) have the weight 0 unless they are needed for the gain.
 In ranges all features are known to vary, and `IN_RANGES` times the expected gain without them is asked. In public bounds it is
 `NEEDED` times a cautious guess of the gain; the released numbers themselves, without bias, bound alpha; and an outcome of which
 noise hides how it varies has no slopes.
@@ -23,22 +23,29 @@ noise hides how it varies has no slopes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.intervals.of_moments import dropped_places
 from dprelease.estimators.methods import least_squares
-from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.risk import ALPHAS, furthest_of_draws, furthest_of_signal
-from dprelease.estimators.moments.side_by_side import Fitted, side_by_side
+from dprelease.estimators.moments.gain import (
+    ALPHAS,
+    Problem,
+    by_draws,
+    furthest_of_draws,
+    furthest_of_signal,
+    unbiased_quality,
+    warnings,
+)
 from dprelease.estimators.moments.spectral_ridge import determined
-from dprelease.estimators.moments.unbiased_gain import Problem, by_draws, unbiased_quality
-from dprelease.estimators.normal_equations import NormalEquations
+from dprelease.estimators.normal_equations import NormalEquations, Solution
 from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
-from dprelease.estimators.solve import Solution
 from dprelease.mechanisms.moments.released import NoisyMoments
 
 NEEDED, IN_RANGES = 1.25, 1.05
@@ -175,3 +182,51 @@ def _most(seen: NormalEquations, solution: Solution, within: Floats, across: Flo
     linear = weights @ seen.xy[:, 0] - open_target
     square = weights @ seen.xx @ weights - 2 * open_model
     return float(furthest_of_signal(np.array([linear]), np.array([square]))[0])
+
+
+class Fitted(NamedTuple):
+    """A fit of l targets without its warnings.
+
+    Attributes:
+        fit: on draws.
+        alpha: (l,) how far each model went.
+        excess: (l,) expected squared error of the constant predictor beyond the outcome's variance, in that variance.
+        left_out: features that noise hides and the models do without, by name; empty where there are none.
+    """
+
+    fit: ScaledFit
+    alpha: Floats
+    excess: Floats
+    left_out: str = ""
+
+
+def side_by_side(found: Sequence[Fitted]) -> ScaledFit:
+    """One fit of all targets, with warnings; numerical health is that of the worst.
+
+    Args:
+        found: a fit of each target.
+    """
+    fits = [each.fit for each in found]
+    told = [
+        f"For {count} of {len(found)} targets left out of the model, as noise hides how they vary: {named}."
+        for named, count in Counter(each.left_out for each in found).items()
+        if named
+    ]
+    sentences = warnings(*(np.concatenate([getattr(each, name) for each in found]) for name in ("alpha", "excess")))
+    return replace(
+        fits[0],
+        weights=np.hstack([each.weights for each in fits]),
+        **{
+            name: np.concatenate([getattr(each, name) for each in fits])
+            for name in ("offsets", "constant", "constant_noise_sd")
+        },
+        quality=Quality(
+            **{each.name: np.concatenate([getattr(fit.quality, each.name) for fit in fits]) for each in fields(Quality)}
+        ),
+        diagnostics=Diagnostics(
+            smallest_eigenvalue=min(each.diagnostics.smallest_eigenvalue for each in fits),
+            condition_number=max(each.diagnostics.condition_number for each in fits),
+            indefinite=any(each.diagnostics.indefinite for each in fits),
+            warnings=(*sentences, *told),
+        ),
+    )

@@ -19,10 +19,10 @@ same known variance in every entry, s^2 in S and r^2 in g. Seen are
                e the variance of the outcome that its features explain, and s^2 d t the variance that the errors left in S
                add to a score. e is log-uniform on [1e-3, 1] times the outcome's variance, for which a low estimate is taken
                (`Marginals.modest`). If outcome-only columns are named, their common law of e is estimated instead
-               (`pooling`).
+               (`pooled`).
 
 Means and variances of single variables are those of `marginals`, and so is the constant c. How far a model goes from it is
-decided as in `risk`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
+decided as in `gain`: the gain of alpha w is taken to be normal, of mean (2 alpha - alpha^2) u.S u and of a variance that
 follows from those of g, given what is seen, and of N. Without an intercept m is 0, and gains are those on predicting 0.
 
 The ratio t / r^2 alone decides what a ridge leaves of each coordinate, so outcomes share a lattice of it, one factorisation of
@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,22 +42,78 @@ from scipy.special import logsumexp, ndtri
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.closed_form_fit import Slopes, beside_constant
-from dprelease.estimators.moments.marginals import Marginals
-from dprelease.estimators.moments.pooling import pooled
-from dprelease.estimators.moments.risk import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators.moments.unbiased_gain import Problem
-from dprelease.estimators.quality import ScaledFit
+from dprelease.estimators.evidence.marginals import Marginals, pooled
+from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Problem, by_scores, furthest, unbiased_quality, warnings
+from dprelease.estimators.quality import Diagnostics, ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
+
+
+class Slopes(NamedTuple):
+    """Slopes of d features for l outcomes, in coordinates in which each follows its own score alone.
+
+    Attributes:
+        directions: (d, r) of the coordinates; with -centre' directions before them as a row they are orthonormal.
+        turned: (r, l) the slopes.
+        rate: (r, l) by how much each follows its score.
+        bend: (l,) the part of tr K that belongs to the moments of the features.
+        centre: (d,) means of the features; 0 without an intercept.
+    """
+
+    directions: Floats
+    turned: Floats
+    rate: Floats
+    bend: Floats
+    centre: Floats
+
+
+def beside_constant(
+    problem: Problem,
+    outcomes: Marginals,
+    slopes: Slopes,
+    alpha: Floats,
+    curvatures: tuple[float, float],
+    *,
+    intercept: bool,
+) -> ScaledFit:
+    """Result of a method, from slopes and how they follow the noise.
+
+    Args:
+        problem: what was fitted.
+        outcomes: what is believed of the l targets by themselves.
+        slopes: with the step.
+        alpha: (l,) how far each model went from the constant predictor.
+        curvatures: least and largest eigenvalue of the features' moments that were used.
+        intercept: whether one was fitted.
+    """
+    directions = np.vstack([-slopes.centre @ slopes.directions, slopes.directions])
+    weights = directions @ slopes.turned
+    weights[0] += outcomes.constant if intercept else 0.0
+    flat = outcomes.constant
+    free = np.zeros(len(alpha)) if intercept else outcomes.mean_sd**2
+    followed = by_scores(problem, -weights, directions, slopes.rate, slopes.bend, free)
+    least, largest = map(float, curvatures)
+    return ScaledFit(
+        weights=weights[1:],
+        offsets=weights[0],
+        constant=flat,
+        constant_noise_sd=outcomes.mean_sd,
+        quality=unbiased_quality(problem, -weights, -flat, followed, (outcomes.error, outcomes.error_sd)),
+        diagnostics=Diagnostics(
+            smallest_eigenvalue=least,
+            condition_number=largest / least if least > 0 else math.inf,
+            indefinite=False,
+            warnings=warnings(alpha, outcomes.excess),
+        ),
+    )
+
 
 EXPLAINED = 1e-3
 """Least part of an outcome's variance that its features may explain; the most is all of it."""
 STEP = 0.05
 """Step of the lattice of log(t / r^2)."""
 PARTS = 12
-"""Even parts of the range of log e, the cases of `pooling`."""
-
+"""Even parts of the range of log e, the cases of `pooled`."""
 _AT_ONCE = 1 << 21
 _TINY = 1e-12
 _SAME = 1e-9

@@ -23,15 +23,16 @@ docs/methods.md, "Calibrated ridge".
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.errors import InvalidInput
 from dprelease.estimators.bounded_mean import range_means
-from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.quality import ScaledFit
+from dprelease.estimators.normal_equations import SINGULAR, Rows
+from dprelease.estimators.quality import Diagnostics, ScaledFit
 from dprelease.estimators.rows.errors import estimate
-from dprelease.estimators.rows.spectrum import Spectrum
 
 UNIFORM = 1 / 3
 """Variance of a column that is uniform on its public range, scaled units."""
@@ -39,7 +40,6 @@ EXPLAINED = (1e-4, UNIFORM)
 """e: least and most variance of an outcome that its features may explain."""
 STEP = 0.05
 """Step of the lattice of log q."""
-
 _AT_ONCE = 1 << 21
 
 
@@ -110,3 +110,139 @@ def averaged(spectrum: Spectrum, noise: Floats) -> Floats:
         belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
         found[part] = belief @ (ratio / (1 + ratio)) / belief.sum(axis=1, keepdims=True)
     return found.T
+
+
+STRONG = 10.0
+"""mu from which on shrinkage is beside the point."""
+_NULL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """l calibrated regressions as r <= d separate ones each.
+
+    Let A = X^T X and c = X^T y over the released rows, the public constant column regressed out where there is an intercept,
+    which leaves k degrees of freedom, and let S be the diagonal matrix of the features' noise variances. Rows of X are signal
+    plus noise, so the best linear guess of a row's signal is L^T row with L = A^-1 (A - k S), the regression calibration. In
+    the coordinates in which the noise is S = I and A / k = diag(mu), L is diag(1 - 1/mu). Two things are done to mu first:
+
+        a direction cannot have less than no signal: mu is at least 1;
+        with few rows the largest mu are too large and the smallest too small. They are drawn towards their mean by as much as
+        they would differ had the signal no preferred direction: oracle approximating shrinkage (Chen, Wiesel, Eldar and Hero
+        2010, formula 23), in which a mu beyond `STRONG` counts as that, its reliability being beyond question.
+
+    Source: docs/methods.md, "Calibrated ridge", step 2.
+
+    With X L = U diag(roots) vectors^T and U^T U = I, the outcomes are U scores and a rest that no weights reach.
+
+    Attributes:
+        roots: (r,) singular values of X L, those that are not null.
+        vectors: (d, r).
+        scores: (r, l).
+        rest: (l,) squared length of what is left of each outcome.
+        degrees: k.
+        feature_variance: mean variance of the private features, scaled units, estimated from the diagonal of A.
+        feature_variance_se: its standard error.
+        left: (r, d), left X^T = U^T.
+        xx: (d, d) A.
+        xy: (d, l) c.
+    """
+
+    roots: Floats
+    vectors: Floats
+    scores: Floats
+    rest: Floats
+    degrees: int
+    feature_variance: float
+    feature_variance_se: float
+    left: Floats
+    xx: Floats
+    xy: Floats
+
+    @classmethod
+    def of(cls, rows: Rows, *, intercept: bool) -> Spectrum:
+        """Two symmetric factorisations and a singular value decomposition, of d x d matrices.
+
+        Raises:
+            InvalidInput: A is singular, or there is nothing to regress an intercept on.
+        """
+        equations = rows.normal_equations(intercept=intercept)
+        xx, xy, noise = (part * rows.patients for part in (equations.xx, equations.xy, equations.noise))
+        degrees, y = len(rows.ones), rows.y
+        if intercept:
+            degrees, y = degrees - 1, y - np.outer(rows.ones, rows.ones @ y / float(rows.ones @ rows.ones))
+        lengths = np.sqrt(np.diag(xx))
+        if not lengths.all():
+            raise _singular(rows)
+        # lengths^-1 A lengths^-1 = V diag(values) V^T shows whether A is near-singular, whatever the columns' scales.
+        values, vectors = np.linalg.eigh(xx / np.outer(lengths, lengths))
+        if values[0] <= SINGULAR:
+            raise _singular(rows)
+        white = vectors / np.sqrt(values)
+        inverse_mu, turn = np.linalg.eigh(white.T @ ((noise / lengths**2)[:, None] * white))
+        # X basis has orthonormal columns, and L = basis diag(reliability) dual^T.
+        basis, dual = white @ turn / lengths[:, None], (vectors * np.sqrt(values)) @ turn * lengths[:, None]
+        own, roots, across = np.linalg.svd(dual * _reliability(inverse_mu, degrees))
+        kept = roots > _NULL * roots[0]
+        left = across[kept] @ basis.T
+        scores = left @ xy
+        d = len(xx)
+        return cls(
+            roots=roots[kept],
+            vectors=own[:, kept],
+            scores=scores,
+            rest=np.maximum(np.einsum("rl,rl->l", y, y) - (scores**2).sum(axis=0), 0),
+            degrees=degrees,
+            feature_variance=float(np.trace(xx) - noise.sum()) / rows.patients / d,
+            feature_variance_se=math.sqrt(2 / degrees) * float(np.linalg.norm(xx)) / rows.patients / d,
+            left=left,
+            xx=xx,
+            xy=xy,
+        )
+
+    def weights(self, shrink: Floats) -> Floats:
+        """(d, l) from what a ridge leaves of each score, (r, l) in [0, 1]."""
+        return self.vectors @ (shrink * self.scores / self.roots[:, None])
+
+    def spent(self, shrink: Floats, weights: Floats, variance: Floats) -> Floats:
+        """Parameters that the weights spend, (l,): as in `errors`, with J = dw/dc in the place of H^-1.
+
+        Args:
+            shrink: (r, l).
+            weights: (d, l).
+            variance: (l,) mean square of the residuals.
+        """
+        gain = shrink / self.roots[:, None]
+        gradient = self.xy - self.xx @ weights
+        trace = np.einsum("rd,dr->r", self.left @ self.xx, self.vectors) @ gain
+        lift = np.einsum("rl,rl,rl->l", gain, self.vectors.T @ gradient, self.left @ gradient) / self.degrees
+        total: Floats = trace + np.divide(lift, variance, out=np.zeros_like(lift), where=variance > 0)
+        return total
+
+    def diagnostics(self, patients: float) -> Diagnostics:
+        """Diagnostics of the Hessian L^T A L, per patient."""
+        d, r = self.vectors.shape
+        hidden = f"The noise hides {d - r} of {d} directions of the features; the model does without them."
+        return Diagnostics(
+            smallest_eigenvalue=float(self.roots[-1] ** 2 / patients) if r == d else 0.0,
+            condition_number=float((self.roots[0] / self.roots[-1]) ** 2) if r == d else math.inf,
+            indefinite=False,
+            warnings=(hidden,) if r < d else (),
+        )
+
+
+def _reliability(inverse_mu: Floats, degrees: int) -> Floats:
+    """1 - 1/mu, the part of each direction that is signal, (d,) in [0, 1]."""
+    mu = 1 / np.maximum(inverse_mu, np.finfo(float).tiny)
+    bounded = np.minimum(mu, STRONG)
+    d, mean, square = len(mu), float(bounded.mean()), float((bounded**2).sum())
+    excess = (degrees + 1 - 2 / d) * (square - d * mean**2)
+    share = min(1.0, ((1 - 2 / d) * square + (d * mean) ** 2) / excess) if excess > 0 else 1.0
+    return np.maximum(1 - 1 / (mu + share * (mean - bounded)), 0)
+
+
+def _singular(rows: Rows) -> InvalidInput:
+    return InvalidInput(
+        f"the Gram matrix of {rows.x.shape[1]} features over {len(rows.ones)} released rows is singular; "
+        "fit fewer features, and none that repeats others"
+    )

@@ -46,9 +46,8 @@ from __future__ import annotations
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.estimators.normal_equations import NormalEquations, Rows
+from dprelease.estimators.normal_equations import NormalEquations, Rows, Solution
 from dprelease.estimators.quality import Quality
-from dprelease.estimators.solve import Solution
 
 
 def spent_parameters(equations: NormalEquations, solution: Solution, rows: Rows, residuals: Floats) -> Floats:

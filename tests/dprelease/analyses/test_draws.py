@@ -11,7 +11,7 @@ from dprelease.analyses import contingency_table, correlations, cronbach_alpha, 
 from dprelease.analyses.draws import draws_of, number
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.posterior import WIDEST
+from dprelease.estimators.evidence.posterior import WIDEST
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
 from dprelease.release.reaches import Reach
 from dprelease.release.release import Release

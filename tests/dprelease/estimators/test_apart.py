@@ -7,9 +7,8 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
+from dprelease.estimators.baselines.inverted import inverted, primo_ridge
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.methods import primo_ridge
-from dprelease.estimators.moments.plug_in import inverted
 from dprelease.estimators.moments.public_columns import projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.privacy.noise import NoiseSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.intervals.identifiability import PopulationFit
+from dprelease.estimators.intervals.estimates import PopulationFit
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from tests.dprelease.estimators.apart import apart_of, sides
 from tests.support.specs import categorical

@@ -14,9 +14,8 @@ from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows import calibrated as _calibrated
-from dprelease.estimators.rows.calibrated import EXPLAINED, averaged, calibrated
+from dprelease.estimators.rows.calibrated import EXPLAINED, Spectrum, averaged, calibrated
 from dprelease.estimators.rows.errors import optimism
-from dprelease.estimators.rows.spectrum import Spectrum
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import exact_codes, released
 from tests.support.noise import SeededNoise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dprelease.estimators.moments.gain import ALPHAS, furthest, furthest_of_draws, furthest_of_signal, warnings
 from dprelease.estimators.moments.posterior_fit import _fit
-from dprelease.estimators.moments.risk import ALPHAS, furthest, furthest_of_draws, furthest_of_signal, warnings
 
 
 def test_a_model_goes_as_far_as_nearly_all_of_the_best_cautious_gain_allows():

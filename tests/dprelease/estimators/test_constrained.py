@@ -11,10 +11,9 @@ from scipy.optimize import minimize
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators import Constrained, ConvexSet, fit
+from dprelease.estimators.baselines.constrained import Kind, fit_constrained, minimum, positive_part
+from dprelease.estimators.baselines.inverted import inverted
 from dprelease.estimators.choice import choose, fit_moments
-from dprelease.estimators.convex_set import Kind
-from dprelease.estimators.moments.constrained_fit import fit_constrained, minimum, positive_part
-from dprelease.estimators.moments.plug_in import inverted
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Release
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.correlation_prior import Dependence
+from dprelease.estimators.evidence.density import Dependence
 
 SIZE = 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.intervals.fieller import Estimates
+from dprelease.estimators.intervals.estimates import Estimates
 
 
 def estimates(count: int = 2000, most_bend: float = 0.5) -> Estimates:

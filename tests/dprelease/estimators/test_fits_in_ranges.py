@@ -13,7 +13,7 @@ from benchmarks.accuracy.ranges import bounded_rows, moments_in_ranges
 from benchmarks.accuracy.tables import TABLES
 from dprelease.data.ranges import Range
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.moments.posterior_fit import _needed
 from dprelease.estimators.quality import Quality
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of

@@ -10,8 +10,7 @@ from scipy import stats
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators.intervals.fieller import Estimates
-from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.estimates import LIMIT, Estimates
 from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import Rows

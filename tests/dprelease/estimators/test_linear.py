@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.solve import solve
+from dprelease.estimators.normal_equations import solve
 
 
 def spectrum(values: list[float], seed: int = 0) -> np.ndarray:

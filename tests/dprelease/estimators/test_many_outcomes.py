@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-import dprelease.estimators.solve as linear
+import dprelease.estimators.normal_equations as linear
 from dprelease.estimators import METHODS, fit, methods
 from dprelease.estimators.normal_equations import NormalEquations, Rows
 from dprelease.release.release import Release

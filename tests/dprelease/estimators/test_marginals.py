@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.moments import marginals as _marginals
-from dprelease.estimators.moments.density import EDGE, SHARE, SPREAD
-from dprelease.estimators.moments.marginals import Marginals
+from dprelease.estimators.evidence import marginals as _marginals
+from dprelease.estimators.evidence.density import EDGE, SHARE, SPREAD
+from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.specs import numeric

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_moments import _Noise, _residual_variance, _Solvable, learned_from_moments
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments

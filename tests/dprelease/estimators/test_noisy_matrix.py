@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.plug_in import inverted, plug_in_quality
+from dprelease.estimators.baselines.inverted import inverted, plug_in_quality
 from dprelease.estimators.quality import MARGIN
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.apart import apart_of, sides

@@ -9,13 +9,21 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.moments import marginals as _marginals
+from dprelease.estimators.evidence import marginals as _marginals
+from dprelease.estimators.evidence.density import EDGE, SPREAD
+from dprelease.estimators.evidence.marginals import (
+    COUNT,
+    UNLIKE,
+    Marginals,
+    _others,
+    _posterior,
+    of_others,
+    pooled,
+    shares,
+)
 from dprelease.estimators.moments import public_columns as _public_side
 from dprelease.estimators.moments import spectral_ridge as _shared_block
-from dprelease.estimators.moments.density import EDGE, SPREAD
-from dprelease.estimators.moments.empirical_bayes import EXPLAINED, Evidence
-from dprelease.estimators.moments.marginals import Marginals, _others, _posterior
-from dprelease.estimators.moments.pooling import COUNT, UNLIKE, of_others, pooled, shares
+from dprelease.estimators.moments.public_columns import EXPLAINED, Vectors
 from dprelease.estimators.moments.spectral_ridge import EXPLAINED as LEAST
 from dprelease.estimators.moments.spectral_ridge import PARTS, _Ridges
 from tests.dprelease.estimators.apart import apart_of, sides
@@ -60,7 +68,7 @@ def test_numbers_lie_about_what_is_suggested_as_far_as_is_said(spread: float, no
 
 @dataclass(frozen=True)
 class Given:
-    """Evidence that is given."""
+    """Vectors that is given."""
 
     evidence: np.ndarray
 
@@ -115,7 +123,7 @@ def test_believed_with_shares_is_the_average_by_them():
     singular, noise = np.array([20.0, 5.0, 1.0]), np.array([4.0, 30.0])
     g, spread = np.array([[80.0, -100.0], [10.0, 60.0], [1.0, 20.0]]), np.array([[0.1, 0.2], [0.4, 0.3]])
     law = np.random.default_rng(8).dirichlet(np.ones(len(EXPLAINED)), size=2).T
-    evidence = Evidence.of(singular, g, noise, spread, 500)
+    evidence = Vectors.of(singular, g, noise, spread, 500)
     mean, _ = evidence.believed(law)
     for column in range(2):
         likely, weights = np.zeros(3), []

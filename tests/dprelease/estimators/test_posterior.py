@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.moments import posterior as _posterior
-from dprelease.estimators.moments.density import EDGE, SPREAD, Density
-from dprelease.estimators.moments.posterior import posterior, seeding
-from dprelease.estimators.moments.public_normals import PublicNormals
+from dprelease.estimators.evidence import posterior as _posterior
+from dprelease.estimators.evidence.density import EDGE, SPREAD, Density
+from dprelease.estimators.evidence.posterior import posterior, seeding
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.privacy.public_stream import PublicNormals
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.support.chains import chains
 from tests.support.specs import categorical, numeric

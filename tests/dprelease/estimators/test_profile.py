@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprelease.estimators.intervals.profile import Covariance, Forms, Shared, profiled
+from dprelease.estimators.intervals.estimates import Covariance, Forms, Shared, profiled
 
 RANDOM = np.random.default_rng(0)
 WEIGHTS, SUMS, TARGETS = 4, 3, 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import dprelease.estimators.moments.projection as projection
+import dprelease.estimators.moments.public_columns as projection
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.projection import PublicSide
+from dprelease.estimators.moments.public_columns import PublicSide
 
 SHAPES = [(40, 5), (5, 40), (12, 12), (300, 1), (1, 7)]
 

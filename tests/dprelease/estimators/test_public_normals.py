@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprelease.estimators.moments.public_normals import PublicNormals
-from dprelease.privacy.public_stream import PublicStream
+from dprelease.privacy.public_stream import PublicNormals, PublicStream
 
 
 def test_numbers_are_words_of_the_public_stream_in_order():

@@ -10,10 +10,9 @@ import pytest
 from benchmarks.moments_utility import gram
 from benchmarks.paper_primo.projection import project
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.moments.marginals import Marginals
-from dprelease.estimators.moments.posterior import posterior
-from dprelease.estimators.moments.projection import PublicSide
-from dprelease.estimators.moments.public_columns import associated
+from dprelease.estimators.evidence.marginals import Marginals
+from dprelease.estimators.evidence.posterior import posterior
+from dprelease.estimators.moments.public_columns import PublicSide, associated
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.mechanisms.moments.entries import Layout
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table

@@ -9,12 +9,10 @@ from benchmarks.paper_primo.projection import project
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
+from dprelease.estimators.baselines.inverted import inverted
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.moments.empirical_bayes import Evidence
-from dprelease.estimators.moments.marginals import Marginals
-from dprelease.estimators.moments.plug_in import inverted
-from dprelease.estimators.moments.projection import PublicSide
-from dprelease.estimators.moments.public_columns import _Whitened, associated
+from dprelease.estimators.evidence.marginals import Marginals
+from dprelease.estimators.moments.public_columns import PublicSide, Vectors, _Whitened, associated
 from dprelease.release.accounting import guarantee
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
 from tests.support.joint import compute
@@ -179,10 +177,10 @@ def test_the_radius_is_that_of_the_range() -> None:
 def test_whatever_is_believed_the_model_stays_feasible(monkeypatch: pytest.MonkeyPatch, intercept: bool) -> None:
     """Were all that is seen believed, predictions would lie where no column within its bounds can be explained by them."""
 
-    def credulous(evidence: Evidence, law: object = None) -> tuple[np.ndarray, np.ndarray]:
+    def credulous(evidence: Vectors, law: object = None) -> tuple[np.ndarray, np.ndarray]:
         return evidence.seen / evidence.singular[:, None], np.zeros_like(evidence.seen)
 
-    monkeypatch.setattr(Evidence, "believed", credulous)
+    monkeypatch.setattr(Vectors, "believed", credulous)
     rows = table(4, 30)
     x, y = [1, 2, 3, 4], list(range(5, 35))
     noisy = moments_of(rows, declared(4, 30), 0.3, np.random.default_rng(15))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dprelease.estimators.intervals.identifiability import LIMIT
+from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_rows import _Directions, learned_from_rows
 from dprelease.estimators.normal_equations import Rows
 

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks import moments_utility as utility
 from dprelease.errors import InvalidInput
+from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.moments import spectral_ridge as _shared_block
-from dprelease.estimators.moments.marginals import Marginals
-from dprelease.estimators.moments.risk import ALPHAS
+from dprelease.estimators.moments.gain import ALPHAS
 from dprelease.estimators.moments.spectral_ridge import EXPLAINED, fit_spectral
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments

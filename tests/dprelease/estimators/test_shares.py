@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dprelease.estimators.moments.density import SHARE
-from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.evidence.density import SHARE
+from dprelease.estimators.evidence.posterior import posterior
 from tests.dprelease.estimators.moments import noisy_moments
 from tests.support.specs import categorical, numeric
 

@@ -10,7 +10,7 @@ from benchmarks.coverage.long_tails import TABLES
 from dprelease.errors import InvalidInput
 from dprelease.estimators import choice
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.moments.posterior import posterior
+from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.mechanisms.moments.entries import Layout
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments

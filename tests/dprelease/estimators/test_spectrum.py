@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators.normal_equations import Rows
-from dprelease.estimators.rows.spectrum import Spectrum, _reliability
+from dprelease.estimators.rows.calibrated import Spectrum, _reliability
 
 
 def draw(seed: int, count: int, sd: np.ndarray, *, anchor: bool = False, outcomes: int = 2) -> Rows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprelease.estimators.moments import summary
-from dprelease.estimators.moments.summary import repaired, summarise
+from dprelease.estimators.evidence import summary
+from dprelease.estimators.evidence.summary import repaired, summarise
 from tests.dprelease.estimators.moments import mixed_rows, noisy_moments
 from tests.support.specs import categorical, numeric
 

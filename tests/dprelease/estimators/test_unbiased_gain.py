@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks.moments_utility import noisy_moments
+from dprelease.analyses.score_test import by_entry, outer
 from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.moments.linear_forms import by_entry, outer
-from dprelease.estimators.moments.unbiased_gain import Problem, by_draws, unbiased_quality
+from dprelease.estimators.moments.gain import Problem, by_draws, unbiased_quality
 from dprelease.estimators.quality import BETTER, ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments

@@ -12,7 +12,7 @@ variable of this mean can have in its range: g = 1 for an indicator, which takes
     (m_c - l_c)/(1 - l_c) ~ Beta(EDGE, EDGE)    a number crowds near an end of wide bounds, so near ends is likely
                           ~ Beta(SHARE, SHARE)  of an indicator: Jeffreys' prior of a share
     g_c ~ Beta(SPREAD, 1)                       nearly flat in log g: a variable may fill any part of its range
-    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `correlation_prior`, and on it
+    R   = T T^T scaled to ones on its diagonal, T lower triangular, below it as in `Dependence`, and on it
           T_ii^2 ~ TIGHTNESS (p + 1) chi^2_ROOM / ROOM: a variable that the others determine (T_ii near 0) is
           never ruled out, as it would be were T T^T Wishart
 
@@ -46,19 +46,144 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dtrtri
 from scipy.special import log_expit
 
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.correlation_prior import Dependence, diagonal_of
-from dprelease.estimators.moments.observations import commonest, precisions
 from dprelease.mechanisms.moments.released import NoisyMoments
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """The prior (1) at J roots T.
+
+    In standard deviations from their means, and in the order of the list, variable i is
+
+        x_i = (sum_{j < i} psi_ij x_j + T_ii e_i) / length,    e_i of variance 1 and unrelated to x_1, ..., x_(i-1),
+
+    psi_ij of Cauchy's law. Most pairs hardly depend on each other once the others are known, yet no single strong relation is
+    ruled out, and, as in a ridge, one by way of a direction in which the earlier variables hardly vary is unlikely.
+
+    The density is wanted in T. With U the root of the correlation matrix, whose rows are those of T at length 1, and F the part
+    of T below its diagonal, row i of F is psi_i times the root of the first i - 1 variables: Psi = F U^(-1), and the
+    determinant of that root divides the density:
+
+        -log p = sum_ij log(1 + psi_ij^2) + sum_k (q - k) log U_kk,        psi_ij = -T_ii (T^(-1))_ij length_j.             (1)
+
+    Attributes:
+        diagonal: (J, q) of T.
+        length: (J, q) of the rows of T.
+        inverse: (J, q, q) of T.
+        part: (J, q, q) T_ii (T^(-1))_ij, ones on its diagonal.
+        psi: (J, q, q), 0 on and above the diagonal.
+    """
+
+    diagonal: Floats
+    length: Floats
+    inverse: Floats
+    part: Floats
+    psi: Floats
+
+    @classmethod
+    def of(cls, triangle: Floats, length: Floats) -> Dependence:
+        """At lower triangular T, (J, q, q).
+
+        Args:
+            triangle: T.
+            length: (J, q) of its rows.
+        """
+        diagonal, inverse = diagonal_of(triangle), triangle.copy()
+        for each in inverse.transpose(0, 2, 1):  # a wild trajectory may have made T singular, which is no error
+            dtrtri(each, overwrite_c=1)
+        part = diagonal[:, :, None] * inverse
+        psi = part * -length[:, None, :]
+        diagonal_of(psi)[:] = 0.0
+        return cls(diagonal, length, inverse, part, psi)
+
+    def value(self) -> Floats:
+        """-log p, (J,)."""
+        found: Floats = np.log1p(self.psi**2).sum(axis=(1, 2)) + np.log(self.diagonal / self.length) @ self._later
+        return found
+
+    def slope(self) -> tuple[Floats, Floats, Floats]:
+        """Gradient of -log p by T, (J, q, q), by the logarithms of its diagonal and by those of its lengths, (J, q).
+
+        Each is without the others: T stands for its inverse in (1) alone. Entries above the diagonal mean nothing.
+        """
+        bent, size = 1 / (1 + self.psi**2), self.psi.shape[1]
+        each = np.ones(size)
+        lifted = (2 * self.psi * bent * self.length[:, None, :]) @ self.inverse.transpose(0, 2, 1)
+        by_diagonal = 2 * (size - bent @ each) + self._later
+        return self.part.transpose(0, 2, 1) @ lifted, by_diagonal, 2 * (size - each @ bent) - self._later
+
+    def bend(self) -> Floats:
+        """How sharply -log p bends along each row of F, on average over the points, (q, q, q), with U held.
+
+        It is that of a normal law of psi that has Cauchy's slope on average, so it is positive definite.
+        """
+        root = self.inverse * self.length[:, None, :]
+        size = root.shape[1]
+        precision = (2 / (1 + self.psi**2)).mean(axis=(1, 2))
+        whole = np.einsum("j,jac,jbc->ab", precision, root, root, optimize=True) / len(root)
+        earlier = np.tril(np.ones((size, size)), -1)
+        blocks: Floats = whole * earlier[:, :, None] * earlier[:, None, :]
+        return blocks
+
+    @property
+    def _later(self) -> Floats:
+        return np.arange(self.length.shape[1] - 1.0, -1.0, -1.0)
+
+
+def diagonal_of(matrices: Floats) -> Floats:
+    """(J, q) view of the diagonals of (J, q, q)."""
+    found: Floats = np.einsum("jaa->ja", matrices)
+    return found
+
+
+_EXACT = 0.25
+"""Standard deviation, in that of the least noisy entry, at which an exact entry counts as observed."""
+
+
+def precisions(
+    noise_sd: Floats,
+    level: npt.NDArray[np.bool_],
+    left_out: npt.NDArray[np.bool_],
+    owner: npt.NDArray[np.int64],
+    public: npt.NDArray[np.bool_],
+) -> Floats:
+    """1/variance of every entry that is an observation of its own, (p+1, p+1); 0 for the others."""
+    positive = noise_sd > 0
+    weight = np.divide(1.0, noise_sd**2, out=np.zeros_like(noise_sd), where=positive)
+    exact = 1 / (_EXACT * noise_sd[positive].min()) ** 2
+    weight[np.ix_(public, public)] = exact
+    weight[0, 0] = 0.0  # the constant's square is no observation
+    inside = level[:, None] & (owner[:, None] == owner) & ~left_out[:, None] & ~left_out
+    weight[1:, 1:][inside] = exact
+    weight[1:, 1:][np.diag(level)] = 0.0  # a level's own entry repeats its entry with the constant
+    return weight
+
+
+def commonest(mean: Floats, level: npt.NDArray[np.bool_], owner: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """(p,) whether a variable is that level of its category whose released mean is the largest.
+
+    Args:
+        mean: (p,) released.
+        level: (p,) whether a variable is a level.
+        owner: (p,) position of its declared column.
+    """
+    found = np.zeros(len(mean), np.bool_)
+    for column in np.unique(owner[level]):
+        group = np.flatnonzero(level & (owner == column))
+        found[group[mean[group].argmax()]] = True
+    return found
+
 
 EDGE = 0.2
 SHARE = 0.5
 SPREAD = 0.5
 TIGHTNESS = 6.0
 ROOM = 2.0
-
 FADED, MOST_FADED = 0.02, 40
 """Entries fade until the least eigenvalue at the start is this, so many times at most."""
 _ROUNDING = 1e-9

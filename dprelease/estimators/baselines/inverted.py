@@ -20,17 +20,17 @@ case without x; its (3), the square of the noise in a mean, is left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.methods import primo_ridge
-from dprelease.estimators.moments.linear_forms import gained, inside
-from dprelease.estimators.normal_equations import NormalEquations
+from dprelease.estimators.moments.gain import gained, inside
+from dprelease.estimators.normal_equations import NormalEquations, Solution, solve
 from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
-from dprelease.estimators.solve import Solution, solve
+from dprelease.mechanisms.moments.joint_calibration import EXPLAINED
 from dprelease.mechanisms.moments.released import Moments
 
 
@@ -168,3 +168,25 @@ def _warnings(solution: Solution) -> tuple[str, ...]:
         f"The noisy Gram matrix is not positive definite (smallest eigenvalue {solution.smallest_eigenvalue:.3g}): the "
         "noise is too large to invert it, and the coefficients mean nothing. Use method 'shrinkage'.",
     )
+
+
+FAILURE = 0.05
+"""rho of PRIMO's bound: how often it may not hold."""
+
+
+def primo_ridge(features: int, covariance: float, association: float) -> float:
+    """lambda of ``primo``, from public numbers: what balances the bound on the error of a ridge that noise makes.
+
+    The bound is d L (s1^2 |w|^2 + s2^2)/lambda + lambda |w|^2 with L = log(2 d^2 / rho), least at
+    lambda^2 = d L (s1^2 + s2^2/|w|^2). |w|^2 is not known and must not be looked at; `joint_calibration.EXPLAINED` is assumed, of
+    outcomes and features that fill their bounds.
+
+    Args:
+        features: d.
+        covariance: s1^2, noise variance of an entry of the features' moments.
+        association: s2^2, of an entry of features and outcomes.
+
+    Source: PRIMO (2023), Theorem 3.1 and its proof, "minimize over lambda".
+    """
+    logarithm = math.log(2 * features**2 / FAILURE)
+    return math.sqrt(features * logarithm * (covariance + association / float(EXPLAINED)))

@@ -39,9 +39,9 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH
-from dprelease.estimators.moments.public_normals import PublicNormals
 from dprelease.mechanisms.moments.clipping_bias import Ball
 from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.privacy.public_stream import PublicNormals
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _LEVELS, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2

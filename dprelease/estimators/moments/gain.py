@@ -37,11 +37,100 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.arrays import Floats
-from dprelease.estimators.moments.linear_forms import gained
 from dprelease.estimators.quality import Quality
 from dprelease.mechanisms.moments.released import Moments
+
+# A low quantile of the gain is maximised, not its mean: a bad fit costs a learner more than a good one brings. In ranges columns
+# fill what they are coded in, noise is as small as it can be, and the step is 0 unless the gain is positive in three cases of
+# five. More caution costs more where there is a relation than it saves where there is none (docs/methods.md, "A cautious step").
+# In public bounds columns may fill little of their range, and noise makes a strong relation of some pair among many, with a gain
+# in most cases and a great loss in some: four cases of five.
+CAUTIOUS, LIKELY = 0.2, 0.4
+ALPHAS = np.linspace(0.0, 1.0, 41)
+"""Steps: from 0, the constant predictor, to 1, the full model."""
+ENOUGH = 0.95
+"""Part of the largest quantile: the longest step that reaches it is taken, lest good fits are shortened for nothing."""
+RARE = 0.05
+"""Quantile that must be no loss in public bounds."""
+UNSURE = 0.25
+"""Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
+
+
+def furthest(gain: Floats) -> Floats:
+    """alpha, one for each outcome.
+
+    Args:
+        gain: (41, ...) a low quantile of the gain at each of `ALPHAS`, 0 at alpha = 0; minus infinity where alpha
+            must not be.
+    """
+    steps = ALPHAS.reshape(-1, *[1] * (gain.ndim - 1))
+    found: Floats = np.where(gain >= ENOUGH * gain.max(axis=0), steps, 0.0).max(axis=0)
+    return found
+
+
+def furthest_of_draws(gain: Floats, *, ranged: bool) -> Floats:
+    """alpha, one for each outcome.
+
+    Args:
+        gain: (41, T, ...) draws of the gain at each of `ALPHAS`, 0 at alpha = 0.
+        ranged: whether columns are coded in ranges.
+    """
+    if ranged:
+        return furthest(np.quantile(gain, LIKELY, axis=1))
+    rare, cautious = np.quantile(gain, [RARE, CAUTIOUS], axis=1)
+    return furthest(np.where(rare >= 0, cautious, -np.inf))
+
+
+def furthest_of_signal(linear: Floats, square: Floats) -> Floats:
+    """alpha, one for each outcome: by Stein's unbiased estimate of the gain.
+
+    If the prior of draws is vague beside the noise, they take most of what noise makes for a relation, and promise a gain of an
+    outcome without any. The released numbers tell without a prior what a step gains.
+
+    With true normal equations M and g and slopes w of the posterior mean, the gain at alpha is 2 alpha w^T g - alpha^2 w^T M w.
+    In terms of the released M + N and g + n,
+
+        w^T (g + n) - E[(g' - M' w)^T S (g' - E g')]        and        w^T (M + N) w - 2 E[(g' - M' w)^T S (M' - E M') w]
+
+    have these means: M' and g' are the draws', E their mean, S the inverse of E M'. The correction is how far w follows the
+    noise: a posterior mean's derivative by the data is its covariance over that of the noise, under any prior. Under a vague
+    one most of the signal is taken off, as in Stein's rule; what a sharp one has shrunk already is not shrunk again.
+
+    Args:
+        linear: (l,) the former.
+        square: (l,) the latter; where it is not positive noise hides how the model varies, and there is no step.
+
+    Source:
+        Stein (1981), Estimation of the mean of a multivariate normal distribution; Efron (2011), Tweedie's formula and selection
+        bias.
+    """
+    factor = np.divide(np.maximum(linear, 0.0), square, out=np.zeros_like(square), where=square > 0)
+    steps = ALPHAS[:, None]
+    return furthest(2 * steps * factor - steps**2)
+
+
+def warnings(alpha: Floats, excess: Floats) -> tuple[str, ...]:
+    """Sentences for whoever reads the fit.
+
+    Args:
+        alpha: (l,) how far each model went.
+        excess: (l,) expected squared error of the constant predictor beyond the outcome's variance, in that variance.
+    """
+    found, given_up, unsure = [], int((alpha == 0).sum()), int((excess > UNSURE).sum())
+    if given_up:
+        found.append(
+            f"For {given_up} of {len(alpha)} targets noise hides any relation to the features: "
+            "their model is the constant predictor."
+        )
+    if unsure:
+        found.append(
+            f"For {unsure} of {len(alpha)} targets the noise in the mean is not small beside the spread of the "
+            "values: even the constant predictor may be far off. Narrower public bounds would help."
+        )
+    return tuple(found)
 
 
 class Problem(NamedTuple):
@@ -148,3 +237,41 @@ def by_scores(
     trace = 2 * (own * (turned @ rate)).sum(axis=0) + bend - 2 * free
     square = 4 * (noise**2 * (turned @ rate**2)).sum(axis=0) + 4 * free**2
     return Followed(trace, square)
+
+
+def gained(moments: Moments, x: list[int], y: list[int], model: Floats, flat: Floats) -> tuple[Floats, Floats]:
+    """<S + N, F> and <F, V F> per patient, each (l,), F = u_0 u_0' - u_1 u_1' of constant predictor and model.
+
+    The entry of the outcome with itself takes no part.
+
+    Args:
+        moments: as released.
+        x: d indices.
+        y: l indices.
+        model: (d + 1, l) the parts of u_1 on (1, x); u is 1 on the target.
+        flat: (l,) the only part of u_0.
+    """
+    z, rows, level = [0, *x], moments.rows, moments.layout.level
+    across, within = (moments.between(z, of) / rows for of in (y, z))
+    seen, among = ((moments.noise_between(z, of) / rows) ** 2 for of in (y, z))
+    by_target = -2 * model
+    by_target[0] += 2 * flat
+    gain = (by_target * across).sum(axis=0) + flat**2 - (model * (within @ model)).sum(axis=0)
+    return gain, inside(among, model, level[z]) + (by_target**2 * seen).sum(axis=0)
+
+
+def inside(variance: Floats, model: Floats, level: npt.NDArray[np.bool_]) -> Floats:
+    """(l,) variance that the entries among (1, x) give u' N u.
+
+    Args:
+        variance: (d + 1, d + 1) of those entries.
+        model: (d + 1, l) the parts of u on them.
+        level: (d + 1,) whose own entry repeats its entry with the constant.
+    """
+    diagonal = np.where(level, 0.0, np.diag(variance))
+    apart = variance * (1 - np.eye(len(variance)))
+    squared = model**2
+    levels = np.where(level, variance[0], 0.0)
+    repeated = levels @ (4 * model[0] * model**3 + model**4)
+    found: Floats = 2 * (squared * (apart @ squared)).sum(axis=0) + diagonal @ squared**2 + repeated
+    return found

@@ -22,9 +22,9 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.moments.before_clipping import PublishedSpreads, before_clipping
-from dprelease.estimators.moments.marginals import Marginals
-from dprelease.estimators.moments.posterior import WIDEST, posterior
+from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping
+from dprelease.estimators.evidence.marginals import Marginals
+from dprelease.estimators.evidence.posterior import WIDEST, posterior
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.data.column import Variable
-from dprelease.estimators.moments.density import Density
-from dprelease.estimators.moments.public_normals import PublicNormals
+from dprelease.estimators.evidence.density import Density
 from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.privacy.public_stream import PublicNormals
 
 WARM_UP = 80
 KEPT = 50

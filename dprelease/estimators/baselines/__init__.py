@@ -1,0 +1,1 @@
+"""Methods of papers, to compare with."""

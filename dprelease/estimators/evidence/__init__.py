@@ -1,0 +1,1 @@
+"""A release as evidence of the second moments of its rows."""
