@@ -200,7 +200,7 @@ def _opens_a_channel(path: Path) -> bool:
 def test_only_one_room_of_a_hospital_reads_its_table() -> None:
     reading = {path for path in sources("party_node") if within("pyarrow.csv", tuple(imports_of(path)))}
     assert {path.parent.name for path in reading} == {"source"}
-    drivers = ("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite")
+    drivers = ("adbc_driver_manager", "adbc_driver_postgresql")
     asking = {path.parent.name for path in sources(*PACKAGES) if any(within(n, drivers) for n in imports_of(path))}
     assert asking == {"source"}
 

@@ -15,7 +15,6 @@ from dprelease.errors import InvalidInput
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "adbc_driver_postgresql": ("sql",),
-        "adbc_driver_sqlite": ("sql",),
         "alembic": ("coordinator",),
         "gmpy2": ("party",),
         "jinja2": ("learner",),

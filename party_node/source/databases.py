@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import pyarrow as pa
@@ -22,55 +23,35 @@ from dprelease.files.extras import require
 from party_node.settings import SourceSettings
 from party_node.source.limits import LONGEST_CELL, bounded, opened
 
+_OWN_LOG = "the query fails on what it reads; the database's own log says why"
 
-class Database(Protocol):
-    """One kind of database.
+_PASSING = frozenset({"08", "40", "53", "55", "57", "58"})
+"""Classes of SQLSTATE: connections, rollbacks, resources, locks, operators, the system."""
 
-    Attributes:
-        beginning: statements at the beginning of a transaction.
-        options: of the statement that selects rows.
-        rows_before: how many rows stand before those that were selected.
-    """
-
-    beginning: tuple[str, ...]
-    options: Mapping[str, str]
-    rows_before: int
-
-    def connect(self) -> Any:
-        """A connection, with a transaction that nobody commits."""
-        ...
-
-    def names(self, schema: pa.Schema) -> list[str]:
-        """Names of columns as the query has them."""
-        ...
-
-    def select(self, fields: Sequence[pa.Field], statement: str) -> str:
-        """The statement that selects some columns, of types that `cells` reads."""
-        ...
+_OF_CELLS = frozenset({"22", "23", "38", "39", "P0"})
+"""Classes of errors of data, constraints and functions: their words may quote a cell, also before the first row is sent."""
 
 
 class PostgreSql:
-    """PostgreSQL. A type without a plain one in Arrow, such as numeric, uuid and json, is read as text.
+    """Reads a table of PostgreSQL, or what a query gives.
+
+    A type without a plain one in Arrow, such as numeric, uuid and json, is read as text.
 
     Args:
-        source: names the database.
+        source: names it.
     """
 
-    beginning: tuple[str, ...] = (
-        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        "SET LOCAL lock_timeout = '5s'",
-    )
-    options: Mapping[str, str] = {}
-    rows_before = 0
-
     def __init__(self, source: SourceSettings) -> None:
+        require("adbc_driver_postgresql")
         self._source = source
 
-    def connect(self) -> Any:
-        """A connection; raises `DataRefused` where others may read the password."""
-        from adbc_driver_postgresql.dbapi import connect
+    def header(self) -> list[str]:
+        """Names of all columns."""
+        return list(self._schema.names)
 
-        return connect(self.uri())
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Rows of some columns."""
+        yield from bounded(self._selected(columns), self._source.place, None)
 
     def uri(self) -> str:
         """The URL with the password and our manners: over a network a certificate is checked, unless somebody says otherwise."""
@@ -83,13 +64,47 @@ class PostgreSql:
             asked["password"] = _password(self._source.password_file)
         return parts._replace(query=urlencode(_MANNERS | asked, quote_via=quote)).geturl()
 
-    def names(self, schema: pa.Schema) -> list[str]:
-        """Names of columns as the query has them."""
-        return list(schema.names)
+    def _selected(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        cells = ", ".join(_as_text_or_plain(self._schema.field(name)) for name in columns)
+        with self._rows(f"SELECT {cells} FROM {self._source.statement}") as rows:  # noqa: S608 - party.toml's own
+            try:
+                yield from rows
+            except (OSError, pa.ArrowException):
+                raise _stopped(self._source) from None
 
-    def select(self, fields: Sequence[pa.Field], statement: str) -> str:
-        """The statement that selects some columns."""
-        return f"SELECT {', '.join(map(_as_text_or_plain, fields))} FROM {statement}"  # noqa: S608 - party.toml's own
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        with self._rows(f"SELECT * FROM {self._source.statement} LIMIT 0") as rows:  # noqa: S608 - party.toml's own
+            return rows.schema
+
+    @contextmanager
+    def _rows(self, statement: str) -> Iterator[pa.RecordBatchReader]:
+        from adbc_driver_manager import Error
+        from adbc_driver_postgresql.dbapi import connect
+
+        try:
+            connection = connect(self.uri())
+        except Error as error:
+            raise PeerUnavailable(f"cannot reach {self._source.place}: {_said(error)}") from None
+        with connection, connection.cursor() as cursor:
+            try:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                cursor.execute("SET LOCAL lock_timeout = '5s'")
+                cursor.execute(statement)
+                rows = cursor.fetch_record_batch()
+            except Error as error:
+                raise self._refusal(error) from None
+            with rows:
+                yield rows
+
+    def _refusal(self, error: Any) -> DpReleaseError:
+        """The error before the first row: a statement that is wrong stays so, a database that is busy or ends does not."""
+        from adbc_driver_manager import OperationalError
+
+        state = (error.sqlstate or "")[:2]
+        if isinstance(error, OperationalError) or state in _PASSING:
+            return _stopped(self._source)
+        return DataRefused(f"{self._source.place}: {_OWN_LOG if state in _OF_CELLS else _said(error)}")
 
 
 def _as_text_or_plain(field: pa.Field) -> str:
@@ -111,57 +126,14 @@ _MANNERS = {
 }
 
 
-class Sqlite:
-    """SQLite. A column may hold anything there: all cells are read as text, numbers to the last bit.
-
-    Args:
-        file: the database.
-    """
-
-    beginning: tuple[str, ...] = (
-        "PRAGMA query_only = on",
-        "PRAGMA busy_timeout = 1000",
-        f"PRAGMA hard_heap_limit = {1 << 28}",  # of bytes; a sort that needs more goes to a file
-    )
-    options: Mapping[str, str] = {"adbc.sqlite.query.batch_rows": "4096"}
-    rows_before = 1
-    """The driver takes a column's type from the first rows: one of texts stands before them."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def connect(self) -> Any:
-        """A connection that cannot write.
-
-        Raises:
-            DataRefused: there is no such file.
-        """
-        from adbc_driver_sqlite.dbapi import connect
-
-        try:
-            opened(self._file).close()
-        except OSError as error:
-            raise DataRefused(f"cannot read {self._file}: {error.strerror}") from None
-        return connect(f"file:{quote(str(self._file))}?mode=ro")
-
-    def names(self, schema: pa.Schema) -> list[str]:
-        """Names of columns as the query has them: SQLite calls the second ``id`` of a query ``id:1``."""
-        return [base if (base := re.sub(r":\d+$", "", name)) in schema.names else name for name in schema.names]
-
-    def select(self, fields: Sequence[pa.Field], statement: str) -> str:
-        """The statement that selects some columns."""
-        names = [_quoted(each.name) for each in fields]
-        text = "CASE WHEN length(CAST({0} AS BLOB)) > {1} THEN substr({0}, 1, {1} + 1) ELSE CAST({0} AS TEXT) END"
-        exact = [
-            f"CASE typeof({n}) WHEN 'real' THEN printf('%!.17g', {n}) ELSE {text.format(n, LONGEST_CELL)} END"
-            for n in names
-        ]
-        first = ", ".join(f"'' AS {name}" for name in names)
-        return f"SELECT {first} UNION ALL SELECT {', '.join(exact)} FROM {statement}"  # noqa: S608 - party.toml's own
+def _said(error: Exception) -> str:
+    """The first line of what a database says."""
+    line = str(error).partition("\n")[0]
+    return re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", " ".join(line.split()))
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _stopped(source: SourceSettings) -> PeerUnavailable:
+    return PeerUnavailable(f"{source.place}: the database stopped before the last row; its own log says why")
 
 
 def _password(file: Path) -> str:
@@ -178,108 +150,102 @@ def _password(file: Path) -> str:
     return password
 
 
-_PASSING = frozenset({"08", "40", "53", "55", "57", "58"})
-"""Classes of SQLSTATE: connections, rollbacks, resources, locks, operators, the system."""
+_ROWS_AT_A_TIME = 4096
 
-_OF_CELLS = frozenset({"22", "23", "38", "39", "P0"})
-"""Classes of errors of data, constraints and functions: their words may quote a cell, also before the first row is sent."""
+_LONGEST_VALUE = 1 << 26
+"""Bytes of a value that SQLite makes anywhere in a query."""
 
-_TOO_LARGE = ("out of memory", "string or blob too big")
-"""Words of SQLite at its limits."""
+_STEPS_AT_A_TIME = 1_000_000
+_STEPS_OF_ANY_FILE = 20_000_000_000
+"""Steps of SQLite's machine that a query of the smallest file may take: some minutes."""
 
-_LOCKED = "is locked"
-"""Words of SQLite about a file that somebody else writes to."""
+_STEPS_A_BYTE = 1000
+"""Steps that a query of a larger file may take for each of its bytes."""
+
+_PASSING_IN_SQLITE = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL}
+)
+_TOO_LARGE = frozenset({sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_TOOBIG})
 
 
-class SqlReader:
-    """Reads a table, or what a query gives.
+class Sqlite:
+    """Reads a table of a SQLite file, or what a query gives.
+
+    A column may hold anything there: all cells are read as text, numbers to the last bit.
 
     Args:
         source: names it.
     """
 
     def __init__(self, source: SourceSettings) -> None:
-        require("adbc_driver_sqlite" if source.database_file else "adbc_driver_postgresql")
+        assert source.database_file is not None  # noqa: S101 - it is a file's
         self._source = source
-        self._database: Database = PostgreSql(source) if source.database_file is None else Sqlite(source.database_file)
+        self._file: Path = source.database_file
 
     def header(self) -> list[str]:
-        """Names of all columns."""
-        return self._database.names(self._schema)
+        """Names of all columns as the query has them: SQLite calls the second ``id`` of a query ``id:1``."""
+        with self._answer(f"SELECT * FROM {self._source.statement} LIMIT 0") as cursor:  # noqa: S608 - party.toml's own
+            names = [name for name, *_ in cursor.description]
+        return [base if (base := re.sub(r":\d+$", "", name)) in names else name for name in names]
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
-        fields = [self._schema.field(name) for name in columns]
-        file = self._source.database_file
-        yield from bounded(self._selected(fields), self._source.place, None if file is None else file.stat().st_size)
+        yield from bounded(self._selected(columns), self._source.place, self._file.stat().st_size)
 
-    def _selected(self, fields: list[pa.Field]) -> Iterator[pa.RecordBatch]:
-        with self._rows(self._database.select(fields, self._source.statement)) as rows:
-            before = self._database.rows_before
-            while (batch := self._next(rows)) is not None:
-                if batch.num_rows > before:
-                    yield batch.slice(before)
-                before = 0
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        with self._rows(f"SELECT * FROM {self._source.statement} LIMIT 0") as rows:  # noqa: S608 - party.toml's own
-            return rows.schema
+    def _selected(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        cells = ", ".join(map(_as_text, columns))
+        statement = f"SELECT {cells} FROM {self._source.statement}"  # noqa: S608 - party.toml's own
+        with self._answer(statement, reads_rows=True) as cursor:
+            while rows := cursor.fetchmany(_ROWS_AT_A_TIME):
+                texts = [pa.array(each, pa.binary()).cast(pa.string()) for each in zip(*rows, strict=True)]
+                yield pa.record_batch(texts, names=columns)
 
     @contextmanager
-    def _rows(self, statement: str) -> Iterator[pa.RecordBatchReader]:
-        from adbc_driver_manager import Error
-
-        place = self._source.place
+    def _answer(self, statement: str, *, reads_rows: bool = False) -> Iterator[sqlite3.Cursor]:
         try:
-            connection = self._database.connect()
-        except Error as error:
-            raise PeerUnavailable(f"cannot reach {place}: {_said(error)}") from None
-        with connection, connection.cursor() as cursor:
-            try:
-                for each in self._database.beginning:
-                    cursor.execute(each)
-                cursor.adbc_statement.set_options(**self._database.options)
-                cursor.execute(statement)
-                rows = cursor.fetch_record_batch()
-            except Error as error:
-                raise self._refusal(error) from None
-            with rows:
-                yield rows
-
-    def _next(self, rows: pa.RecordBatchReader) -> pa.RecordBatch | None:
+            opened(self._file).close()
+        except OSError as error:
+            raise DataRefused(f"cannot read {self._file}: {error.strerror}") from None
         try:
-            return rows.read_next_batch()
-        except StopIteration:
-            return None
-        except (OSError, pa.ArrowException) as error:
-            raise self._too_large(error) or self._stopped() from None
+            with closing(sqlite3.connect(f"file:{quote(str(self._file))}?mode=ro", timeout=1, uri=True)) as connection:
+                connection.text_factory = bytes
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+                connection.set_progress_handler(self._steps(), _STEPS_AT_A_TIME)
+                connection.execute("PRAGMA query_only = on")
+                yield connection.execute(statement)
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._refusal(error, reads_rows=reads_rows) from None
 
-    def _refusal(self, error: Exception) -> DpReleaseError:
-        """The error before the first row: a statement that is wrong stays so, a database that is busy or ends does not."""
-        from adbc_driver_manager import OperationalError
+    def _steps(self) -> Callable[[], bool]:
+        """A function that SQLite calls now and then, and that ends the query once it has taken too many steps."""
+        left = max(_STEPS_OF_ANY_FILE, _STEPS_A_BYTE * self._file.stat().st_size)
 
-        state = (getattr(error, "sqlstate", None) or "")[:2]
-        passing = isinstance(error, OperationalError) or state in _PASSING or _said(error).endswith(_LOCKED)
-        words = (
-            "the query fails on what it reads; the database's own log says why" if state in _OF_CELLS else _said(error)
-        )
-        stopped = self._stopped() if passing else DataRefused(f"{self._source.place}: {words}")
-        return self._too_large(error) or stopped
+        def ends() -> bool:
+            nonlocal left
+            left -= _STEPS_AT_A_TIME
+            return left < 0
 
-    def _too_large(self, error: Exception) -> DataRefused | None:
-        """The refusal of a query that SQLite has no memory for; a database that serves others may have some again later."""
-        if self._source.database_file is None or not _said(error).endswith(_TOO_LARGE):
-            return None
-        return DataRefused(
-            f"{self._source.place}: a cell or a step of the query is larger than a table of patients needs"
-        )
+        return ends
 
-    def _stopped(self) -> PeerUnavailable:
-        return PeerUnavailable(f"{self._source.place}: the database stopped before the last row; its own log says why")
+    def _refusal(self, error: Exception, *, reads_rows: bool) -> DpReleaseError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _PASSING_IN_SQLITE:
+            return _stopped(self._source)
+        if code in _TOO_LARGE:
+            words = "a cell or a step of the query is larger than a table of patients needs"
+        elif code == sqlite3.SQLITE_INTERRUPT:
+            words = "the query computes longer than a table of patients needs; look at the view, or export the rows to a table"
+        else:
+            words = _OWN_LOG if reads_rows else str(error)
+        return DataRefused(f"{self._source.place}: {words}")
 
 
-def _said(error: Exception) -> str:
-    """The first line of what a database says."""
-    line = str(error).partition("\n")[0]
-    return re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", " ".join(line.split()))
+def _as_text(name: str) -> str:
+    """A column as text, of one that is too long no more than what says so."""
+    text = "CASE WHEN length(CAST({0} AS BLOB)) > {1} THEN substr({0}, 1, {1} + 1) ELSE CAST({0} AS TEXT) END"
+    n = _quoted(name)
+    return f"CASE typeof({n}) WHEN 'real' THEN printf('%!.17g', {n}) ELSE {text.format(n, LONGEST_CELL)} END"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

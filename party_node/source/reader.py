@@ -19,7 +19,7 @@ import pyarrow.parquet
 from dprelease.errors import DataRefused
 from dprelease.one_line import listed
 from party_node.settings import SourceSettings
-from party_node.source.databases import SqlReader
+from party_node.source.databases import PostgreSql, Sqlite
 from party_node.source.limits import LONGEST_LINE, bounded, checked_text, opened
 
 PARQUET = frozenset({".parquet", ".pq"})
@@ -276,7 +276,9 @@ def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.Re
 
 def reader_of(source: SourceSettings) -> Reader:
     """Reader of a source; raises `DataRefused` where there is no file."""
-    return FilesReader(source) if source.url is None else SqlReader(source)
+    if source.url is None:
+        return FilesReader(source)
+    return PostgreSql(source) if source.database_file is None else Sqlite(source)
 
 
 class FilesReader:

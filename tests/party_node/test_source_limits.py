@@ -19,8 +19,9 @@ import pyarrow.parquet
 import pytest
 
 from dprelease.errors import DataRefused
-from party_node.source import limits
+from party_node.source import databases, limits
 from party_node.source.first_lines import first_lines
+from party_node.source.first_look import look_at
 from party_node.source.limits import LONGEST_CELL, LONGEST_LINE
 from tests.party_node.tables import COLUMNS, csv, parquet, read
 from tests.party_node.test_source_sql import read as read_query
@@ -142,6 +143,21 @@ def test_a_cell_beyond_the_limit_is_refused_where_it_is_declared(
     assert read_query(settings(tmp_path, without, **source)).alignment.rows == 2
     if kind in ("csv", "parquet"):
         assert [each.name for each in first_lines(Path(str(source["path"]))).columns] == ["id", "x", "c"]
+
+
+@pytest.mark.parametrize(
+    "cells", ["'u'", "(WITH RECURSIVE n(k) AS (VALUES (0) UNION ALL SELECT 1 - k FROM n) SELECT max(k) FROM n)"]
+)
+def test_a_query_that_computes_for_ever_without_a_row_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: str
+) -> None:
+    monkeypatch.setattr(databases, "_STEPS_OF_ANY_FILE", 20_000_000)
+    rows = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0"
+    view(tmp_path / "rows.sqlite", cells, "SELECT 1 AS i" if "max" in cells else rows)
+    described = settings(tmp_path, COLUMNS, url=f"sqlite:///{tmp_path / 'rows.sqlite'}", table="t")
+    with pytest.raises(DataRefused, match="the query computes longer than a table of patients needs"):
+        read_query(described)
+    assert "computes longer" in " ".join(look_at(described).problems)
 
 
 def test_a_view_that_goes_on_for_ever_ends_at_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,10 +280,8 @@ def test_settings_are_told_without_the_password_and_from_their_folder(tmp_path: 
     assert (source.place, source.password_file) == ("the query in postgresql://db:5433/clinic", tmp_path / "p")
 
 
-@pytest.mark.parametrize("package", ["adbc_driver_postgresql", "adbc_driver_sqlite"])
-def test_a_driver_that_is_not_installed(tmp_path: Path, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    url = "postgresql:///clinic" if package == "adbc_driver_postgresql" else "sqlite:///rows.sqlite"
-    described = settings(tmp_path, COLUMNS, url=url, table="t")
+def test_a_driver_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    described = settings(tmp_path, COLUMNS, url="postgresql:///clinic", table="t")
     with pytest.raises(InvalidInput, match=r"comes with the extra sql: pip install 'dprelease\[sql\]'"):
         read(described)
