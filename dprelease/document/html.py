@@ -1,4 +1,4 @@
-"""Tables and pages as HTML that needs nothing but itself: no script, no network, no file beside it.
+"""Pages of tables and texts as HTML that need nothing but themselves: no script, no network, no file beside them.
 
 A page is HTML and well-formed XML. Whatever is not markup is escaped and has no control characters, because names and titles
 come from strangers.
@@ -6,40 +6,73 @@ come from strangers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from dprelease.document.document import Table
 from dprelease.one_line import one_line
 
 
-def page(title: str, body: Markup) -> str:
-    """A page as text.
+@dataclass(frozen=True)
+class Figure:
+    """A picture, which is markup, and its caption."""
 
-    Args:
-        title: shown by a browser beside the page.
-        body: the page itself.
+    picture: Markup
+    caption: str
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A table that opens on a click on its summary."""
+
+    summary: str
+    table: Table
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines for a shell."""
+
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page with a heading.
+
+    Attributes:
+        title: the heading.
+        parts: sentences, each a paragraph; tuples of sentences, each a list; tables, pictures and further sections.
+        name: links point to it; empty for a section within another.
     """
-    text: str = _TEMPLATE.render(title=title, body=body)
-    return f"{text}\n"
+
+    title: str
+    parts: Sequence[Any]
+    name: str = ""
 
 
-def table(found: Table) -> Markup:
-    """A table that can be scrolled, by keyboard too; the first cell of a row is its head."""
-    return Markup(_TEMPLATE.make_module({"title": "", "body": ""}).table(found))  # type: ignore[attr-defined] # noqa: S704
+def environment(package: str) -> Environment:
+    """Templates of a package, which may use those of this one."""
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("dprelease.document")]),
+        autoescape=True,
+        finalize=_safe,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["breakable"] = _breakable
+    return made
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may continue on another line after each underscore, and nowhere within a word."""
+    return escape(one_line(name)).replace("_", Markup("_<wbr/>"))
 
 
 def _safe(value: Any) -> Any:
     return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-_TEMPLATE = Environment(
-    loader=PackageLoader("dprelease.document"),
-    autoescape=True,
-    finalize=_safe,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-).get_template("page.html")

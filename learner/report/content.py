@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from dprelease.arrays import Floats
-from dprelease.document.cells import LEVEL
+from dprelease.document.cells import figure
 from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.quality import BETTER
 from dprelease.release.release import Release
 from learner.client.describe import Description, describe
 from learner.client.library import Opened
 from learner.report.spectrum import Spectrum, spectrum
-
-INTERCEPT = "intercept"
 
 MOST_CHECKPOINTS = 12
 """Checkpoints of a stream that are fitted beside the last one, itself included; the default method takes seconds for each."""
@@ -30,40 +26,6 @@ CAVEATS = (
     "anything was computed; a model describes the columns after that.",
     "The best of many models is in part luck; the intervals do not account for that.",
 )
-
-
-@dataclass(frozen=True)
-class Coefficient:
-    """A feature's slope, or the intercept.
-
-    Attributes:
-        feature: released name, or `INTERCEPT`.
-        unit: the target's per the feature's.
-        reach: the feature's standard deviation; its public range where that is not known, 1 for an indicator and the intercept.
-        value: what the model predicts with.
-        estimate: centre of the interval, not shrunken as `value` may be; NaN, as what follows, where nothing is known.
-        standard_error: of the estimate.
-        ratio: the estimate in the standard errors that it would have without an effect.
-        lower: end of the interval; infinite where the release sets no bound.
-        upper: end of the interval.
-        wider: what clipping may take from the estimate, by which the interval is wider; NaN in public bounds.
-    """
-
-    feature: str
-    unit: str
-    reach: float
-    value: float
-    estimate: float
-    standard_error: float
-    ratio: float
-    lower: float
-    upper: float
-    wider: float = math.nan
-
-    @property
-    def clearness(self) -> float:
-        """Standard errors from the estimate to zero; the standard error must be known and positive."""
-        return abs(self.ratio)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,23 +69,8 @@ class Report:
     def _verdicts(self) -> tuple[str, ...]:
         return self.fit.verdicts
 
-    @cached_property
-    def explained(self) -> Floats:
-        """(l,) estimated share of each target's variance that its model explains; NaN where noise hides it."""
-        return self.fit.quality.explained
-
-    @cached_property
-    def explained_se(self) -> Floats:
-        """(l,) its standard error."""
-        return self.fit.quality.explained_se
-
-    @cached_property
-    def _intervals(self) -> tuple[Floats, ...]:
-        """(l, d) lower and upper ends of the slopes, (l,) the same of the intercepts."""
-        return (*self.fit.inference.interval(LEVEL), *self.fit.inference.intercept_interval(LEVEL))
-
     def step(self, feature: str) -> float:
-        """The difference in a feature that effects are drawn for: a standard deviation, or as `Coefficient.reach` says."""
+        """The difference in a feature that effects are drawn for: its standard deviation, or else its public range."""
         found, width = self.described, self.opened.release.width(feature)
         place = found.names.index(feature)
         known = (
@@ -138,33 +85,13 @@ class Report:
         """True if the release has standard deviations."""
         return self.described.correlation is not None
 
-    def intercept(self, target: int) -> Coefficient:
-        """A target's intercept."""
-        found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
-        values = (self.fit.intercept, found.intercept, found.intercept_se, found.intercept_z, *self._intervals[2:])
-        wider = () if found.wider_intercept is None else (found.wider_intercept,)
-        return Coefficient(INTERCEPT, unit or "1", 1.0, *(float(each[target]) for each in (*values, *wider)))
-
-    def coefficients(self, target: int) -> tuple[Coefficient, ...]:
-        """A target's slopes, in the order of the features."""
-        found, unit = self.fit.inference, self.fit.units[self.fit.targets[target]]
-        values = (self.fit.coef, found.estimate, found.standard_error, found.z, *self._intervals[:2])
-        values += () if found.wider is None else (found.wider,)
-        return tuple(
-            Coefficient(
-                feature,
-                _per(unit, self.fit.units[feature]),
-                self.step(feature),
-                *(float(each[target, column]) for each in values),
-            )
-            for column, feature in enumerate(self.fit.features)
-        )
-
     def finding(self, target: int) -> str:
         """The finding of a fit about a target, in a sentence or two."""
-        name, value, se = self.fit.targets[target], self.explained[target], self.explained_se[target]
+        name, quality = self.fit.targets[target], self.fit.quality
+        value, se = float(quality.explained[target]), float(quality.explained_se[target])
         hidden = self.fit.hidden[target]
-        constant = f"the constant {self.fit.constant[target]:.4g} {self.fit.units[name]}".strip()
+        predicted = figure(float(self.fit.constant[target]), float(self.fit.constant_noise_sd[target]))
+        constant = f"the constant {predicted} {self.fit.units[name]}".strip()
         if "constant" in hidden:
             constant = "a constant that noise hides as well"
         if self.better(target) and "explained" in hidden:
@@ -173,10 +100,12 @@ class Report:
                 f"{hidden['explained']}."
             )
         if self.better(target):
-            low, high = value - 2 * se, min(value + 2 * se, 1.0)
+            share, low, high = (
+                figure(100 * each, 100 * se) for each in (value, value - 2 * se, min(value + 2 * se, 1.0))
+            )
             return (
-                f"The model explains an estimated {value:.1%} of the variance of {name} on the private rows "
-                f"({low:.1%} to {high:.1%}, two standard errors either side), and is better than {constant}."
+                f"The model explains an estimated {share} % of the variance of {name} on the private rows "
+                f"({low} to {high} %, two standard errors either side), and is better than {constant}."
             )
         if self.known(target):
             return (
@@ -249,7 +178,3 @@ def _asked(result: FitResult, targets: Iterable[str], features: Iterable[str]) -
     words += ["--method", result.method, "--intercept" if result.fit_intercept else "--no-intercept"]
     words += ["--within", result.within] if result.within else []
     return tuple(words)
-
-
-def _per(outcome: str, feature: str) -> str:
-    return f"{outcome or '1'} per {feature}" if feature else outcome or "1"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
+from dprelease.document.document import Table
+from dprelease.document.html import Figure, Section
 from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.client.describe_counterfactual import DescribedCounterfactual
 from learner.client.library import Opened
-from learner.report import frame
-from learner.report.markup import Cell, element, figure, listing, section, table
-from learner.report.path_plot import path_plot
+from learner.report.charts import Mark, Panel, panels
+from learner.report.page import Again, write
 
 _CAVEATS = (
     "The target's series is public and outside the guarantee; donors' values are clipped to the declared bounds first.",
@@ -27,83 +26,48 @@ def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual
         opened: the releases; text in them may come from strangers.
         found: what they say.
     """
-    first, *others = opened
-    spec = first.release.spec
+    spec, path, document = opened[0].release.spec, found.found, found.document()
     lead = (
-        f"The target as it would have been from {found.lines[0][0]} on: {sum(found.found.donors):,} donors, "
+        f"The path of the target without the intervention, from {found.lines[0][0]} on: {sum(path.donors):,} donors, "
         f"{counted(len(opened), 'hospital')}, consortium {spec.consortium}."
     )
-    sections = [
-        ("path", "Path and effect"),
-        ("placebo", "Placebos"),
-        ("release", "The release"),
-        *([("others", "The other releases")] if others else []),
-        ("caveats", "Caveats"),
-        ("again", "Cite and reproduce"),
-        ("promises", "Guarantee and trust"),
+    results = [
+        Section(
+            "Path and effect",
+            (_plot(found), document.table("path"), f"Mean effect: {document.facts['mean_effect'].text}."),
+            "path",
+        ),
+        Section("Placebos", (document.table(""),), "placebo"),
     ]
-    roles = {column.name: "after" for column in found.found.columns} | {
-        column.name: "before" for column in found.found.columns[: found.found.before]
-    }
-    main = element(
-        "main",
-        _path(found),
-        _placebo(found),
-        frame.release(first, roles),
-        *([_others(others)] if others else []),
-        section("caveats", "Caveats", listing((*found.notes, *_CAVEATS))),
-        _again(opened),
-        frame.promises(first),
-    )
-    return frame.document(spec.title, frame.header(first, lead), frame.contents(sections), main, frame.footer())
-
-
-def _path(found: DescribedCounterfactual) -> Markup:
-    unit, share = found.unit or "1", f"{found.level:.0%}"
-    title = "Target and counterfactual"
-    words = f"The observed series, what donors say it would have been, and {share} intervals for privacy noise."
-    plot = path_plot("path-plot", title, words, found.found, found.level, unit)
-    heads = ("time", "target", "counterfactual", "error", "effect", f"{share} from", "to")
-    mean, error = found.found.mean_effect
-    lines: list[list[Cell]] = [list(line) for line in found.lines]
-    means: list[list[Cell]] = [["mean over these times", mean, error]]
-    return section(
-        "path",
-        "Path and effect",
-        figure(plot, f"{title}. {words}", 1, 1, "series"),
-        table(f"Effect at each time, {unit}", heads, lines),
-        table(f"Mean effect, {unit}", ("", "effect", "error"), means),
-    )
-
-
-def _placebo(found: DescribedCounterfactual) -> Markup:
-    placebo = found.found.placebo
-    lines: list[list[Cell]] = [
-        ["share of units with as large a gap", placebo.p_value],
-        ["the target's gap, root mean square in half-widths", placebo.gap],
-        ["a donor's gap, noise taken off", placebo.donors_gap],
-    ]
-    return section("placebo", "Placebos", table("The target among donors", ("", "value"), lines))
-
-
-def _others(opened: Sequence[Opened]) -> Markup:
-    lines: list[list[Cell]] = [
-        [
-            each.release.spec.parties[0].party,
-            each.release.digest,
-            f"{each.release.spec.rows:,}",
-            each.release.guarantee[0],
+    if len(opened) > 1:
+        rows = [
+            (each.release.spec.parties[0].party, each.release.digest, each.release.spec.rows, each.release.guarantee[0])
+            for each in opened[1:]
         ]
-        for each in opened
-    ]
-    return section(
-        "others", "The other releases", table("Combined with it", ("hospital", "release", "donors", "guarantee"), lines)
+        others = Table.of("others", ("hospital", "release", "donors", "guarantee"), rows, title="Combined with it")
+        results.append(Section("The other releases", (others,), "others"))
+    names = [column.name for column in path.columns]
+    roles = dict.fromkeys(names, "after") | dict.fromkeys(names[: path.before], "before")
+    digests = " ".join(each.release.digest for each in opened)
+    again = Again(
+        f"Read with dprelease {__version__}.",
+        f"learner counterfactual {digests} --output report.html",
+        "learner counterfactual with --json",
+        "donors",
     )
+    return write(opened, lead, results, roles, (*found.notes, *_CAVEATS), again)
 
 
-def _again(opened: Sequence[Opened]) -> Markup:
-    spec, digests = opened[0].release.spec, [each.release.digest for each in opened]
-    commands = [f"learner fetch {digest} --from {spec.consortium}" for digest in digests]
-    commands.append(f"learner counterfactual {' '.join(digests)} --output report.html")
-    made, hint = f"Read with dprelease {__version__}.", "learner counterfactual with --json"
-    return frame.again(opened[0], f"{spec.rows:,} donors", made, listing(commands), hint, "releases")
+def _plot(found: DescribedCounterfactual) -> Figure:
+    path, unit, (low, high) = found.found, found.unit or "1", found.found.band(found.level)
+    title = "Target and counterfactual"
+    words = (
+        "The line is the observed series. Dots are the series that donors predict, "
+        f"with {found.level:.0%} intervals for privacy noise."
+    )
+    after = dict(enumerate(zip(path.path.tolist(), low.tolist(), high.tolist(), strict=True), path.before))
+    nothing = (float("nan"),) * 3
+    marks = [Mark(column.name, *after.get(place, nothing)) for place, column in enumerate(path.columns)]
+    line = [(place + 0.5, value) for place, value in enumerate(path.target.tolist())]
+    panel = Panel(marks, unit=f"target (line) and counterfactual (dots), {unit}", line=line)
+    return Figure(panels("path-plot", title, words, [panel]), f"{title}. {words}")

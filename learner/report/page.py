@@ -1,77 +1,167 @@
-"""A report as one HTML page that needs nothing but itself: no script, no network, no file beside it."""
+"""A page of a report, whatever it reports: contents, the release, caveats, how to make it again, guarantee and trust."""
 
 from __future__ import annotations
 
-from markupsafe import Markup
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from dprelease.data.columns import Column
+from dprelease.document.document import Heading, Table
+from dprelease.document.html import Commands, Section, environment
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import counted
+from dprelease.release.stream import checkpoint_of
+from dprelease.release.trust import trust
+from dprelease.release.verification import checks
 from dprelease.version import __version__
-from learner.report import frame
-from learner.report.content import Report
-from learner.report.markup import element, joined
-from learner.report.models import coefficients, fits
-from learner.report.over_time import over_time
-from learner.report.sections import before_clipping, caveats, columns, findings, noise
+from learner.client.library import Opened
 
-_SECTIONS = (
-    ("findings", "In short"),
-    ("coefficients", "Coefficients"),
-    ("fit", "Fit"),
-    ("time", "Over time"),
-    ("columns", "Means and correlations"),
-    ("ranges", "Before clipping"),
-    ("noise", "Noise"),
-    ("caveats", "Caveats"),
-    ("release", "The release"),
-    ("again", "Cite and reproduce"),
-    ("promises", "Guarantee and trust"),
-)
+_TEMPLATE = environment("learner.report").get_template("report.html")
 
 
-def page(report: Report) -> str:
-    """The page as text, both HTML and well-formed XML.
+@dataclass(frozen=True)
+class Again:
+    """How to cite a release, and to make its page again.
+
+    Attributes:
+        made: sentence on what was made of it, with which software.
+        command: of a shell, which makes the page from what was fetched.
+        hint: how to have the numbers as data.
+        people: what its patients are called.
+    """
+
+    made: str
+    command: str
+    hint: str
+    people: str = "patients"
+
+
+def write(
+    opened: Sequence[Opened],
+    lead: str,
+    results: Sequence[Section],
+    roles: Mapping[str, str],
+    caveats: Sequence[str],
+    again: Again,
+) -> str:
+    """The page as text, both HTML and well-formed XML: results first, the guarantee in full last.
 
     Args:
-        report: what to say; text in it may come from strangers.
+        opened: the releases, of which the first is described; text in them may come from strangers.
+        lead: one sentence on what the page is about.
+        results: its sections.
+        roles: released name to its role on the page.
+        caveats: sentences.
+        again: how to have it again.
     """
-    roles = dict.fromkeys(report.fit.features, "feature") | dict.fromkeys(report.fit.targets, "target")
-    main = element(
-        "main",
-        findings(report),
-        coefficients(report),
-        fits(report),
-        *over_time(report),
-        columns(report),
-        *before_clipping(report),
-        noise(report),
-        caveats(report),
-        frame.release(report.opened, roles),
-        _again(report),
-        frame.promises(report.opened),
+    spec, label = opened[0].release.spec, opened[0].release.spec.guarantee
+    sections = (
+        *results,
+        Section("Caveats", (tuple(caveats),), "caveats"),
+        _release(opened[0], roles),
+        _again(opened, again),
+        _promises(opened[0]),
     )
-    title = f"{report.opened.release.spec.title}: {', '.join(report.fit.targets[:3])}"
-    shown = {"time": bool(report.checkpoints), "ranges": bool(report.described.ranges)}
-    sections = [each for each in _SECTIONS if shown.get(each[0], True)]
-    return frame.document(title, _header(report), frame.contents(sections), main, frame.footer())
-
-
-def _header(report: Report) -> Markup:
-    spec, fit = report.opened.release.spec, report.fit
-    more = len(fit.targets) - 3
-    targets = ", ".join(fit.targets[:3]) + (f" and {more} more" if more > 0 else "")
-    features = f"{len(fit.features)} features" if len(fit.features) > 1 else fit.features[0]
-    lead = (
-        f"Linear models of {targets} on {features} by method {fit.method}: {spec.patients:,} patients, "
-        f"{counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
+    said: str = _TEMPLATE.render(
+        title=spec.title,
+        heading=spec.title,
+        kind="differentially private release" if label == "DP" else f"release under {label}: some columns are public",
+        lead=lead,
+        promise=opened[0].release.promise.line,
+        root=opened[0].consortium.fingerprint,
+        sections=sections,
+        software=__version__,
     )
-    algorithm = element("p", f"Algorithm {fit.algorithm}: {fit.reason}.", class_="soft")
-    return frame.header(report.opened, lead, algorithm)
+    return f"{said}\n"
 
 
-def _again(report: Report) -> Markup:
-    spec = report.opened.release.spec
-    fetch = f"learner fetch {spec.digest()} --from {spec.consortium}"
-    commands = element("pre", element("code", joined([fetch, Markup("\n"), report.command("report", "report.html")])))
-    made = f"Fitted with dprelease {__version__}, method {report.fit.method}."
-    hint = "put card in the place of report and leave out --output"
-    return frame.again(report.opened, f"{spec.patients:,} patients", made, commands, hint)
+def _release(opened: Opened, roles: Mapping[str, str]) -> Section:
+    """The release itself, how it was verified, and every declared column with its role on this page."""
+    spec, manifest = opened.release.spec, opened.manifest
+    place = checkpoint_of(spec)
+    facts = (
+        ("digest", spec.digest()),
+        ("consortium", spec.consortium),
+        (spec.counted, f"{spec.patients:,} ({counted(spec.rows_per_subject, 'row')} a patient at most)"),
+        *([("stream", f"checkpoint {place}")] if place else []),
+        ("hospitals", ", ".join(part.party for part in spec.parties)),
+        ("mechanism", mechanism_of(spec).words(spec).summary),
+        ("guarantee", _guarantee(opened)),
+        ("agreed on", spec.created),
+        ("published", manifest.published),
+        ("software", f"released by dprelease {manifest.software}, report by dprelease {__version__}"),
+    )
+    verified = (
+        f"Verified by whoever wrote this page, against the pinned root {opened.consortium.fingerprint}. Check again with:",
+        Commands((f"learner verify {spec.digest()}",)),
+        tuple(f"ok: {sentence}" for sentence in checks(spec)),
+    )
+    columns = [
+        (
+            column.name,
+            part.party,
+            *_bounds(column),
+            "exactly: public" if column.public else "with noise",
+            _role(column, roles),
+        )
+        for part in spec.parties
+        for column in part.columns
+    ]
+    headings = (
+        "column",
+        "hospital",
+        Heading("bounds", "public bounds or levels"),
+        "unit",
+        Heading("fill", "missing cells are"),
+        "released",
+        Heading("role", "here"),
+    )
+    parts = (
+        Table.of("facts", ("fact", "value"), facts, title="Facts"),
+        Section("Verification", verified),
+        Table.of("columns", headings, columns, title="Declared columns"),
+    )
+    return Section("The release", parts, "release")
+
+
+def _role(column: Column, roles: Mapping[str, str]) -> str:
+    return ", ".join(dict.fromkeys(roles[name] for name in column.released if name in roles))
+
+
+def _bounds(column: Column) -> tuple[str, str, str]:
+    """Bounds, unit and the value that stands for a missing cell."""
+    derived = f"; derived: {column.derivation}" if column.derivation else ""
+    unit = "" if column.indicators else column.unit or "1"
+    return f"{column.extent}{derived}", unit, column.fill_text
+
+
+def _again(opened: Sequence[Opened], again: Again) -> Section:
+    first = opened[0]
+    spec = first.release.spec
+    fetched = (f"learner fetch {each.release.digest} --from {spec.consortium}" for each in opened)
+    return Section(
+        "Cite and reproduce",
+        (
+            f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {_guarantee(first)}, mechanism {spec.mechanism}, "
+            f"{spec.patients:,} {again.people}, published {first.manifest.published}. {again.made}",
+            f"These commands make the page again from the same {'release' if len(opened) == 1 else 'releases'} and software:",
+            Commands((*fetched, again.command)),
+            f"The same numbers as data: {again.hint}.",
+        ),
+        "again",
+    )
+
+
+def _promises(opened: Opened) -> Section:
+    parts = (
+        Section("Guarantee", (tuple(opened.release.guarantee),)),
+        Section("Trust", (tuple(trust(opened.release.spec)),)),
+        "This report is computed from the release alone and costs no further privacy.",
+    )
+    return Section("Guarantee and trust", parts, "promises")
+
+
+def _guarantee(opened: Opened) -> str:
+    """The kind of the guarantee and its target."""
+    spec = opened.release.spec
+    return f"{spec.guarantee} (epsilon = {spec.target.epsilon:g} at delta = {spec.target.delta:g})"

@@ -18,8 +18,8 @@ from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
 from learner.report.content import Report, report
+from learner.report.fit_page import page
 from learner.report.model_card import model_card
-from learner.report.page import page
 from tests.learner.commands import Run, runner
 from tests.learner.moments import AGE, GLUCOSE, SMOKER
 from tests.learner.pages import parsed
@@ -109,7 +109,7 @@ def test_a_page_has_how_much_wider_and_how_far(place: Place) -> None:
         return
     reached = words(part(place.tree, "coefficients"))
     assert all(f"{each.kept:.0%}" in reached for each in found.reaches)
-    assert "They are about all rows, and wider for what clipping may take" in words(part(place.tree, "time"))
+    assert "They are about all rows, and wider for the clipping of numbers" in words(part(place.tree, "time"))
 
 
 def test_whatever_is_clear_of_zero_is_so_for_all_rows(place: Place) -> None:

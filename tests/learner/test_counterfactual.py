@@ -19,7 +19,8 @@ from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from tests.learner.commands import Run, runner
 from tests.learner.pages import UNIT, parsed
-from tests.learner.test_report import TAGS, numbers, words
+from tests.learner.test_report import TAGS, words
+from tests.learner.test_report import shown as cells
 from tests.support.certificates import NOW
 from tests.support.noise import SeededNoise
 from tests.support.panels import panel_spec
@@ -121,12 +122,11 @@ def test_the_page_draws_target_path_and_band(run: Run, releases: list[Opened], t
     assert {node.tag for node in tree.iter()} <= TAGS
     assert [words(next(plot.iter("title"))) for plot in tree.iter("svg")] == ["Target and counterfactual"]
     assert len(list(tree.iter("circle"))) == 2
-    found = counterfactual([releases[0].release.panel()])
-    low, high = found.band(0.95)
-    shown_numbers = numbers(tree, f"Effect at each time, {UNIT}")["y2019"]
-    np.testing.assert_allclose(
-        shown_numbers, [11.0, found.path[1], found.path_sd[1], found.effect[1], 11.0 - high[1], 11.0 - low[1]]
-    )
+    found = describe_counterfactual([releases[0].release], 0.95)
+    assert list(cells(tree, f"Effect at each time, {UNIT}")) == ["y2018", "y2019"]
+    _, target, path, path_sd, effect, low, high = found.lines[1]
+    told = [figure(each, path_sd) for each in (target, path, path_sd, effect, low, high)]
+    assert cells(tree, f"Effect at each time, {UNIT}")["y2019"] == told
     ids = [node.get("id") for node in tree.iter() if node.get("id")]
     assert len(ids) == len(set(ids))
     assert {node.get("href", "#")[1:] for node in tree.iter("a")} <= set(ids)

@@ -14,8 +14,8 @@ from learner.client.describe import Description, describe
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.report.content import Report, report
+from learner.report.fit_page import page
 from learner.report.model_card import model_card
-from learner.report.page import page
 from tests.learner.pages import FEATURES, TARGETS, hostile, parsed
 from tests.learner.world import CONSORTIUM, World
 

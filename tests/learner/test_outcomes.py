@@ -21,7 +21,7 @@ from learner.client.library import Opened
 from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix, rows
 from learner.export.table import CONSTANT
 from learner.report.content import report
-from learner.report.page import page
+from learner.report.fit_page import page
 from tests.learner.commands import Run, runner
 from tests.learner.moments import AGE, COLUMNS, GLUCOSE, ROWS, opened, truth
 from tests.learner.world import World

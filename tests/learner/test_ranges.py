@@ -281,7 +281,7 @@ def test_the_page_has_every_column_s_distribution(run: Run, release: Opened, tmp
     glucose = release.release.ranges().of("glucose")
     told = [(glucose.mean, glucose.mean_error), (glucose.deviation, glucose.deviation_error)]
     told += zip(glucose.quantiles, glucose.quantile_errors, strict=True)
-    cells = shown_cells(tree, "Means, standard deviations and quantiles")["glucose"]
+    cells = shown_cells(tree, "Means, standard deviations and quantiles, errors in brackets")["glucose"]
     assert cells[:7] == [Estimate(*each).text for each in told]
     ids = [node.get("id") for node in tree.iter() if node.get("id")]
     assert len(ids) == len(set(ids))

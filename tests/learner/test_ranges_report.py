@@ -11,11 +11,11 @@ from dprelease.document.cells import Estimate
 from dprelease.mechanisms.ranges.released import SHARES, Summary
 from learner.client.library import Opened
 from learner.report.content import Report, report
+from learner.report.fit_page import page
 from learner.report.model_card import model_card
-from learner.report.page import page
 from tests.learner.pages import LEVELS, hostile, parsed
 from tests.learner.test_ranges import COLUMNS
-from tests.learner.test_report import TAGS, numbers, part, shown, words
+from tests.learner.test_report import TAGS, part, shown, words
 from tests.support.noise import SeededNoise
 from tests.support.rounds import made_alone, ranges_first
 from tests.support.specs import build_spec, random_rows
@@ -53,13 +53,15 @@ def test_a_report_draws_the_distributions_of_the_first_round(tree: Element, gluc
     drawn = part(tree, "ranges")
     pictures = [words(next(plot.iter("title"))) for plot in drawn.iter("svg")]
     assert pictures == ["Distribution of age", "Distribution of glucose"]
-    shares = numbers(drawn, "Distribution of glucose").values()
-    assert [share for share, _, _ in shares] == glucose.distribution.noisy.tolist()
+    shares, found = shown(drawn, "Distribution of glucose, errors in brackets").values(), glucose.distribution
+    assert [share for share, _ in shares] == [
+        Estimate(share, sd).text for share, sd in zip(found.noisy.tolist(), found.noise_sd.tolist(), strict=True)
+    ]
 
 
 def test_a_report_has_means_spreads_and_quantiles_before_clipping(tree: Element, glucose: Summary) -> None:
     drawn = part(tree, "ranges")
-    cells = shown(drawn, "Means, standard deviations and quantiles")["glucose"]
+    cells = shown(drawn, "Means, standard deviations and quantiles, errors in brackets")["glucose"]
     told = [(glucose.mean, glucose.mean_error), (glucose.deviation, glucose.deviation_error)]
     assert cells[:2] == [Estimate(*each).text for each in told]
     middle = glucose.quantile_words.index("")

@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 import pytest
 
-from dprelease.document.cells import Estimate
+from dprelease.document.cells import Estimate, figure
 from dprelease.estimators.fit_document import intercept, slope
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.one_line import one_line
@@ -24,8 +24,7 @@ from dprelease.release.verification import checks
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.report.content import CAVEATS, Report, report
-from learner.report.models import MOST_LINES, MOST_TARGETS
-from learner.report.page import page
+from learner.report.fit_page import MOST_LINES, MOST_TARGETS, page
 from tests.learner.moments import ROWS, opened
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile, parsed
 from tests.learner.world import CONSORTIUM, World
@@ -34,10 +33,13 @@ from tests.support.specs import numeric
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "footer", "div", "span"),
-    *("h1", "h2", "h3", "p", "a", "ul", "li", "pre", "code", "data", "details", "summary", "figure", "figcaption"),
-    *("table", "caption", "thead", "tbody", "tr", "th", "td"),
+    *("h1", "h2", "h3", "p", "a", "ul", "li", "pre", "code", "details", "summary", "figure", "figcaption"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "wbr"),
     *("svg", "desc", "text", "line", "rect", "circle"),
 }
+
+
+QUALITY = "Predictions on the private rows, standard errors in brackets"
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +77,6 @@ def rows(world: World, folder: ReleaseFolder, tmp_path_factory: pytest.TempPathF
 
 def words(node: Element) -> str:
     return "".join(node.itertext())
-
-
-def numbers(tree: Element, caption: str) -> dict[str, list[float]]:
-    """Numbers of a table, line by line, with all their digits."""
-    table = next(table for table in tree.iter("table") if words(table[0]) == caption)
-    return {words(line[0]): [float(cell.get("value", "")) for cell in line.iter("data")] for line in table[2]}
 
 
 def shown(tree: Element, caption: str) -> dict[str, list[str]]:
@@ -125,6 +121,9 @@ def test_everybody_can_find_their_way(tree: Element) -> None:
     assert tree.get("lang") == "en"
     for node in tree.iter():
         assert set(node.get("aria-labelledby", "").split()) <= set(ids)
+    assert [part.get("aria-labelledby") for part in next(tree.iter("main"))] == [
+        f"{part.get('id')}-heading" for part in next(tree.iter("main"))
+    ]
     levels = [int(node.tag[1]) for node in tree.iter() if node.tag in {"h1", "h2", "h3"}]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -176,13 +175,15 @@ def test_the_numbers_are_those_of_the_fit(tree: Element, made: Report) -> None:
     fit = made.fit
     parts = ("estimate", "standard_error", "ratio", "p_value", "lower", "upper", "unit")
     for row, target in enumerate(fit.targets):
-        predictor = numbers(tree, f"The model that predicts {target}")
-        assert [line[0] for line in predictor.values()] == [fit.intercept[row], *fit.coef[row]]
-        told = shown(tree, f"Coefficients for {target}")
+        predictor = shown(tree, f"The model that predicts {one_line(target)}")
+        assert [line[0] for line in predictor.values()] == [
+            f"{value:.6g}" for value in (fit.intercept[row], *fit.coef[row])
+        ]
+        told = shown(tree, f"Coefficients for {one_line(fit.document().tables[row].title)}")
         expected = {name: slope(fit, row, column) for column, name in enumerate(fit.features)}
         for name, one in {"intercept": intercept(fit, row), **expected}.items():
             assert told[one_line(name)] == [one.part(each) for each in parts]
-    quality = shown(tree, "Mean squared errors against the constant predictor")
+    quality = shown(tree, QUALITY)
     for row, cells in enumerate(quality.values()):
         share = Estimate(fit.quality.explained[row], fit.quality.explained_se[row])
         assert cells[0] == share.text
@@ -194,10 +195,12 @@ def test_the_numbers_are_those_of_the_fit(tree: Element, made: Report) -> None:
         assert cells[0] == Estimate(described.mean[place], described.mean_noise_sd[place]).text
         assert cells[1] == Estimate(described.deviation[place], described.deviation_noise_sd[place]).text
     assert made.spectrum is not None
-    assert [line[0] for line in numbers(tree, "Eigenvalues").values()] == made.spectrum.values.tolist()
-    pairs = numbers(tree, "Correlations, the strongest first")
+    assert [line[0] for line in shown(tree, "Eigenvalues").values()] == [f"{each:.4g}" for each in made.spectrum.values]
+    pairs = shown(tree, "Correlations, the strongest first, errors in brackets")
     assert made.described.correlation is not None
-    assert pairs["age and glucose"][0] == made.described.correlation[2, 0]
+    assert made.described.correlation_noise_sd is not None
+    both = Estimate(made.described.correlation[2, 0], made.described.correlation_noise_sd[2, 0])
+    assert pairs["age and glucose"] == [both.text]
 
 
 def test_plotted_coefficients_stand_where_their_numbers_are(tree: Element, made: Report) -> None:
@@ -224,7 +227,8 @@ def test_what_was_learned_is_said_in_words(tree: Element, made: Report) -> None:
     assert made.better(0)
     said = [words(item) for item in part(tree, "findings").iter("li")]
     assert said[:2] == [one_line(made.finding(row)) for row in range(2)]
-    assert f"explains an estimated {made.fit.quality.explained[0]:.1%} of the variance of glucose" in said[0]
+    share, error = (100 * float(each[0]) for each in (made.fit.quality.explained, made.fit.quality.explained_se))
+    assert f"explains an estimated {figure(share, error)} % of the variance of glucose" in said[0]
     cautions = [words(item) for item in part(tree, "caveats").iter("li")]
     assert cautions[-len(CAVEATS) :] == list(CAVEATS)
     assert cautions.count(EQUAL_SPREAD) == 1
@@ -245,8 +249,10 @@ def test_where_nothing_was_learned_nothing_is_claimed(rows: Opened) -> None:
     assert f"Warning: {found.fit.inference.statement}" in said
     assert found.fit.inference.statement in found.caveats
     assert "Correlations need a release of joint moments" in words(part(tree, "columns"))
-    told = numbers(tree, "The model that predicts glucose")
-    assert list(told.values()) == [[found.fit.intercept[0]], *([value] for value in found.fit.coef[0])]
+    told = shown(tree, "The model that predicts glucose")
+    assert [line[0] for line in told.values()] == [
+        f"{each:.6g}" for each in (found.fit.intercept[0], *found.fit.coef[0])
+    ]
     assert len(part(tree, "coefficients").findall(".//svg")) == 0
     assert len(part(tree, "coefficients").findall(".//details")) == 1
     weak = replace(found, fit=replace(found.fit, infer=lambda: replace(found.fit.inference, known=np.array([True]))))
@@ -270,7 +276,6 @@ def test_without_an_intercept_the_page_says_where_the_model_passes(rows: Opened)
     tree = parsed(page(report(rows, ["glucose"], ["age"], "rmgm")))
     said = words(part(tree, "coefficients"))
     assert "No intercept: through the midpoints of the public ranges" in said
-    assert "intercept" not in numbers(tree, "The model that predicts glucose")
     assert "Linear models of glucose on age by method rmgm" in words(next(tree.iter("header")))
 
 
@@ -286,14 +291,14 @@ def test_many_targets_and_features(tmp_path: Path) -> None:
     tree = parsed(page(found))
     headings = [words(node) for node in part(tree, "coefficients").iter("h3")]
     assert headings == [*(f"y{place}" for place in range(MOST_TARGETS)), "Other targets"]
-    others = shown(tree, "Other targets in a line each")
+    others = shown(tree, "The clearest feature of each other target")
     assert list(others) == [f"y{place}" for place in range(MOST_TARGETS, count)]
     for row, (feature, estimate, *_) in enumerate(others.values(), MOST_TARGETS):
         best = int(np.abs(found.fit.inference.z[row]).argmax())
         assert (feature, estimate) == (features[best], slope(found.fit, row, best).part("estimate"))
     better = sum(verdict.startswith("better") for verdict in found.fit.verdicts)
     assert words(part(tree, "findings")).count(f"{better} of {count} targets have a model better than a constant.") == 1
-    assert len(numbers(tree, "Mean squared errors against the constant predictor")) == count
+    assert len(shown(tree, QUALITY)) == count
     assert "y0, y1, y2 and 8 more on 42 features" in words(next(tree.iter("header")))
     assert found.known(0)
     assert f"{MOST_LINES} of {len(features)} features are shown" in words(part(tree, "coefficients"))

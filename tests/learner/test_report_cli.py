@@ -14,8 +14,8 @@ from dprelease.release.verification import checks
 from dprelease.version import __version__
 from learner.client.library import Opened
 from learner.report.content import CAVEATS, report
+from learner.report.fit_page import page
 from learner.report.model_card import SCHEMA, VERSION, model_card
-from learner.report.page import page
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, hostile
 

@@ -1,4 +1,4 @@
-"""The parts of a report: markup, axes, plots and eigenvalues."""
+"""The parts of a report: axes, plots and eigenvalues."""
 
 from __future__ import annotations
 
@@ -10,43 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.one_line import one_line
-from learner.report.axis import Axis
-from learner.report.markup import Markup, element, number, short, table, text
-from learner.report.plots import RIGHT, Interval, forest, heat_map, scree
+from learner.report.charts import RIGHT, Axis, Mark, Panel, forest, heat_map, panels
 from learner.report.spectrum import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed
+from tests.learner.test_report import words
 from tests.learner.world import World
 from tests.support.specs import numeric
 
 
 @given(st.text())
 def test_any_text_reads_back_as_what_can_be_printed_of_it(value: str) -> None:
-    made = parsed(element("p", value, title=value))
-    assert (made.text or "") == made.get("title") == one_line(value)
-
-
-def test_only_markup_is_left_as_it_is() -> None:
-    inner = element("b", "x < y & z")
-    assert inner == "<b>x &lt; y &amp; z</b>"
-    assert element("p", inner, "<b>") == "<p><b>x &lt; y &amp; z</b>&lt;b&gt;</p>"
-    assert text(Markup("<i/>")) == "<i/>"
-    assert element("meta", charset="utf-8", http_equiv='"', class_="a") == (
-        '<meta charset="utf-8" http-equiv="&#34;" class="a"/>'
-    )
-
-
-def test_numbers_are_short_for_people_and_whole_for_machines() -> None:
-    assert short(-1234.5678) == "\N{MINUS SIGN}1235"
-    assert short(float("nan")) == number(float("inf")) == "n/a"
-    shown = parsed(number(-0.1 - 0.2))
-    assert float(shown.get("value", "")) == -0.1 - 0.2
-    assert shown.text == "\N{MINUS SIGN}0.3"
-
-
-def test_a_table_of_nothing_has_its_heads() -> None:
-    made = parsed(table("nothing", ("a", "b"), []))
-    assert [cell.text for cell in made.iter("th")] == ["a", "b"]
+    made = parsed(forest("plot", value, value, [Mark.tested(value, 2, 1, 3)], value))
+    assert [words(child) for child in made[:2]] == [one_line(value)] * 2
+    assert {child.tag for child in made} == {"title", "desc", "line", "circle", "text"}
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=5))
@@ -80,7 +57,7 @@ def test_ratios_are_lengths_on_a_logarithmic_axis() -> None:
 
 
 def test_intervals_are_drawn_where_they_are() -> None:
-    lines = [Interval("a", 2, 1, 3), Interval("b", 1, -1, 3), Interval("c" * 99, -2, -3, -1)]
+    lines = [Mark.tested("a", 2, 1, 3), Mark.tested("b", 1, -1, 3), Mark.tested("c" * 99, -2, -3, -1)]
     made = parsed(forest("plot", "title", "description", lines, "x"))
     zero = next(float(node.get("x1", "")) for node in made.iter("line") if node.get("class") == "zero")
     points = list(made.iter("circle"))
@@ -95,7 +72,7 @@ def test_intervals_are_drawn_where_they_are() -> None:
 def test_an_interval_without_an_end_goes_on_to_the_edge() -> None:
     bars = [
         node
-        for each in ([Interval("a", 2, 1, np.inf)], [Interval("a", 2, -np.inf, np.inf)])
+        for each in ([Mark.tested("a", 2, 1, np.inf)], [Mark.tested("a", 2, -np.inf, np.inf)])
         for node in parsed(forest("plot", "title", "description", each, "x")).iter("line")
         if "interval" in node.get("class", "")
     ]
@@ -104,10 +81,10 @@ def test_an_interval_without_an_end_goes_on_to_the_edge() -> None:
     assert second[0] < first[0] < first[1]
 
 
-@pytest.mark.parametrize("noise", [(0.5, 1.5), (-1.5, 1.5), (0.0, 1.5)])
-@pytest.mark.parametrize("smallest", [1.0, -0.5])
-def test_eigenvalues_are_drawn_against_the_noise(noise: tuple[float, float], smallest: float) -> None:
-    made = parsed(scree("plot", "title", "description", np.array([40.0, 3.0, smallest]), noise, "unit"))
+@pytest.mark.parametrize(("noise", "log"), [((0.5, 1.5), True), ((-1.5, 1.5), False), ((0.0, 1.5), False)])
+def test_marks_are_drawn_against_the_noise(noise: tuple[float, float], log: bool) -> None:
+    marks = [Mark(str(value), value, value, value, value > noise[1]) for value in (40.0, 3.0, 1.0)]
+    made = parsed(panels("plot", "title", "description", [Panel(marks, noise=noise, log=log)]))
     assert [node.get("class") for node in made.iter("circle")] == ["point clear", "point clear", "point open"]
     heights = [float(node.get("cy", "")) for node in made.iter("circle")]
     assert heights == sorted(heights)
@@ -115,6 +92,19 @@ def test_eigenvalues_are_drawn_against_the_noise(noise: tuple[float, float], sma
     top = float(band.get("y", ""))
     assert heights[1] < top < heights[2]
     assert float(band.get("height", "")) > 0
+
+
+def test_marks_on_an_axis_stand_on_the_line_through_them() -> None:
+    """A mark that is not known is left out, and panels stand beside one another."""
+    places = [0.0, 1.0, 4.0]
+    marks = [Mark("", value, value - 1, value + 1) for value in (1.0, float("nan"), 9.0)]
+    panel = Panel(marks, places=places, line=list(zip(places, (1.0, 3.0, 9.0), strict=True)))
+    one, two = (parsed(panels("plot", "title", "description", [panel] * count, columns=count)) for count in (1, 2))
+    dots = [(node.get("cx"), node.get("cy")) for node in one.iter("circle")]
+    line = [node for node in one.iter("line") if node.get("class") == "interval clear"]
+    assert [(line[0].get("x1"), line[0].get("y1")), (line[1].get("x2"), line[1].get("y2"))] == dots
+    assert [node.get("cy") for node in two.iter("circle")][:2] == [node.get("cy") for node in two.iter("circle")][2:]
+    assert len(list(two.iter("circle"))) == 4
 
 
 def test_correlations_are_coloured_by_sign_and_strength() -> None:

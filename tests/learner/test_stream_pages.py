@@ -10,19 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dprelease.document.cells import Estimate
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
+from dprelease.estimators.fit_document import slope
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.client.stream_plot import draw
 from learner.hub.storage import Storage
 from learner.report import content
 from learner.report.content import report
-from learner.report.page import page
+from learner.report.fit_page import page
 from tests.learner.commands import Run, runner
 from tests.learner.pages import parsed
 from tests.learner.streams import ROWS, PublishedStream
-from tests.learner.test_report import TAGS, numbers, part, words
+from tests.learner.test_report import TAGS, part, shown, words
 from tests.learner.world import CONSORTIUM, World
 from tests.support.noise import ZeroNoise
 
@@ -63,13 +65,12 @@ def test_a_report_has_every_checkpoint(opened: Opened) -> None:
     assert {node.tag for node in tree.iter()} <= TAGS
     time = part(tree, "time")
     assert "This release has the numbers of all 3 checkpoints so far" in words(time)
-    table = numbers(tree, f"Coefficients for {TARGET} at each checkpoint")
+    table = shown(tree, f"Coefficients for {TARGET} at each checkpoint, standard errors in brackets")
     assert list(table) == ["1", "2", "3"]
     for number, at in opened.release.checkpoints().items():
         found = fit(at, [TARGET], FEATURES, "ols")
-        assert table[str(number)] == found.quality.explained.tolist()
-    lines = next(node for node in time.iter("tbody"))
-    assert [words(line[1]) for line in lines] == [f"{total:,}" for total in np.cumsum(ROWS)]
+        share = Estimate(float(found.quality.explained[0]), float(found.quality.explained_se[0]))
+        assert table[str(number)] == [f"{found.patients:,}", *(slope(found, 0, at).text for at in range(2)), share.text]
     svg = next(time.iter("svg"))
     assert len(list(svg.iter("circle"))) == len(FEATURES) * len(ROWS)
     assert [node.text for node in svg.iter("text") if node.text in FEATURES] == list(FEATURES)

@@ -1,0 +1,310 @@
+"""Plots of a page as SVG: numbers with intervals on an axis, and a matrix of correlations.
+
+Each has a title and a description for those who do not see it; the page has its numbers in a table too. Colours come from
+the page's style sheet, so that a plot is legible in the light, in the dark and on paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from dprelease.arrays import Floats
+from dprelease.document.html import environment
+
+WIDTH = 600.0
+RIGHT = WIDTH - 24
+_LETTER = 9.5  # on small screens, where letters are larger
+_LONGEST_LABEL = 24
+_LINE = 24.0
+_FOOT = 46.0
+_LEFT = 64.0
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+_MARKS = 6
+_FEW_DECADES = 2
+_CELL = 42.0
+_SMALLEST_CELL = 20.0
+_VALUES_FIT = 32.0
+_STRONGEST = 0.6
+_TEMPLATE = environment("learner.report").get_template("chart.svg")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A straight or logarithmic scale.
+
+    Attributes:
+        ticks: round numbers from one end to the other.
+        near: place of the first tick, in the picture's units.
+        far: place of the last tick.
+        log: whether equal ratios are equally long.
+    """
+
+    ticks: tuple[float, ...]
+    near: float
+    far: float
+    log: bool
+
+    @classmethod
+    def covering(cls, values: Iterable[float], near: float, far: float, *, log: bool = False) -> Axis:
+        """An axis on which all of some numbers have room, if they are finite; positive ones if it is logarithmic."""
+        found = [value for value in values if math.isfinite(value)]
+        low, high = min(found), max(found)
+        return cls(_decades(low, high) if log else _round(low, high), near, far, log)
+
+    def at(self, value: float) -> float:
+        """Place of a number; one beyond the ends stands at the end."""
+        first, last, here = (self._along(each) for each in (self.ticks[0], self.ticks[-1], value))
+        return self.near + (self.far - self.near) * min(max((here - first) / (last - first), 0.0), 1.0)
+
+    def _along(self, value: float) -> float:
+        if not self.log:
+            return value
+        return math.log(value) if value > 0 else -math.inf
+
+
+def _round(low: float, high: float) -> tuple[float, ...]:
+    if not low < high:
+        low, high = low - (abs(low) or 1.0), high + (abs(high) or 1.0)
+    rough = (high - low) / _MARKS
+    decade = 10.0 ** math.floor(math.log10(rough))
+    step = decade * next(each for each in _STEPS if each * decade >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return tuple(number * step for number in range(first, last + 1))
+
+
+def _decades(low: float, high: float) -> tuple[float, ...]:
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    first, last = first - (10.0**first > low), max(last + (10.0**last < high), first + 1)  # logarithms are rounded
+    if last - first <= _FEW_DECADES:
+        marks = (*(10.0**power * step for power in range(first, last) for step in _STEPS[:3]), 10.0**last)
+        start = max(mark for mark in marks[:-1] if mark <= low)
+        end = min(mark for mark in marks if mark > start and mark >= high)
+        return tuple(mark for mark in marks if start <= mark <= end)
+    every = -(-(last - first) // _MARKS)
+    return tuple(10.0**power for power in range(first, last + every, every))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A number with an interval, whose ends may be infinite; a number that is not known is NaN.
+
+    Attributes:
+        label: name of its place.
+        value: the number.
+        lower: end of the interval.
+        upper: the other end.
+        clear: whether the mark is filled; others are hollow.
+    """
+
+    label: str
+    value: float
+    lower: float
+    upper: float
+    clear: bool = False
+
+    @classmethod
+    def tested(cls, label: str, value: float, lower: float, upper: float) -> Mark:
+        """A mark that is filled if zero lies outside of the interval, which is a test."""
+        return cls(label, value, lower, upper, lower > 0 or upper < 0)
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """All three numbers."""
+        return self.lower, self.value, self.upper
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Marks beside one another.
+
+    Attributes:
+        marks: from left to right.
+        title: above them.
+        unit: of the numbers, above the axis.
+        across: below the marks; empty for nothing.
+        places: number of each mark's place on an axis; empty for marks at equal distances with their labels.
+        line: (place, value) of a line through the plot, in distances of marks or in numbers of `places`.
+        noise: a band, with a line at its upper end.
+        zero: a straight line at zero, from which stems rise; None for none.
+        log: whether the axis of the numbers is logarithmic.
+    """
+
+    marks: Sequence[Mark]
+    title: str = ""
+    unit: str = ""
+    across: str = ""
+    places: Sequence[float] = ()
+    line: Sequence[tuple[float, float]] = ()
+    noise: tuple[float, float] | None = None
+    zero: bool = False
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """Shapes of a picture: tag, attributes and text of each."""
+
+    shapes: list[tuple[str, dict[str, object], str]] = field(default_factory=list)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+        ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+        self.shapes.append(("line", {**{key: _rounded(at) for key, at in ends.items()}, "class": kind}, ""))
+
+    def dot(self, x: float, y: float, kind: str, radius: float = 4.5) -> None:
+        self.shapes.append(("circle", {"cx": _rounded(x), "cy": _rounded(y), "r": radius, "class": kind}, ""))
+
+    def text(self, said: str, x: float, y: float, kind: str) -> None:
+        if said:
+            self.shapes.append(("text", {"x": _rounded(x), "y": _rounded(y), "class": kind}, said))
+
+    def box(self, x: float, y: float, wide: float, high: float, kind: str, opacity: float) -> None:
+        size = {"x": x, "y": y, "width": wide, "height": high, "fill-opacity": opacity}
+        self.shapes.append(("rect", {**{key: _rounded(at) for key, at in size.items()}, "class": kind}, ""))
+
+    def across(self, axis: Axis, top: float, bottom: float) -> None:
+        """Lines and numbers of a horizontal axis."""
+        for tick in axis.ticks:
+            self.line(axis.at(tick), top, axis.at(tick), bottom, "grid")
+            self.text(_number(tick), axis.at(tick), bottom + 18, "tick middle")
+
+    def upwards(self, axis: Axis, left: float, right: float, every: int = 1) -> None:
+        """Lines and numbers of a vertical axis."""
+        for tick in axis.ticks[::every]:
+            self.line(left, axis.at(tick), right, axis.at(tick), "grid")
+            self.text(_number(tick), left - 8, axis.at(tick) + 4, "tick end")
+
+    def svg(self, name: str, title: str, words: str, height: float) -> Markup:
+        """The picture; its name distinguishes it from others of a page."""
+        about = {"name": name, "title": title, "words": words, "width": f"{WIDTH:g}", "height": f"{height:g}"}
+        return Markup(_TEMPLATE.render(**about, shapes=self.shapes))
+
+
+def forest(name: str, title: str, words: str, marks: Sequence[Mark], axis_label: str) -> Markup:
+    """Numbers with intervals, one below the other, about a line at zero.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        words: the same in more words.
+        marks: at least one.
+        axis_label: what the numbers are, and their unit.
+    """
+    left, drawing = _room(mark.label for mark in marks), _Drawing()
+    axis = Axis.covering([0.0, *(end for mark in marks for end in mark.ends)], left, RIGHT)
+    bottom = 8 + _LINE * len(marks)
+    drawing.across(axis, 4, bottom)
+    drawing.line(axis.at(0.0), 4, axis.at(0.0), bottom, "zero")
+    drawing.text(axis_label, (left + RIGHT) / 2, bottom + 38, "axis middle")
+    for place, mark in enumerate(marks):
+        y, kind = 8 + _LINE * (place + 0.5), "clear" if mark.clear else "open"
+        drawing.text(_cut(mark.label), left - 12, y + 4, "label end")
+        drawing.line(axis.at(mark.lower), y, axis.at(mark.upper), y, f"interval {kind}")
+        drawing.dot(axis.at(mark.value), y, f"point {kind}")
+    return drawing.svg(name, title, words, bottom + _FOOT)
+
+
+def panels(name: str, title: str, words: str, shown: Sequence[Panel], columns: int = 1) -> Markup:
+    """Plots with axes of their own, beside and below one another.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        words: the same in more words.
+        shown: at least one.
+        columns: how many stand beside one another.
+    """
+    drawing, high = _Drawing(), 320.0 if columns == 1 else 200.0
+    for place, panel in enumerate(shown):
+        wide = RIGHT / columns
+        left, top = wide * (place % columns), high * (place // columns)
+        right = RIGHT if columns == 1 else left + wide - 12
+        _panel(drawing, panel, (left + _LEFT, top + 26, right, top + high - 50))
+    return drawing.svg(name, title, words, high * -(-len(shown) // columns))
+
+
+def heat_map(name: str, title: str, words: str, labels: Sequence[str], values: Floats) -> Markup:
+    """A symmetric matrix of numbers in [-1, 1] as coloured cells, with the numbers where they fit.
+
+    Args:
+        name: distinguishes the plot from others of the page.
+        title: what it shows.
+        words: the same in more words.
+        labels: (p,).
+        values: (p, p).
+    """
+    left, drawing = _room(labels) + 3 * _LETTER, _Drawing()  # with a number of two digits
+    cell = min(_CELL, max(_SMALLEST_CELL, (RIGHT - left) / len(labels)))
+    for row, label in enumerate(labels):
+        y = 24 + cell * row
+        drawing.text(f"{_cut(label)}  {row + 1}", left - 8, y + cell / 2 + 4, "label end")
+        drawing.text(str(row + 1), left + cell * (row + 0.5), 17, "tick middle")
+        for column, value in enumerate(values[row]):
+            x, kind = left + cell * column, "positive" if value >= 0 else "negative"
+            drawing.box(x + 1, y + 1, cell - 2, cell - 2, kind, _STRONGEST * abs(value))
+            if cell >= _VALUES_FIT:
+                told = _signed(f"{value:.2f}".replace("-0.00", "0.00"))
+                drawing.text(told, x + cell / 2, y + cell / 2 + 4, "value middle")
+    return drawing.svg(name, title, words, 32 + cell * len(labels))
+
+
+def _panel(drawing: _Drawing, panel: Panel, box: tuple[float, float, float, float]) -> None:
+    left, top, right, bottom = box
+    ends = [end for mark in panel.marks for end in mark.ends] + [value for _, value in panel.line]
+    ends += [*([0.0] if panel.zero else []), *(panel.noise or ())]
+    if panel.log:
+        ends = [end for end in ends if end > 0]
+    up = Axis.covering(ends, bottom, top, log=panel.log)
+    drawing.upwards(up, left, right, -(-len(up.ticks) // _MARKS))
+    if panel.places:
+        along = Axis.covering([*panel.places, *(place for place, _ in panel.line)], left, right)
+        drawing.across(along, top, bottom)
+        x = [along.at(place) for place in panel.places]
+    else:
+        step = (right - left) / len(panel.marks)
+        along = Axis((0.0, float(len(panel.marks))), left, right, log=False)
+        x = [left + step * (place + 0.5) for place in range(len(panel.marks))]
+        every = max(1, math.ceil(max(_LETTER * len(mark.label) + 8 for mark in panel.marks) / step))
+        for at, mark in list(zip(x, panel.marks, strict=True))[::every]:
+            drawing.text(mark.label, at, bottom + 18, "tick middle")
+    for said, at, kind in ((panel.unit, left, "axis"), (panel.title, (left + right) / 2, "label middle")):
+        drawing.text(_cut(said), at, top - 12, kind)
+    drawing.text(panel.across, (left + right) / 2, bottom + 40, "axis middle")
+    if panel.noise:
+        low, high = map(up.at, panel.noise)
+        drawing.box(left, high, right - left, low - high, "noise", 0.16)
+        drawing.line(left, high, right, high, "limit")
+    if panel.zero:
+        drawing.line(left, up.at(0.0), right, up.at(0.0), "zero")
+    for at, mark in zip(x, panel.marks, strict=True):
+        if math.isfinite(mark.value):
+            kind = "clear" if mark.clear else "open"
+            drawing.line(at, up.at(mark.lower), at, up.at(mark.upper), f"interval {kind}")
+            drawing.dot(at, up.at(mark.value), f"point {kind}", 3.5)
+    for (place, value), (following, then) in pairwise(panel.line):
+        drawing.line(along.at(place), up.at(value), along.at(following), up.at(then), "interval clear")
+
+
+def _rounded(place: float) -> float:
+    return round(place, 2)
+
+
+def _number(value: float) -> str:
+    return _signed(f"{value:.4g}")
+
+
+def _signed(text: str) -> str:
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _room(labels: Iterable[str]) -> float:
+    return max(60.0, *(_LETTER * len(_cut(label)) for label in labels)) + 16
+
+
+def _cut(label: str) -> str:
+    """A label that has room in a plot."""
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"

@@ -1,0 +1,90 @@
+"""The page of a release of ranges, and its part on the page of a fit: means, quantiles and distributions before clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dprelease.document.cells import Estimate, figure
+from dprelease.document.document import Heading, Table
+from dprelease.document.html import Figure, Folded, Section
+from dprelease.mechanisms.ranges.released import Summary, boxes
+from dprelease.one_line import counted
+from dprelease.version import __version__
+from learner.client.describe_ranges import DescribedRanges, ranges_table
+from learner.client.library import Opened
+from learner.report.charts import Mark, Panel, panels
+from learner.report.page import Again, write
+
+MOST_MARKS = 20
+"""Shares of a distribution that are drawn with their errors; the line goes through all, and the table has all."""
+ERRORS = 2.0
+"""Standard errors either side of a released share."""
+READING = (
+    "Errors are standard deviations of what privacy noise leaves open. The spread of a column with long tails comes out too small: "
+    "sums count a cell at four first-round scales from the centre at most.",
+    'Values beyond the bounds count in the outermost cell. A quantile that may be there is bounded by "at most" or '
+    '"at least", and one that may be at either end is hidden.',
+    "Within a cell of the distribution rows are taken to spread evenly; quantiles of columns with few values lie between these.",
+)
+"""How to read the tables and the plots."""
+CAVEATS = (
+    "Nothing here says how columns go together: no correlation, no regression.",
+    "Values outside the declared bounds were clipped to them and missing cells were filled with the declared value before "
+    "anything was counted.",
+    *READING,
+)
+
+
+def ranges_page(opened: Opened, found: DescribedRanges) -> str:
+    """The page as text, both HTML and well-formed XML.
+
+    Args:
+        opened: the release; text in it may come from strangers.
+        found: what it says.
+    """
+    spec, columns = opened.release.spec, found.columns
+    lead = (
+        f"Centre, scale and distribution of {counted(len(columns), 'column')}: {spec.rows:,} patients, "
+        f"{counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
+    )
+    command = f"learner report {spec.digest()} --output report.html"
+    again = Again(f"Read with dprelease {__version__}.", command, "learner describe with --json")
+    roles = dict.fromkeys((each.column.name for each in columns), "shown")
+    return write((opened,), lead, (Section("Columns", distributions(columns), "columns"),), roles, CAVEATS, again)
+
+
+def distributions(columns: Sequence[Summary]) -> tuple[Any, ...]:
+    """Means, standard deviations and quantiles as a table, and a plot of each distribution function.
+
+    Args:
+        columns: those to show.
+    """
+    table = ranges_table(columns, "Means, standard deviations and quantiles, errors in brackets")
+    return (table, *boxes(columns), *(_plot(place, each) for place, each in enumerate(columns)), READING)
+
+
+def _plot(place: int, each: Summary) -> Section:
+    name, unit, found = each.column.name, each.column.unit or "1", each.distribution
+    title, inner = f"Distribution of {name}", each.edges[1:-1].tolist()
+    mean, deviation = Estimate(each.mean, each.mean_error).text, Estimate(each.deviation, each.deviation_error).text
+    words = f"Share of rows at or below a value; mean {mean}, standard deviation {deviation} {unit}."
+    shares = list(zip(inner, found.noisy.tolist(), found.noise_sd.tolist(), found.monotone[1:-1].tolist(), strict=True))
+    drawn = shares[:: -(-len(shares) // MOST_MARKS) or 1]
+    panel = Panel(
+        [Mark("", share, max(share - ERRORS * sd, 0.0), min(share + ERRORS * sd, 1.0)) for _, share, sd, _ in drawn],
+        unit="share of rows below",
+        across=f"{name}, {unit}",
+        places=[edge for edge, *_ in drawn],
+        line=list(zip(each.edges.tolist(), found.monotone.tolist(), strict=True)),
+    )
+    caption = f"{title}. Dots are released shares with two standard errors either side, the line their monotone fit."
+    lines = [(f"{edge:.4g}", Estimate(share, sd), figure(monotone, sd)) for edge, share, sd, monotone in shares]
+    heads = (
+        Heading("below", unit=unit),
+        Heading("share", "share as released"),
+        Heading("monotone", "share, made monotone"),
+    )
+    numbers = Table.of("shares", heads, lines, title=f"{title}, errors in brackets")
+    plot = Figure(panels(f"distribution-{place}", title, words, [panel]), caption)
+    return Section(name, (plot, Folded("The shares as a table", numbers)))
