@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Release
+from dprelease.release.release import Floats, Release
 
 
 def principal_components(release: Release, columns: Sequence[str], count: int = 2) -> Analysis:
@@ -31,32 +32,33 @@ def principal_components(release: Release, columns: Sequence[str], count: int = 
     draws = _seen(release, columns)
     if not 1 <= count <= len(draws.names):
         raise InvalidInput(f"{len(draws.names)} columns have 1 to {len(draws.names)} components, not {count}")
-    spread = np.sqrt(np.einsum("tii->ti", draws.covariance))
-    correlation = draws.covariance / (spread[:, :, None] * spread[:, None, :])
-    typical = np.linalg.eigh(correlation.mean(axis=0))[1][:, ::-1]
-    values, vectors = (each[..., ::-1] for each in np.linalg.eigh(correlation))
+    typical = np.linalg.eigh(_correlation(draws).mean(axis=0))[1][:, ::-1]
     strongest = np.abs(typical).argmax(axis=0)
     typical = typical * np.sign(typical[strongest, np.arange(len(strongest))])
-    vectors = vectors * np.where(np.einsum("tij,ij->tj", vectors, typical) < 0, -1.0, 1.0)[:, None]
-    shares = Estimates(
-        tuple(f"component {place}" for place in range(1, len(draws.names) + 1)), values / len(draws.names)
-    )
-    lower, upper = shares.interval()
+    tables = tables_of(draws, lambda draws: _components(draws, typical, count))
+    lower, upper = tables["share of variance"].interval()
     near = [place + 1 for place in range(min(count, len(lower) - 1)) if lower[place] < upper[place + 1]]
     caveats = ["Intervals hold privacy noise only: the error of having sampled these patients comes on top."]
     if near:
         told = ", ".join(f"{place} and {place + 1}" for place in near)
         caveats.insert(0, f"Noise does not tell the sizes of components {told} apart: do not believe their loadings.")
+    return Analysis("Principal components of correlations", release, draws.names, tables, caveats=tuple(caveats))
+
+
+def _correlation(draws: Draws) -> Floats:
+    spread = np.sqrt(np.einsum("tii->ti", draws.covariance))
+    found: Floats = draws.covariance / (spread[:, :, None] * spread[:, None, :])
+    return found
+
+
+def _components(draws: Draws, typical: Floats, count: int) -> dict[str, Estimates]:
+    values, vectors = (each[..., ::-1] for each in np.linalg.eigh(_correlation(draws)))
+    vectors = vectors * np.where(np.einsum("tij,ij->tj", vectors, typical) < 0, -1.0, 1.0)[:, None]
+    names = tuple(f"component {place}" for place in range(1, len(draws.names) + 1))
     loadings = {
         f"loadings of component {place + 1}": Estimates(draws.names, vectors[:, :, place]) for place in range(count)
     }
-    return Analysis(
-        "Principal components of correlations",
-        release,
-        draws.names,
-        {"share of variance": shares, **loadings},
-        caveats=tuple(caveats),
-    )
+    return {"share of variance": Estimates(names, values / len(draws.names)), **loadings}
 
 
 def cronbach_alpha(release: Release, columns: Sequence[str]) -> Analysis:
@@ -70,8 +72,6 @@ def cronbach_alpha(release: Release, columns: Sequence[str]) -> Analysis:
         InvalidInput: an unknown name, fewer than two columns, no moments, or noise hides how a column varies.
     """
     draws = _seen(release, columns)
-    items, count = draws.covariance, len(draws.names)
-    alpha = count / (count - 1) * (1 - np.einsum("tii->t", items) / items.sum(axis=(1, 2)))
     caveats = (
         "Items that are scored in opposite directions lower alpha: declare them turned.",
         "Intervals hold privacy noise only, and where noise hides correlations alpha falls towards 0.",
@@ -80,9 +80,16 @@ def cronbach_alpha(release: Release, columns: Sequence[str]) -> Analysis:
         "Cronbach's alpha",
         release,
         draws.names,
-        {"reliability": Estimates(("alpha",), alpha[:, None])},
+        tables_of(draws, lambda draws: {"reliability": Estimates(("alpha",), _alpha(draws.covariance))}),
         caveats=caveats,
     )
+
+
+def _alpha(items: Floats) -> Floats:
+    """(T, 1)."""
+    count = items.shape[1]
+    found: Floats = count / (count - 1) * (1 - np.einsum("tii->t", items) / items.sum(axis=(1, 2)))[:, None]
+    return found
 
 
 def _seen(release: Release, columns: Sequence[str]) -> Draws:

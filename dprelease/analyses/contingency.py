@@ -112,7 +112,8 @@ def _association(cells: Floats) -> tuple[JointTest, dict[str, Estimates]]:
     tables = {"association": Estimates(("Cramer's V",), v[:, None])}
     if cells.shape[1:] == (2, 2):
         tables |= _ratios(np.maximum(cells, LEAST))
-    return joint_test(away, covariance), tables
+    cells_apart = tuple(map(str, range(away.shape[1])))
+    return joint_test(Estimates(cells_apart, away), covariance), tables
 
 
 def _ratios(cells: Floats) -> dict[str, Estimates]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.special import stdtr
 
-from dprelease.analyses.draws import draws_of, features, number
+from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
 from dprelease.arrays import Floats
@@ -26,12 +28,11 @@ class Correlations(Estimates):
 
     residual: int = 0
 
-    @property
-    def p_value(self) -> Floats:
-        """(q,) two-sided."""
-        r = np.tanh(self.location)
-        ratio = r * np.sqrt(self.residual / (1 - r**2))
-        return Estimates(self.names, ratio, np.ones_like(ratio), self.residual, tested=self.tested).p_value
+    def _tail(self, location: Floats, scale: Floats) -> Floats:
+        del scale
+        r = np.tanh(location)
+        found: Floats = stdtr(self.residual, r * np.sqrt(self.residual / (1 - r**2)))
+        return found
 
 
 def correlations(release: Release, columns: Sequence[str], given: Sequence[str] = ()) -> Analysis:
@@ -57,6 +58,21 @@ def correlations(release: Release, columns: Sequence[str], given: Sequence[str] 
         draws.check_seen([name])
     if fixed:
         draws.check_seen(fixed)
+    return Analysis(
+        "Partial correlations" if fixed else "Correlations",
+        release,
+        draws.names,
+        tables_of(draws, lambda draws: {"correlations": _between(draws, names, fixed)}),
+        caveats=(
+            *draws.caveats,
+            "Fisher's law is for normal columns: of skewed ones, and of indicators, intervals may be too short.",
+            "If noise hides a correlation, it falls towards 0: a small one with a wide interval is not a proof of none.",
+        ),
+        facts={"given": ", ".join(fixed)} if fixed else {},
+    )
+
+
+def _between(draws: Draws, names: Sequence[str], fixed: Sequence[str]) -> Correlations:
     inner, outer = draws.places(names), draws.places(fixed)
     covariance = draws.covariance[:, inner][:, :, inner]
     if fixed:
@@ -69,20 +85,7 @@ def correlations(release: Release, columns: Sequence[str], given: Sequence[str] 
     location = np.arctanh(np.column_stack([matrix[:, i, j] for i, j in pairs]))
     scale = np.full_like(location, 1 / np.sqrt(draws.patients - len(fixed) - 3))
     shown = tuple(f"{names[i]}, {names[j]}" for i, j in pairs)
-    residual = draws.patients - len(fixed) - 2
-    table = Correlations(shown, location, scale, link="fisher", tested=True, residual=residual)
-    return Analysis(
-        "Partial correlations" if fixed else "Correlations",
-        release,
-        draws.names,
-        {"correlations": table},
-        caveats=(
-            *draws.caveats,
-            "Fisher's law is for normal columns: of skewed ones, and of indicators, intervals may be too short.",
-            "If noise hides a correlation, it falls towards 0: a small one with a wide interval is not a proof of none.",
-        ),
-        facts={"given": ", ".join(fixed)} if fixed else {},
-    )
+    return Correlations(shown, location, scale, link="fisher", tested=True, residual=draws.patients - len(fixed) - 2)
 
 
 _CLOSE = 1 - 1e-12

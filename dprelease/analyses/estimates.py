@@ -8,6 +8,9 @@ f degrees of freedom. Not knowing which draw is true, the population's value has
 Its quantiles are the intervals, twice its smaller tail beyond the null value the p-value. Without noise there is one draw, and
 both are the classical ones. Intervals of estimates without a sampling error hold privacy noise only: they are about the
 patients of the release, not about a population that these were drawn from.
+
+Clipping may have moved all of the draws alike, by up to w (`clipped`). Intervals are wider by w on either side, and p-values are
+the largest of all null values within w of no effect.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ class Estimates:
         link: what estimates are transformed by: nothing, the logarithm of a ratio, or Fisher's z of a correlation.
         tested: whether p-values of "no effect" (0, or a ratio of 1) are meant.
         units: (q,) of the quantities, or none.
+        taken: (P, q) by how much clipping may have moved each, by `link`, in P independent ways; None where it moved nothing.
     """
 
     names: tuple[str, ...]
@@ -53,6 +57,7 @@ class Estimates:
     link: Link = "identity"
     tested: bool = False
     units: tuple[str, ...] = ()
+    taken: Floats | None = None
 
     @property
     def estimate(self) -> Floats:
@@ -74,6 +79,12 @@ class Estimates:
         return found
 
     @property
+    def wider(self) -> Floats:
+        """(q,) w; by `link`."""
+        found: Floats = np.zeros(len(self.names)) if self.taken is None else np.sqrt((self.taken**2).sum(axis=0))
+        return found
+
+    @property
     def resolution(self) -> float:
         """The least p-value that T draws can tell, 1/T; 0 without noise."""
         return 1 / len(self.location) if len(self.location) > 1 else 0.0
@@ -83,9 +94,15 @@ class Estimates:
         """(q,) two-sided; no smaller than `resolution`; NaN where nothing is tested."""
         if not self.tested or self.scale is None:
             return np.full(len(self.names), np.nan)
-        ratio = self.location / self.scale
-        tails = np.minimum(*(stdtr(self.degrees, sign * ratio).mean(axis=0) for sign in (-1, 1)))
+        tails = np.minimum(
+            *(self._tail(sign * self.location + self.wider, self.scale).mean(axis=0) for sign in (-1, 1))
+        )
         found: Floats = np.clip(2 * tails, self.resolution, 1.0)
+        return found
+
+    def _tail(self, location: Floats, scale: Floats) -> Floats:
+        """(T, q) probability of less than such an estimate if there is no effect."""
+        found: Floats = stdtr(self.degrees, location / scale)
         return found
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
@@ -99,8 +116,9 @@ class Estimates:
         """
         if not 0 < level < 1:
             raise InvalidInput(f"the level of an interval must lie between 0 and 1, not {level}")
-        lower, upper = (_INVERSE[self.link](self._quantile(part)) for part in ((1 - level) / 2, (1 + level) / 2))
-        return lower, upper
+        lower, upper = (self._quantile(part) for part in ((1 - level) / 2, (1 + level) / 2))
+        inverse = _INVERSE[self.link]
+        return inverse(lower - self.wider), inverse(upper + self.wider)
 
     def _quantile(self, part: float) -> Floats:
         if self.scale is None:
@@ -118,7 +136,6 @@ class Estimates:
     def __getitem__(self, name: str) -> Estimates:
         """One of them, by its name."""
         place = self.names.index(name)
-        scale = None if self.scale is None else self.scale[:, [place]]
-        return replace(
-            self, names=(name,), location=self.location[:, [place]], scale=scale, units=self.units[place : place + 1]
-        )
+        scale, taken = (None if each is None else each[:, [place]] for each in (self.scale, self.taken))
+        units = self.units[place : place + 1]
+        return replace(self, names=(name,), location=self.location[:, [place]], scale=scale, units=units, taken=taken)

@@ -6,11 +6,12 @@ tell these apart, sums of y^2 over a group, is of third order, unless y^2 is a c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 
+from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import clear, draws_of, features, levels, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
@@ -53,16 +54,13 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
         groups[factor] = tuple(name for name, seen in zip(groups[factor], clear(counts), strict=True) if seen)
         if len(groups[factor]) < 2:
             raise InvalidInput(f"fewer than two groups of {factor} are told from none: there is nothing to compare")
-    model = least_squares(draws, y, (*chain(*(names[1:] for names in groups.values())), *covariates))
-    unit = release.column(y).unit
-    tables: dict[str, Estimates] = {}
-    for factor, names in groups.items():
-        tables[f"means of {factor}"] = _means(model, names)
-        tables[f"differences of {factor} to {names[0]}"] = model.slopes(names[1:])
+    x = (*chain(*(names[1:] for names in groups.values())), *covariates)
+    tables = tables_of(draws, lambda draws: _tables(least_squares(draws, y, x), groups))
     tests = {
-        f"the means of all groups of {factor} are equal": are_zero(draws, y, model.features, names[1:])
+        f"the means of all groups of {factor} are equal": are_zero(draws, y, x, names[1:])
         for factor, names in groups.items()
     }
+    unit = release.column(y).unit
     caveats = [
         *draws.caveats,
         "Residuals are taken to be near normal or groups large. If the small group varies more, errors are too small: Welch's "
@@ -72,6 +70,14 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     title = f"Analysis of {'covariance' if covariates else 'variance'} of {y}" + (f" ({unit})" if unit else "")
     facts = {"adjusted": f"to the mean of {', '.join(covariates)}"} if covariates else {}
     return Analysis(title, release, draws.names, tables, tests, tuple(caveats), facts)
+
+
+def _tables(model: LeastSquares, groups: Mapping[str, tuple[str, ...]]) -> dict[str, Estimates]:
+    tables: dict[str, Estimates] = {}
+    for factor, names in groups.items():
+        tables[f"means of {factor}"] = _means(model, names)
+        tables[f"differences of {factor} to {names[0]}"] = model.slopes(names[1:])
+    return tables
 
 
 def _means(model: LeastSquares, names: tuple[str, ...]) -> Estimates:

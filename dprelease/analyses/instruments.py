@@ -13,10 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest, joint_test
-from dprelease.analyses.least_squares import least_squares, on_covariance
+from dprelease.analyses.least_squares import LeastSquares, least_squares, on_covariance
 from dprelease.analyses.result import Analysis
 from dprelease.analyses.score_test import are_zero
 from dprelease.arrays import Floats
@@ -53,31 +54,36 @@ def two_stage_least_squares(
     x, w, z = (draws.present(names) for names in (x, w, z))
     if len(z) < len(x):
         raise InvalidInput(f"{len(x)} endogenous features need as many instruments, not {len(z)}")
-    plain = least_squares(draws, y, (*x, *w))
     draws.check_seen((*z, *w))
-    coef, errors, degrees = _two_stage(draws, (*x, *w), (*z, *w))
-    strength = np.column_stack([_partial_f(draws, name, z, w) for name in x])
+    tables = tables_of(draws, lambda draws: _tables(draws, y, x, w, z))
     tests = {f"the instruments have no part in {name}": are_zero(draws, name, (*z, *w), z) for name in x}
     tests["least squares would do"] = _hausman(draws, x, w, z)
     caveats = [
         *draws.caveats,
         "That an instrument acts on the outcome through the named features alone cannot be seen in any data.",
     ]
-    if np.quantile(strength, 0.025, axis=0).min() < WEAK:
+    if tables["first stage"].interval()[0].min() < WEAK:
         caveats.insert(0, f"Instruments may be weak (first-stage F below {WEAK:g}): do not believe the intervals.")
     return Analysis(
         f"Two-stage least squares of {y}",
         release,
         draws.names,
-        {
-            "coefficients": Estimates((*x, *w), coef, errors, degrees, tested=True),
-            "least squares": plain.slopes(),
-            "first stage": Estimates(tuple(f"F for {name}" for name in x), strength),
-        },
+        tables,
         tests,
         tuple(caveats),
         {"instruments": ", ".join(z)},
     )
+
+
+def _tables(draws: Draws, y: str, x: Sequence[str], w: Sequence[str], z: Sequence[str]) -> dict[str, Estimates]:
+    plain = least_squares(draws, y, (*x, *w))
+    coef, errors, degrees = _two_stage(draws, (*x, *w), (*z, *w))
+    strength = np.column_stack([_partial_f(draws, name, z, w) for name in x])
+    return {
+        "coefficients": Estimates((*x, *w), coef, errors, degrees, tested=True),
+        "least squares": plain.slopes(),
+        "first stage": Estimates(tuple(f"F for {name}" for name in x), strength),
+    }
 
 
 def _two_stage(draws: Draws, x: Sequence[str], z: Sequence[str]) -> tuple[Floats, Floats, int]:
@@ -105,6 +111,16 @@ def _partial_f(draws: Draws, name: str, z: Sequence[str], w: Sequence[str]) -> F
 
 def _hausman(draws: Draws, x: Sequence[str], w: Sequence[str], z: Sequence[str]) -> JointTest:
     """Test of the coefficients of the residuals v = x - first stage in a regression of y on x, w and v."""
+
+    def work(draws: Draws) -> dict[str, Estimates]:
+        return {"residuals": _on_residuals(draws, x, w, z).slopes(tuple(f"residual of {name}" for name in x))}
+
+    model, left = _on_residuals(draws, x, w, z), slice(-len(x), None)
+    errors = model.inverse[:, left, left] * (model.residual / draws.patients)[:, None, None]
+    return joint_test(tables_of(draws, work)["residuals"], errors)
+
+
+def _on_residuals(draws: Draws, x: Sequence[str], w: Sequence[str], z: Sequence[str]) -> LeastSquares:
     outer, inner = draws.places([*z, *w]), draws.places(x)
     s = draws.covariance
     first = np.linalg.solve(s[:, outer][:, :, outer], s[:, outer][:, :, inner])
@@ -117,7 +133,4 @@ def _hausman(draws: Draws, x: Sequence[str], w: Sequence[str], z: Sequence[str])
     mean = (turn @ draws.mean[..., None])[..., 0]
     residuals = tuple(f"residual of {name}" for name in x)
     everything = list(range(1, turn.shape[1]))
-    model = on_covariance(mean, covariance, 0, everything, (*x, *w, *residuals), draws.patients)
-    left = slice(-len(residuals), None)
-    errors = model.inverse[:, left, left] * (model.residual / draws.patients)[:, None, None]
-    return joint_test(model.coef[:, left], errors, model.degrees)
+    return on_covariance(mean, covariance, 0, everything, (*x, *w, *residuals), draws.patients)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, chdtri, fdtrc
 
+from dprelease.analyses.estimates import Estimates
 from dprelease.arrays import Floats
 from dprelease.privacy.public_stream import PublicNormals
 
@@ -40,14 +41,16 @@ class JointTest:
     resolution: float
 
 
-def joint_test(location: Floats, covariance: Floats, degrees: float = np.inf) -> JointTest:
-    """Test that all of q quantities are 0.
+def joint_test(estimates: Estimates, covariance: Floats) -> JointTest:
+    """Test that all of q quantities are 0; what clipping may have taken counts as error.
 
     Args:
-        location: (T, q) estimates.
+        estimates: of them.
         covariance: (T, q, q) of their sampling errors.
-        degrees: f.
     """
+    location, degrees, taken = estimates.location, estimates.degrees, estimates.taken
+    if taken is not None:
+        covariance = covariance + taken.T @ taken
     count, q = location.shape
     resolution = 1 / count if count > 1 else 0.0
     centre = location.mean(axis=0)

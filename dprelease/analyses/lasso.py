@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprelease.analyses.draws import draws_of, features, number
+from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
 from dprelease.arrays import Floats
@@ -48,10 +49,7 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     x = draws.present(x)
     for name in (y, *x):
         draws.check_seen([name])
-    used = draws.places((y, *x))
-    covariance = draws.covariance[:, used][:, :, used]
-    spread = np.sqrt(np.einsum("tii->ti", covariance))
-    correlation = covariance / (spread[:, :, None] * spread[:, None, :])
+    correlation = _correlation(draws, (y, *x))[0]
     typical = correlation.mean(axis=0, keepdims=True)
     largest = float(np.abs(typical[0, 0, 1:]).max())
     penalties = [largest * part for part in PENALTIES]
@@ -60,18 +58,17 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     size = [int((coef != 0).sum()) for coef in path]
     worth = 1 / (1 / draws.patients + correlation[:, 0, 1:].var(axis=0).mean())
     best = int(np.argmin(worth * np.log(np.maximum(left, _LEAST_LEFT)) + np.log(worth) * np.array(size)))
-    drawn = lasso_path(correlation, penalties[: best + 1])
-    explained = np.column_stack([[_explained(*pair) for pair in zip(correlation, coef, strict=True)] for coef in drawn])
-    chosen = drawn[-1]
     steps = tuple(f"{penalty:.3g}: {counted(count, 'feature')}" for penalty, count in zip(penalties, size, strict=True))
+    tables = tables_of(draws, lambda draws: _tables(draws, (y, *x), penalties[: best + 1], steps[: best + 1]))
+    chosen = tables["coefficients"].location != 0
     return Analysis(
         f"Lasso of {y}",
         release,
         draws.names,
         {
-            "coefficients": Estimates(x, chosen * spread[:, :1] / spread[:, 1:]),
-            "chosen, share of draws": Estimates(x, np.round((chosen != 0).mean(axis=0, keepdims=True), 2)),
-            "explained": Estimates(steps[: best + 1], explained),
+            "coefficients": tables["coefficients"],
+            "chosen, share of draws": Estimates(x, np.round(chosen.mean(axis=0, keepdims=True), 2)),
+            "explained": tables["explained"],
         },
         caveats=(
             *draws.caveats,
@@ -80,6 +77,27 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
         ),
         facts={"penalty": f"{penalties[best]:.4g}, of the least BIC for {worth:.0f} patients without noise"},
     )
+
+
+def _correlation(draws: Draws, names: Sequence[str]) -> tuple[Floats, Floats]:
+    """(T, k, k) correlations, and (T, k) standard deviations."""
+    used = draws.places(names)
+    covariance = draws.covariance[:, used][:, :, used]
+    spread = np.sqrt(np.einsum("tii->ti", covariance))
+    return covariance / (spread[:, :, None] * spread[:, None, :]), spread
+
+
+def _tables(
+    draws: Draws, names: Sequence[str], penalties: Sequence[float], steps: tuple[str, ...]
+) -> dict[str, Estimates]:
+    correlation, spread = _correlation(draws, names)
+    drawn = lasso_path(correlation, penalties)
+    explained = np.column_stack([[_explained(*pair) for pair in zip(correlation, coef, strict=True)] for coef in drawn])
+    chosen, x = drawn[-1], tuple(names[1:])
+    return {
+        "coefficients": Estimates(x, chosen * spread[:, :1] / spread[:, 1:]),
+        "explained": Estimates(steps, explained),
+    }
 
 
 def lasso_path(correlation: Floats, penalties: Sequence[float]) -> list[Floats]:

@@ -21,9 +21,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.least_squares import least_squares
+from dprelease.analyses.least_squares import LeastSquares, least_squares
 from dprelease.analyses.result import Analysis
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
@@ -51,14 +52,7 @@ def logistic(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     draws = draws_of(release, (y, *x))
     x = draws.present(x)
     linear = least_squares(draws, y, x)
-    share = linear.variance  # of a 0/1 variable: pi (1 - pi)
-    correction = 1 / (share * (1 - linear.explained))
-    beta, errors = linear.coef * correction[:, None], linear.errors() * correction[:, None]
-    pi = linear.outcome_mean
-    start = np.log(pi / (1 - pi)) - (beta * linear.feature_mean).sum(axis=1)
-    start -= (0.5 - pi) * linear.explained * correction
-    slopes = Estimates(x, beta, errors)
-    explained, part = float(np.median(linear.explained)), float(np.median(pi))
+    explained, part = float(np.median(linear.explained)), float(np.median(linear.outcome_mean))
     shown = (
         "sums of products do not show it"
         if release.first_ranges is None
@@ -80,11 +74,22 @@ def logistic(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
         f"Logistic regression of {y}, approximate (discriminant analysis)",
         release,
         draws.names,
-        {
-            "coefficients": slopes,
-            "intercept": Estimates(("intercept",), start[:, None]),
-            "odds ratios": replace(slopes, link="log"),
-        },
+        tables_of(draws, lambda draws: _tables(least_squares(draws, y, x))),
         caveats=tuple(caveats),
         facts={"share": f"{part:.4g} have {y}", "R-squared": f"{explained:.3g} of the linear fit"},
     )
+
+
+def _tables(linear: LeastSquares) -> dict[str, Estimates]:
+    share = linear.variance  # of a 0/1 variable: pi (1 - pi)
+    correction = 1 / (share * (1 - linear.explained))
+    beta, errors = linear.coef * correction[:, None], linear.errors() * correction[:, None]
+    pi = linear.outcome_mean
+    start = np.log(pi / (1 - pi)) - (beta * linear.feature_mean).sum(axis=1)
+    start -= (0.5 - pi) * linear.explained * correction
+    slopes = Estimates(linear.features, beta, errors)
+    return {
+        "coefficients": slopes,
+        "intercept": Estimates(("intercept",), start[:, None]),
+        "odds ratios": replace(slopes, link="log"),
+    }

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprelease.analyses.draws import draws_of, features, number
+from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import least_squares
 from dprelease.analyses.result import Analysis
@@ -39,21 +40,11 @@ def mediation(release: Release, outcome: str, exposure: str, through: str, given
     w = features(release, given) if given else ()
     draws = draws_of(release, (y, x, m, *w))
     w = draws.present(w)
-    first, second, whole = (least_squares(draws, *model) for model in ((m, (x, *w)), (y, (m, x, *w)), (y, (x, *w))))
-    a, s_a, b, s_b = first.coef[:, 0], first.errors()[:, 0], second.coef[:, 0], second.errors()[:, 0]
-    location = np.column_stack([a * b, second.coef[:, 1], whole.coef[:, 0]])
-    scale = np.column_stack([np.hypot(a * s_b, b * s_a), second.errors()[:, 1], whole.errors()[:, 0]])
-    names = ("indirect", "direct", "total")
     return Analysis(
         f"Mediation of {x} to {y} through {m}",
         release,
         draws.names,
-        {
-            "effects": Estimates(names, location, scale, tested=True),
-            "paths": Estimates(
-                (f"{x} to {m}", f"{m} to {y}"), np.column_stack([a, b]), np.column_stack([s_a, s_b]), tested=True
-            ),
-        },
+        tables_of(draws, lambda draws: _tables(draws, y, x, m, w)),
         caveats=(
             *draws.caveats,
             "An effect only if nothing that is left out acts on two of the three columns; no data show that.",
@@ -62,3 +53,15 @@ def mediation(release: Release, outcome: str, exposure: str, through: str, given
         ),
         facts={"given": ", ".join(w)} if w else {},
     )
+
+
+def _tables(draws: Draws, y: str, x: str, m: str, w: Sequence[str]) -> dict[str, Estimates]:
+    first, second, whole = (least_squares(draws, *model) for model in ((m, (x, *w)), (y, (m, x, *w)), (y, (x, *w))))
+    a, s_a, b, s_b = first.coef[:, 0], first.errors()[:, 0], second.coef[:, 0], second.errors()[:, 0]
+    location = np.column_stack([a * b, second.coef[:, 1], whole.coef[:, 0]])
+    scale = np.column_stack([np.hypot(a * s_b, b * s_a), second.errors()[:, 1], whole.errors()[:, 0]])
+    paths = (f"{x} to {m}", f"{m} to {y}")
+    return {
+        "effects": Estimates(("indirect", "direct", "total"), location, scale, tested=True),
+        "paths": Estimates(paths, np.column_stack([a, b]), np.column_stack([s_a, s_b]), tested=True),
+    }

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprelease.analyses.draws import draws_of, features, number
+from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import least_squares, on_covariance
 from dprelease.analyses.result import Analysis
@@ -40,17 +41,9 @@ def nested(release: Release, outcome: str, on: Sequence[str], without: Sequence[
         raise InvalidInput("what is to be left out must be some of the features, and not all of them")
     draws = draws_of(release, (y, *x))
     x, tested = draws.present(x), draws.present(tested)
-    rest = [name for name in x if name not in tested]
-    model = least_squares(draws, y, x)
-    spread = np.sqrt(np.einsum("tii->ti", draws.covariance))
-    inner = draws.places(x)
-    inflation = np.einsum("tii->ti", model.inverse) * spread[:, inner] ** 2
-    tables = {"variance inflation": Estimates(x, inflation)}
+    tables = tables_of(draws, lambda draws: _tables(draws, y, x, tested))
     tests = {"all coefficients are 0": are_zero(draws, y, x, x)}
     if tested:
-        smaller = on_covariance(draws.mean, draws.covariance, 0, draws.places(rest), tuple(rest), draws.patients)
-        added = (model.explained - smaller.explained)[:, None]
-        tables["explained"] = Estimates((f"R-squared added by {', '.join(tested)}",), added)
         tests[f"the coefficients of {', '.join(tested)} are 0"] = are_zero(draws, y, x, tested)
     return Analysis(
         f"Nested linear models of {y}",
@@ -64,3 +57,15 @@ def nested(release: Release, outcome: str, on: Sequence[str], without: Sequence[
             "A test after features were chosen on this release finds too much.",
         ),
     )
+
+
+def _tables(draws: Draws, y: str, x: tuple[str, ...], tested: tuple[str, ...]) -> dict[str, Estimates]:
+    model = least_squares(draws, y, x)
+    variance = np.einsum("tii->ti", draws.covariance)[:, draws.places(x)]
+    tables = {"variance inflation": Estimates(x, np.einsum("tii->ti", model.inverse) * variance)}
+    if tested:
+        rest = tuple(name for name in x if name not in tested)
+        smaller = on_covariance(draws.mean, draws.covariance, 0, draws.places(rest), rest, draws.patients)
+        added = (model.explained - smaller.explained)[:, None]
+        tables["explained"] = Estimates((f"R-squared added by {', '.join(tested)}",), added)
+    return tables

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprelease.analyses.draws import CLEAR, LEAST, clear, draws_of, levels, number
+from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.draws import CLEAR, LEAST, Draws, clear, draws_of, levels, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import joint_test
 from dprelease.analyses.result import Analysis
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Release
+from dprelease.release.release import Floats, Release
 
 
 def rates(release: Release, events: str, time: str, by: str) -> Analysis:
@@ -33,10 +34,7 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
     """
     event, clock, groups = number(release, events), number(release, time), levels(release, by)
     draws = draws_of(release, (event, clock, *groups[:-1]))
-    sums = draws.sums()
-    within = sums[:, 1:3, 3:]  # of events and time in all groups but the last, which is what they leave
-    within = np.concatenate([within, sums[:, 1:3, :1] - within.sum(axis=2, keepdims=True)], axis=2)
-    count, person = within[:, 0], within[:, 1]
+    count, person = _sums(draws)
     seen = clear(count) & (np.median(person, axis=0) > CLEAR * person.std(axis=0)) & (np.median(person, axis=0) > 0)
     names = tuple(name for name, told in zip(groups, seen, strict=True) if told)
     left_out = [name for name in groups if name not in names]
@@ -45,27 +43,24 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
             f"fewer than two groups of {by} have events and time that are told from none: the noise of the events has the "
             f"standard deviations {', '.join(f'{sd:.3g}' for sd in count.std(axis=0))}"
         )
-    count, person = np.maximum(count[:, seen], LEAST), person[:, seen]
-    person = np.maximum(person, np.median(person, axis=0) * 1e-6)
-    log, variance = np.log(count / person), 1 / count
-    ratio, spread = log[:, 1:] - log[:, :1], np.sqrt(variance[:, 1:] + variance[:, :1])
+    unit = release.column(clock).unit
+
+    def work(draws: Draws) -> dict[str, Estimates]:
+        count, person = (each[:, seen] for each in _sums(draws))
+        return _tables(names, np.maximum(count, LEAST), np.maximum(person, least), unit)
+
+    least = np.median(person[:, seen], axis=0) * 1e-6
+    tables = tables_of(draws, work)
+    variance = 1 / tables["events"].location
     covariance = np.repeat(variance[:, :1, None], len(names) - 1, axis=1) + np.einsum(
         "ti,ij->tij", variance[:, 1:], np.eye(len(names) - 1)
     )
-    unit = release.column(clock).unit
-    per = (f"1/{unit}" if unit else "",) * len(names)
-    shown = tuple(f"{name} to {names[0]}" for name in names[1:])
     return Analysis(
         f"Rates of {event} over {clock} by {by}",
         release,
         draws.names,
-        {
-            "events": Estimates(names, count),
-            "time": Estimates(names, person, units=(unit,) * len(names)),
-            "rates": Estimates(names, log, np.sqrt(variance), link="log", units=per),
-            "rate ratios": Estimates(shown, ratio, spread, link="log", tested=True),
-        },
-        {"the rates are equal": joint_test(ratio, covariance)},
+        tables,
+        {"the rates are equal": joint_test(tables["rate ratios"], covariance)},
         (
             *(
                 [f"Left out, for noise does not tell their events or time from none: {', '.join(left_out)}."]
@@ -76,3 +71,24 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
             "Events and time that were cut off at their public bounds count as the bounds.",
         ),
     )
+
+
+def _sums(draws: Draws) -> tuple[Floats, Floats]:
+    """(T, g) events and time in all groups, of which the last is what the others leave."""
+    sums = draws.sums()
+    within = sums[:, 1:3, 3:]
+    within = np.concatenate([within, sums[:, 1:3, :1] - within.sum(axis=2, keepdims=True)], axis=2)
+    return within[:, 0], within[:, 1]
+
+
+def _tables(names: tuple[str, ...], count: Floats, person: Floats, unit: str) -> dict[str, Estimates]:
+    log, variance = np.log(count / person), 1 / count
+    ratio, spread = log[:, 1:] - log[:, :1], np.sqrt(variance[:, 1:] + variance[:, :1])
+    per = (f"1/{unit}" if unit else "",) * len(names)
+    shown = tuple(f"{name} to {names[0]}" for name in names[1:])
+    return {
+        "events": Estimates(names, count),
+        "time": Estimates(names, person, units=(unit,) * len(names)),
+        "rates": Estimates(names, log, np.sqrt(variance), link="log", units=per),
+        "rate ratios": Estimates(shown, ratio, spread, link="log", tested=True),
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from dprelease.analyses.joint_test import JointTest
 from dprelease.document.cells import Estimate, Said, p_text
 from dprelease.document.document import Document, Heading, Table
 from dprelease.document.text import text
+from dprelease.estimators.intervals.clipped import WIDER, tails
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.estimators.result import SEVERAL_ROWS
-from dprelease.one_line import listed
-from dprelease.release.reaches import GENTLE, Reach
+from dprelease.release.reaches import Reach
 from dprelease.release.release import Release
 
 _BOTH = "Errors and intervals hold privacy noise and sampling."
@@ -51,21 +51,12 @@ class Analysis:
     facts: Mapping[str, str] = field(default_factory=dict)
     of_counts: bool = False
 
-    def __post_init__(self) -> None:
-        if self._biased:
-            untested = {caption: replace(table, tested=False) for caption, table in self.tables.items()}
-            object.__setattr__(self, "tables", untested)
-            object.__setattr__(self, "tests", {})
-
     @property
-    def _reaches(self) -> tuple[Reach, ...]:
-        """How far the numbers that enter it reach."""
-        return tuple(each for each in self.release.reaches if each.name in self.columns)
-
-    @property
-    def _biased(self) -> tuple[str, ...]:
-        """Numbers that enter it and lose too much for tests to mean something."""
-        return () if self.of_counts else tuple(each.name for each in self._reaches if each.kept < GENTLE)
+    def _clipped(self) -> tuple[Reach, ...]:
+        """How far the clipped numbers reach that enter it."""
+        return tuple(
+            each for each in self.release.reaches if each.name in self.columns and (each.narrower or each.kept < 1)
+        )
 
     @property
     def _of_residuals(self) -> bool:
@@ -77,15 +68,9 @@ class Analysis:
     def warnings(self) -> tuple[str, ...]:
         """The caveats, and those that every analysis of this release has."""
         told = [EQUAL_SPREAD] if self._of_residuals else []
-        clipped = [each for each in self._reaches if each.narrower or each.kept < GENTLE]
-        if clipped and not self.of_counts:
-            told.append(
-                "About rows as clipped, in which effects may be smaller: the release clips "
-                f"{listed(each.name for each in clipped)} inside their bounds."
-            )
-            told.append(f"How far: {'; '.join(map(str, clipped))}. Intervals are not wider for it.")
-        if self._biased:
-            told.append(f"No p-values: clipping leaves less than {GENTLE:.0%} of slopes on {listed(self._biased)}.")
+        if self._clipped:
+            told += [f"Estimates describe all rows; {WIDER}. Tests count it as error.", *tails(self._clipped)]
+            told.append(f"How far: {'; '.join(map(str, self._clipped))}.")
         on_draws = any(table.tested and len(table.location) > 1 for table in self.tables.values())
         if on_draws or any(test.resolution for test in self.tests.values()):
             told.append(_SAFE)

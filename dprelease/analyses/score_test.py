@@ -9,6 +9,7 @@ have mean 0 at the true b, and the covariance Omega(b) = E[(N u)(N u)'] + sigma^
 is the least of r' Omega^-1 r over b. It has the chi-square law of as many degrees as coefficients are tested, however noisy S is
 (or more small values, where noise hides b), and without noise it is q times F. A test on the draws would refuse too rarely: their
 prior draws estimates to 0, and their spread counts its width as error. sigma^2 and S_zz of the sampling part alone are the draws'.
+What clipping may have taken from a covariance counts as further noise of its entry.
 
 Source: Stock and Wright (2000), GMM with weak identification; Guggenberger, Kleibergen, Mavroeidis and Chen (2012), On the
 asymptotic sizes of subset Anderson-Rubin and Lagrange multiplier tests.
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import fdtrc
 
+from dprelease.analyses.clipped import taken
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.joint_test import JointTest
 from dprelease.arrays import Floats
@@ -39,11 +41,24 @@ def are_zero(draws: Draws, outcome: str, features: Sequence[str], tested: Sequen
         features: d others.
         tested: q of these.
     """
-    target, *x = (draws.index[place] for place in draws.places([outcome, *features]))
-    return score_test(draws.moments, x, [features.index(name) for name in tested], target)
+    names = [*features, outcome]
+    *x, target = (draws.index[place] for place in draws.places(names))
+    off = taken(draws)
+    moved = None
+    if off is not None:
+        _, _, units = zip(*(draws.moments.lookup(name) for name in names), strict=True)
+        at = draws.places(names)
+        moved = off.covariance[np.ix_(at, at)] / np.outer(units, units)
+    return score_test(draws.moments, x, [features.index(name) for name in tested], target, moved)
 
 
-def score_test(moments: NoisyMoments, features: Sequence[int], tested: Sequence[int], target: int) -> JointTest:
+def score_test(
+    moments: NoisyMoments,
+    features: Sequence[int],
+    tested: Sequence[int],
+    target: int,
+    moved: Floats | None = None,
+) -> JointTest:
     """Tests whether the coefficients of some features are all 0, others and an intercept given.
 
     Args:
@@ -51,11 +66,15 @@ def score_test(moments: NoisyMoments, features: Sequence[int], tested: Sequence[
         features: d indices in the matrix.
         tested: q places among the features.
         target: index in the matrix.
+        moved: (d + 1, d + 1) standard deviations of what clipping may have taken from covariances, the target last; scaled units.
+            What it may have taken from means the intercept takes up.
     """
     places, n, q = [0, *features, target], moments.rows, len(tested)
     free = [0, *(1 + place for place in range(len(features)) if place not in tested)]
     degrees = n - len(features) - 1
     released, sd = moments.between(places, places) / n, moments.noise_between(places, places) / n
+    if moved is not None:
+        sd[1:, 1:] = np.hypot(sd[1:, 1:], moved)
     likely = posterior(moments).mean(axis=0)[np.ix_(places, places)]
     within, across = likely[:-1, :-1], likely[:-1, -1]
     sampling = (likely[-1, -1] - across @ np.linalg.solve(within, across)) / degrees * within

@@ -24,8 +24,6 @@ from dprelease.mechanisms.ranges.released import Ranges
 
 LEAST_KEPT = 0.4
 """Kept part of a slope, over both its columns, below which counts and public bounds alone bound it."""
-GENTLE = 0.95
-"""Kept part of every number from which on tests of other statistics than slopes mean something."""
 
 
 @dataclass(frozen=True)

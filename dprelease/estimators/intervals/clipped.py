@@ -30,7 +30,7 @@ MISSED = (
     "The estimate misses slopes that change in the tail, and extreme values of so few patients that noise hides them."
 )
 
-HIDDEN = "counts and public bounds alone bound slopes on or of it, by a wide interval"
+HIDDEN = "counts and public bounds alone bound what depends on it, by a wide interval"
 
 
 def taken(
@@ -134,10 +134,18 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
     """Sentences on which rows coefficients are about; none in public bounds."""
     if not reaches:
         return ()
-    hidden = [each.name for each in reaches if each.hidden]
     return (
         f"Coefficients describe all rows; {WIDER}.",
         "z, t and P test the estimate less that width, so z is not the estimate over its error.",
+        *tails(reaches),
+        "Shares of variance explained describe clipped rows.",
+    )
+
+
+def tails(reaches: Sequence[Reach]) -> tuple[str, ...]:
+    """Sentences on what is not known of how much clipping may take."""
+    hidden = [each.name for each in reaches if each.hidden]
+    return (
         MISSED,
         *([f"Noise hides the tail of {listed(hidden)}: {HIDDEN}."] if hidden else []),
         *(
@@ -145,5 +153,4 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
             if not all(each.counted for each in reaches)
             else []
         ),
-        "Shares of variance explained describe clipped rows.",
     )

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from dprelease.analyses import contingency_table, correlations, cronbach_alpha, nested, rates
+from dprelease.analyses import correlations, cronbach_alpha, nested, rates
 from dprelease.analyses.draws import draws_of, number
-from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.posterior import WIDEST
-from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
-from dprelease.release.reaches import Reach
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import category, released
 from tests.dprelease.analyses.survey import anes
@@ -71,49 +66,6 @@ def test_several_rows_of_a_patient_are_said() -> None:
     told = "a patient may have several"
     assert told in correlations(repeated, ["age", "income"]).summary()
     assert told not in correlations(release, ["age", "income"]).summary()
-
-
-def test_only_columns_that_reach_less_far_than_their_bounds_are_said_to() -> None:
-    rows = np.random.default_rng(1).uniform(1, 2, (2, 90))
-    release = released(tuple(numeric(name, 0, 3) for name in ("a", "b")), {"a": rows[0], "b": rows[1]})
-    whole = Reach("a", "", 0.0, 3.0, kept=1.0, counted=True, centre=1.5, spread=1.0, narrower=False)
-    for narrower in (False, True):
-        release.__dict__["reaches"] = (whole, replace(whole, name="b", narrower=narrower))
-        said = correlations(release, ["a", "b"]).summary()
-        assert ("the release clips b inside their bounds." in said) is narrower
-        assert ("How far: b: reaches" in said) is narrower
-        assert "a: reaches" not in said
-
-
-def test_where_clipping_may_move_effects_there_are_no_p_values() -> None:
-    release = anes()[1]
-    biased = Release(release.spec, {}, release.guarantee)
-    moments = release.moments()
-    numbers = numbers_of(moments.layout.columns)
-    clipping = Clipping(
-        constant=9,
-        weights=(9,) * len(moments.layout.columns),
-        ranges=tuple(map(Range.whole, numbers)),
-        norms=(Norm(columns=numbers, squared=9 * len(numbers)),),  # the mean squared norm of a normal row
-        square_weight="1/2",
-    )
-    biased.__dict__["view"] = replace(moments, clipping=clipping)
-    table, shown = (correlations(each, ["age", "income"]) for each in (release, biased))
-    assert table.tables["correlations"].p_value[0] < 1
-    assert np.isnan(shown.tables["correlations"].p_value).all()
-    assert "No p-values: clipping leaves less than 95% of slopes on " in shown.summary()
-    biased.__dict__["reaches"] = tuple(
-        replace(each, kept=1.0 if each.name == "age" else 0.5) for each in biased.reaches
-    )
-    without = correlations(biased, ["age", "vote"])
-    assert np.isfinite(without.tables["correlations"].p_value).all()
-    assert "income" not in without.summary()
-    assert "less than 95% of slopes on income." in correlations(biased, ["age", "income"]).summary()
-    assert nested(release, "income", ["age", "vote"], ["vote"]).tests
-    assert not nested(biased, "income", ["age", "vote"], ["vote"]).tests
-    counts = contingency_table(biased, "vote", "party")
-    assert counts.tests
-    assert "No p-values" not in counts.summary()
 
 
 def test_features_of_nobody_are_refused() -> None:

@@ -41,7 +41,8 @@ def test_links_turn_estimates_and_ends(link: str, turned: object) -> None:
 def test_draws_tell_no_p_value_below_their_number() -> None:
     sure = Estimates(("a",), np.full((50, 1), 9.0), np.ones((50, 1)), tested=True)
     assert sure.p_value[0] == sure.resolution == 1 / 50
-    assert joint_test(np.full((50, 2), 9.0), np.tile(np.eye(2), (50, 1, 1))).p_value == 1 / 50
+    both = Estimates(("a", "b"), np.full((50, 2), 9.0))
+    assert joint_test(both, np.tile(np.eye(2), (50, 1, 1))).p_value == 1 / 50
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])
@@ -54,7 +55,7 @@ def test_levels_are_checked(level: float) -> None:
 def test_a_joint_test_of_one_draw_is_the_classical_one(degrees: float) -> None:
     location, covariance = np.array([[0.5, -1.0, 0.2]]), np.diag([0.1, 0.4, 0.2])[None] + 0.05
     square = float(location[0] @ np.linalg.solve(covariance[0], location[0]))
-    found = joint_test(location, covariance, degrees)
+    found = joint_test(Estimates(("a", "b", "c"), location, degrees=degrees), covariance)
     known = f(3, degrees).sf(square / 3) if np.isfinite(degrees) else chi2(3).sf(square)
     assert found.p_value == pytest.approx(known)
 
@@ -65,7 +66,8 @@ def test_noise_counts_as_error_in_a_joint_test(degrees: float, centre: float) ->
     generator = np.random.default_rng(1)
     noise, sampling = np.array([[0.09, 0.02], [0.02, 0.04]]), np.array([[0.02, 0.0], [0.0, 0.05]])
     draws = generator.multivariate_normal([centre, -centre / 2], noise, 1000)
-    found = joint_test(draws, np.tile(sampling, (1000, 1, 1)), degrees)
+    estimates = Estimates(("a", "b"), draws, degrees=degrees)
+    found = joint_test(estimates, np.tile(sampling, (1000, 1, 1)))
     whole = np.cov(draws.T, bias=True) + sampling
     away = draws.mean(axis=0)
     square = away @ np.linalg.solve(whole, away)
@@ -76,4 +78,4 @@ def test_noise_counts_as_error_in_a_joint_test(degrees: float, centre: float) ->
         known = (np.einsum("si,ij,sj->s", summed, np.linalg.inv(whole), summed) >= square).mean()
     # Samples of one draw share it, so the draws' number decides.
     assert found.p_value == pytest.approx(known, abs=4 * np.sqrt(known / 1000))
-    assert found.p_value == joint_test(draws, np.tile(sampling, (1000, 1, 1)), degrees).p_value
+    assert found.p_value == joint_test(estimates, np.tile(sampling, (1000, 1, 1))).p_value

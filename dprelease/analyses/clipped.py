@@ -1,0 +1,107 @@
+"""Analyses about all rows out of moments of clipped ones: what clipping may have taken is an error of each moment, of known size.
+
+M is the published centre of a number, S its published standard deviation, and s the part of a slope that clipping leaves
+(`dprelease.release.reaches`), 1 for categories. With m and C the means and covariances of the clipped rows, clipping has moved
+
+    a mean by about |M - m_i|,    a covariance by about |C_ij| (1 / (s_i s_j) - 1),
+
+s_i being at most sqrt(C_ii) / S_i, so that no error is smaller than what the two rounds disagree by. The tail of a number hides
+where s is below `LEAST_KEPT`. The spread that counts and public bounds leave open then adds to the error of its mean, and
+Cauchy's inequality bounds its covariances. Each error is followed by itself to what an analysis g makes of the moments:
+
+    w^2 = sum (dg/dm_i dm_i)^2 + sum_{i <= j} (dg/dC_ij dC_ij)^2,
+
+with derivatives at the mean of the draws. Intervals are wider by w on either side. Steps of derivatives are small, so that no
+matrix leaves the semidefinite cone, as whole errors would make it. Errors of single moments add up in squares, for nothing says
+that they go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dprelease.analyses.draws import Draws
+from dprelease.analyses.estimates import Estimates
+from dprelease.release.reaches import LEAST_KEPT
+from dprelease.release.release import Floats
+
+STEP = 1e-4
+"""Of derivatives, in standard deviations of a column, or a product of two."""
+Tables = Mapping[str, Estimates]
+
+
+class Taken(NamedTuple):
+    """What clipping may have taken from moments, original units.
+
+    Attributes:
+        mean: (k,) of means.
+        covariance: (k, k) of covariances.
+    """
+
+    mean: Floats
+    covariance: Floats
+
+
+def taken(draws: Draws) -> Taken | None:
+    """What clipping may have taken; None where it took nothing."""
+    reaches = {each.name: each for each in draws.release.reaches if each.name in draws.names}
+    if not reaches:
+        return None
+    mean, covariance = draws.mean.mean(axis=0), draws.covariance.mean(axis=0)
+    clipped = np.sqrt(np.diag(covariance))
+    kept, far, moved = np.ones(len(mean)), clipped.copy(), np.zeros(len(mean))
+    published = _published(draws)
+    for name, reach in reaches.items():
+        (at,) = draws.places([name])
+        kept[at] = min(reach.kept, clipped[at] / published.get(name, clipped[at]))
+        far[at] = reach.spread if reach.hidden else clipped[at] / kept[at]
+        moved[at] = abs(reach.centre - mean[at]) + (reach.spread if reach.hidden else 0.0)
+    parts, size = np.outer(kept, kept), np.abs(covariance)
+    lost = np.where(parts < LEAST_KEPT, size + np.outer(far, far), size * (1 / np.maximum(parts, LEAST_KEPT) - 1))
+    return Taken(moved, lost)
+
+
+def _published(draws: Draws) -> dict[str, float]:
+    """Number to its published standard deviation, original units."""
+    moments = draws.release.moments()
+    ranges = () if moments.clipping is None else moments.clipping.ranges
+    return {each.name: moments.lookup(each.name)[2] * each.deviation for each in ranges}
+
+
+def tables_of(draws: Draws, work: Callable[[Draws], Tables]) -> dict[str, Estimates]:
+    """Tables of an analysis, whose intervals hold what clipping may have taken.
+
+    Args:
+        draws: of the columns.
+        work: what is worked out on draws; the same quantities on any of the same columns.
+    """
+    tables, off = dict(work(draws)), taken(draws)
+    if off is None:
+        return tables
+    moved, times = _moved(draws, off)
+    for caption, each in work(moved).items():
+        ahead, behind = np.split(each.location, 2)
+        tables[caption] = replace(tables[caption], taken=(ahead - behind) / 2 * times[:, None])
+    return tables
+
+
+def _moved(draws: Draws, off: Taken) -> tuple[Draws, Floats]:
+    """2 P moments, a single one moved ahead in the first half and behind in the other, and (P,) how many steps it may be off."""
+    mean, covariance = draws.mean.mean(axis=0), draws.covariance.mean(axis=0)
+    spread = np.sqrt(np.diag(covariance))
+    (means,), (rows, cols) = np.nonzero(off.mean), np.nonzero(np.triu(off.covariance))
+    steps = STEP * np.concatenate([spread[means], spread[rows] * spread[cols]])
+    moved, turned = np.zeros((len(steps), len(mean))), np.zeros((len(steps), *covariance.shape))
+    first, others = np.arange(len(means)), np.arange(len(means), len(steps))
+    moved[first, means] = steps[first]
+    turned[others, rows, cols] = turned[others, cols, rows] = steps[others]
+    both = replace(
+        draws,
+        mean=np.concatenate([mean + moved, mean - moved]),
+        covariance=np.concatenate([covariance + turned, covariance - turned]),
+    )
+    return both, np.concatenate([off.mean[means], off.covariance[rows, cols]]) / steps
