@@ -26,8 +26,8 @@ import numpy as np
 
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.estimates import Estimates
+from dprelease.arrays import Floats
 from dprelease.release.reaches import LEAST_KEPT
-from dprelease.release.release import Floats
 
 STEP = 1e-4
 """Of derivatives, in standard deviations of a column, or a product of two."""

@@ -10,8 +10,9 @@ from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 
 def principal_components(release: Release, columns: Sequence[str], count: int = 2) -> Analysis:

@@ -158,7 +158,7 @@ def _narrowed(moments: NoisyMoments, declared: set[str]) -> NoisyMoments:
 
 
 def number(release: Release, name: str) -> str:
-    """The released name of a number or an indicator.
+    """The released name of a number or an indicator: of two declared levels, as no and yes, the second.
 
     Raises:
         InvalidInput: an unknown name, or a category of more levels.
@@ -166,7 +166,8 @@ def number(release: Release, name: str) -> str:
     found = release.expand((name,), reference=False)
     if len(found) > 2:
         raise InvalidInput(f"{name} has {len(found)} levels; name one of them: {listed(found)}")
-    return found[0]
+    declared = release.column(found[0]).vocabulary
+    return found[-1] if len(found) == len(declared) else found[0]
 
 
 def features(release: Release, names: Sequence[str]) -> tuple[str, ...]:

@@ -13,8 +13,9 @@ from dprelease.analyses.draws import CLEAR, LEAST, Draws, clear, draws_of, level
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import joint_test
 from dprelease.analyses.result import Analysis
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Floats, Release
+from dprelease.release.release import Release
 
 
 def rates(release: Release, events: str, time: str, by: str) -> Analysis:

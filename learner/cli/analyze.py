@@ -112,6 +112,8 @@ def table(release: Release, rows: str, columns: str) -> Analysis:
 def logistic_command(release: Release, outcome: str, on: tuple[str, ...]) -> Analysis:
     """Logistic regression of a binary, approximate.
 
+    Of two declared levels, as 0 and 1, it models the second. OUTCOME=LEVEL names another.
+
     \b
     Example:
       learner analyze logistic 3f9a12c4 smoker=yes --on age,sex

@@ -10,6 +10,7 @@ from dprelease.analyses import logistic
 from dprelease.errors import InvalidInput
 from tests.dprelease.analyses.releases import category, number, released
 from tests.dprelease.analyses.survey import anes, fair
+from tests.support.specs import categorical
 
 FEATURES = {"anes": ["age", "educ", "income", "TVnews"], "fair": ["rate_marriage", "age", "yrs_married", "religious"]}
 SURVEYS = {"anes": (anes, "vote", "dole"), "fair": (fair, "any", "yes")}
@@ -28,6 +29,16 @@ def test_it_is_the_linear_discriminant(survey: str) -> None:
     assert found.tables["coefficients"].estimate == pytest.approx(beta)
     assert found.tables["intercept"].estimate[0] == pytest.approx(start)
     assert found.tables["odds ratios"].estimate == pytest.approx(np.exp(beta))
+
+
+def test_of_no_and_yes_it_models_yes_unless_told_otherwise() -> None:
+    x = np.random.default_rng(6).normal(size=500)
+    columns = (categorical("ill", "no", "yes", exhaustive=True, fill="no"), number("x", x))
+    release = released(columns, {"ill": np.where(x > 0, "yes", "no"), "x": x})
+    for outcome, level, sign in (("ill", "yes", 1), ("ill=no", "no", -1)):
+        found = logistic(release, outcome, ["x"])
+        assert f"Logistic regression of ill={level}," in found.summary()
+        assert np.sign(found.tables["coefficients"].estimate) == sign
 
 
 @pytest.mark.parametrize("survey", SURVEYS)
