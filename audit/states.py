@@ -12,8 +12,8 @@ from dprelease.files.settings import read_settings
 from dprelease.release.folder import MANIFEST, ReleaseFolder
 from dprelease.release.spec import ReleaseSpec
 from party_node.settings import PartySettings
+from party_node.state.journal import Journal
 from party_node.state.ledger import Ledger
-from party_node.state.runs import Runs
 from party_node.state.vault import Vault
 
 _DATABASE = "coordinator.sqlite"
@@ -33,9 +33,8 @@ class Hospital:
 
     def rosters(self) -> dict[str, bytes]:
         """Alignment run to the pseudonyms of its common patients, 32 bytes each, of runs in force."""
-        runs = Runs(self.settings.state)
-        folder = self.settings.state / "rosters"
-        return {entry.run: (folder / entry.run).read_bytes() for entry in runs.entries() if entry.version is not None}
+        journal = Journal(self.settings.state / "journal.sqlite")
+        return {run.digest: journal.roster(run.digest) for run in journal.runs() if run.version is not None}
 
     def sealed(self, release: str, sequence: int) -> Path:
         """The file of a sealed block, which may not exist."""

@@ -1,7 +1,7 @@
-"""The daemon: dial out, ask what is pending, take each release one step further, start again after any trouble.
+"""The daemon: dial out, ask what is pending, take each agreement one step further, start again after any trouble.
 
-Every step is safe to repeat: what was done is read from ledger, journal and vault, never remembered. One release that
-is stuck never holds up another.
+Every step is safe to repeat: what was done is read from ledger, journal and vault, never remembered. A release or an alignment
+run that is stuck never holds up another.
 """
 
 from __future__ import annotations
@@ -13,48 +13,34 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from dprelease.agreement import check_all
 from dprelease.cli.console import StopSignal
-from dprelease.errors import (
-    BudgetExceeded,
-    DataRefused,
-    DpReleaseError,
-    IntegrityError,
-    PeerUnavailable,
-    PolicyRefused,
-    SpecRefused,
-)
-from dprelease.mechanisms.registry import mechanism_of
+from dprelease.errors import DpReleaseError, IntegrityError, Irreparable, PeerUnavailable, VersionMismatch
+from dprelease.intersection.task import Task
 from dprelease.privacy.noise import NoiseSource
-from dprelease.privatization import privatize
-from dprelease.release.approval import SignedApproval
-from dprelease.release.block import Block, SealedBlock
 from dprelease.wire.boundary import row_for
 from dprelease.wire.retry import Backoff
-from party_node.aligning.work import AlignmentWork
 from party_node.changed_settings import ChangedSettings
-from party_node.computation.once import left_before, require
-from party_node.computation.rounds import RoundWork
-from party_node.computation.sessions import JointWork
+from party_node.computation.alignments import AlignmentWork
+from party_node.computation.releases import ReleaseWork
+from party_node.computation.work import Work
 from party_node.hospital import HospitalState
 from party_node.memory import give_back, share_arena
-from party_node.outgoing.agreements import Pending
+from party_node.outgoing.agreements import Agreements, Pending
 from party_node.outgoing.calls import Coordinator
-from party_node.outgoing.delivery import Delivery
-from party_node.outgoing.joining import hear_witness, show_approval
+from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.line import HubLine, attempt
 from party_node.outgoing.news import Ears
 from party_node.outgoing.renewal import Renewal
 from party_node.outgoing.report import TableReport
 from party_node.outgoing.reviews import Reviews
 from party_node.state.books import check as check_books
-from party_node.state.journal import PUBLISHED, Record, Status
+from party_node.state.journal import FINAL, Record, Status
 from party_node.state.lock import only_one
 from party_node.undecided import Undecided
 
 log = logging.getLogger(__name__)
 
-_OVER = {"PUBLISHED", "REJECTED", "FAILED", "CANCELLED", "EXPIRED"}
+_OVER = {"PUBLISHED", "DONE", "REJECTED", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"}
 _GO = {"APPROVED", "RUNNING"}
 _MOST_UNSETTLED = 500  # a coordinator takes no more
 
@@ -75,17 +61,14 @@ class Daemon:
         self._desk = desk
         self._noise = noise
         self._hub = HubLine.of(desk)
-        self._delivery = Delivery(desk, self._hub)
-        self._ears = Ears(desk.settings.daemon, desk.journal, desk.runs)
-        self._joint = JointWork(desk, noise, self._hub)
-        self._rounds = RoundWork(desk, self._hub)
-        self._computing = self._unreached = False
+        self._ears = Ears(desk.settings.daemon, desk.journal)
+        works: tuple[Work, ...] = (AlignmentWork(desk, self._hub), ReleaseWork(desk, self._hub, noise))
+        self._works = [(work, Undecided(desk, work.kind)) for work in works]
+        self._computing = self._unreached = self._older = False
         self._renewal = Renewal(desk.identity)
         self._table = TableReport(desk)
         self._settings = ChangedSettings(desk, config)
         self.reviews = Reviews(desk)
-        self._undecided = Undecided(desk)
-        self._aligning = AlignmentWork(desk, self._hub, self.reviews.begin_run)
 
     def run(self, stop: threading.Event | StopSignal) -> None:
         """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
@@ -105,8 +88,7 @@ class Daemon:
             check_books(self._desk.books)
             enrolment = self._desk.enrolment
             self._desk.make_catalogue()
-            self._joint.sweep(datetime.now(UTC))
-            self._aligning.sweep(datetime.now(UTC))
+            self.sweep(datetime.now(UTC))
             self._desk.streams.sweep()
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
             pause, away = waits.waits(), False
@@ -138,6 +120,11 @@ class Daemon:
                 raise lost
             log.info("%s stops", settings.name)
 
+    def sweep(self, now: datetime) -> None:
+        """Erase what is kept of agreements that are over here, or whose end nobody can have told us any more."""
+        for work, _ in self._works:
+            work.sweep(now)
+
     def cycle(self, coordinator: Coordinator) -> None:
         """One round: look after certificate and settings, report a changed table, take releases and alignment runs a step on."""
         self._renewal.look(coordinator)
@@ -145,154 +132,94 @@ class Daemon:
             self._ears.follow(self._desk.settings.daemon)
             self._table.forget()
         self._table.look(coordinator)
-        self._unreached = not self._aligning.cycle(coordinator)
-        self._computing = self._aligning.computing
-        standing = self._desk.journal.standing()
-        listed = coordinator.releases.pending(standing if len(standing) <= _MOST_UNSETTLED else None)
-        self._undecided.begin({pending.digest for pending in listed}, standing)
-        for pending in listed:
-            release = pending.digest
-            if not pending.state:
-                self._undecided.leave("a state that only a later version has")
-            elif release in standing or pending.state not in _OVER:
-                step, note = partial(self._step, coordinator, pending), partial(self._desk.journal.annotate, release)
-                self._unreached |= not attempt(step, f"release {release[:12]}", note, self._hub)
-        self._undecided.end()
+        self._computing = self._unreached = False
+        for work, undecided in self._works:
+            self._round(coordinator, work, undecided)
         self._hub.away &= self._unreached
         if not self._computing:
             give_back()
 
-    def _step(self, coordinator: Coordinator, pending: Pending) -> None:
-        desk = self._desk
+    def _round(self, coordinator: Coordinator, work: Work, undecided: Undecided) -> None:
+        """Take all agreements of one kind a step further; one that is stuck never holds up another."""
+        journal = self._desk.journal
+        standing = journal.standing(work.kind)
+        try:
+            listed = work.calls(coordinator).pending(standing if len(standing) <= _MOST_UNSETTLED else None)
+        except VersionMismatch:
+            if work.kind is not Task:
+                raise
+            if not self._older:
+                log.info("the coordinator knows no alignment runs")
+            self._older = True
+            return
+        undecided.begin({pending.digest for pending in listed}, standing)
+        for pending in listed:
+            digest = pending.digest
+            if not pending.state:
+                undecided.leave("a state that only a later version has")
+            elif digest in standing or pending.state not in _OVER:
+                step, note = (
+                    partial(self._step, coordinator, work, undecided, pending),
+                    partial(journal.annotate, digest),
+                )
+                self._unreached |= not attempt(step, f"{work.kind.noun} {digest[:12]}", note, self._hub)
+        undecided.end()
+
+    def _step(self, coordinator: Coordinator, work: Work, undecided: Undecided, pending: Pending) -> None:
+        desk, calls = self._desk, work.calls(coordinator)
         record = desk.journal.get(pending.digest)
         if record is None and pending.state == "PROPOSED":
-            record = self._undecided.take(pending)
+            record = undecided.take(pending)
         if record is None:
             return
-        if record.status == Status.DECLINED:
-            self._stay_out(coordinator, record, pending)
-            return
-        if pending.state in _OVER:
-            self._end(coordinator, record, pending)
-            return
-        if record.status == Status.WAITING and not self._undecided.waits(record):
-            record = self._consider(coordinator, record)
-        if record.status == Status.ACCEPTED:
-            self._approve(coordinator, record)
-            return  # what we were told is from before our approval
-        if record.status == Status.APPROVED:
-            if pending.state == "PROPOSED" and record.approval not in pending.consents and record.approval is not None:
-                coordinator.releases.approve(record.approval)
-            elif pending.state in _GO:
-                record = self._seal(coordinator, record, pending)
-        if record.status in {Status.SEALED, Status.DELIVERED} and pending.state in _GO:
-            self._delivery.deliver(record)
-            self._joint.keep_up(record)
-
-    def _stay_out(self, coordinator: Coordinator, record: Record, pending: Pending) -> None:
-        """Say no until the coordinator has heard it, and keep nothing: a person may decline while we compute."""
-        self._desk.release_hold(record.release)
-        if pending.state not in _OVER:
-            coordinator.releases.decline(record.release, record.note)
-
-    def _consider(self, coordinator: Coordinator, record: Record) -> Record:
-        """Decide by policy, or say what a person has to do."""
-        try:
-            assessment = self._desk.assess(record.spec)
-        except (SpecRefused, PolicyRefused, BudgetExceeded) as error:
-            log.warning("release %s is declined: %s", record.release[:12], error.message)
-            return self._refuse(coordinator, record, error)
-        if assessment.automatic:
-            self._desk.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
-        else:
-            self.reviews.begin(record, assessment)
-            self._undecided.looked(record)
-        return self._desk.journal.find(record.release)
-
-    def _refuse(self, coordinator: Coordinator, record: Record, error: DpReleaseError) -> Record:
-        # Across the boundary goes the constant sentence; what exactly was wrong stays here.
-        sentence = row_for(error).sentence
-        coordinator.releases.decline(record.release, sentence)
-        self._desk.give_up(record, Status.DECLINED, sentence)
-        return self._desk.journal.find(record.release)
-
-    def _approve(self, coordinator: Coordinator, record: Record) -> None:
-        try:
-            approval = self._desk.sign(record)
-        except (BudgetExceeded, DataRefused, SpecRefused, PolicyRefused) as error:
-            log.error("release %s is declined: %s", record.release[:12], error.message)
-            self._refuse(coordinator, record, error)
-            return
-        coordinator.releases.approve(approval)
-        log.info("release %s: approved", record.release[:12])
-
-    def _seal(self, coordinator: Coordinator, record: Record, pending: Pending) -> Record:
-        """All parties approved: check that, then compute, seal, charge and send round after round. No noise exists before this.
-
-        The last round is sent by `Delivery.deliver`.
-        """
-        desk = self._desk
-        approvals = pending.approvals()
-        check_all(approvals, record.spec, desk.enrolment.root, desk.pins())
-        while True:
-            sealed = desk.vault.find(record.release)
-            if sealed:
-                self._charge(record, sealed)
-            if len(sealed) == record.spec.rounds()[-1].stop:
-                break
-            if sealed:
-                self._delivery.send_round(record, sealed)
-            if left_before(desk, self._hub, coordinator, record, sealed):
-                return desk.journal.find(record.release)
+        if record.status is Status.DECLINED:
+            desk.let_go(record)  # a person may decline while we compute
+            if pending.state not in _OVER:
+                calls.decline(record.digest, record.note)
+        elif pending.state in _OVER:
+            if record.status not in FINAL:
+                work.end(coordinator, record, pending)
+        elif record.status in {Status.WAITING, Status.ACCEPTED}:
             try:
-                blocks = self._blocks(coordinator, record, approvals, sealed)
-            except (DataRefused, SpecRefused) as error:  # the latter where another checkpoint was sealed meanwhile
-                log.error("release %s is withdrawn: %s", record.release[:12], error.message)
-                return self._refuse(coordinator, record, error)
-            if isinstance(blocks, str):
+                self._decide(calls, undecided, record)
+            except tuple(work.declines) as error:
+                self._refuse(calls, record, error)
+        elif pending.state == "PROPOSED":
+            if record.consent is not None and record.consent not in pending.consents:
+                calls.approve(record.consent)
+        elif pending.state in _GO:
+            try:
+                waits = work.advance(coordinator, record, pending)
+            except tuple(work.declines) as error:
+                self._refuse(calls, record, error)
+                return
+            if waits is not None:
                 self._computing = True
-                if blocks != record.note:
-                    log.info("release %s: %s", record.release[:12], blocks)
-                    desk.journal.annotate(record.release, blocks)
-                return record
-            desk.vault.seal(blocks, desk.identity.key())
-        desk.journal.move(record.release, {Status.APPROVED}, Status.SEALED, "sealed and charged")
-        desk.frozen(record.release).erase()
-        log.info("release %s: sealed and charged", record.release[:12])
-        return desk.journal.find(record.release)
+                if waits != record.note:
+                    log.info("%s: %s", record.name, waits)
+                    desk.journal.annotate(record.digest, waits)
 
-    def _charge(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
-        """Note the blocks of the latest round; the whole price is charged with those of the first."""
-        roster, digests = self._desk.settings.roster, tuple(block.sha256 for block in sealed)
-        start = next(each.start for each in record.spec.rounds() if each.stop == len(sealed))
-        kept = self._desk.streams.noted(record.spec)
-        self._desk.ledger.make(roster, record.release, digests[start:], digests[:start], kept=kept)
-        self._desk.ledger.charge(roster, record.release)
-
-    def _blocks(
-        self,
-        coordinator: Coordinator,
-        record: Record,
-        approvals: tuple[SignedApproval, ...],
-        sealed: tuple[SealedBlock, ...],
-    ) -> tuple[Block, ...] | str:
-        """All our blocks of the next round; or, of a joint computation that is under way, for whom we wait."""
+    def _decide(self, calls: Agreements, undecided: Undecided, record: Record) -> None:
+        """Decide by policy, or say what a person has to do; hand in our consent once it is decided."""
         desk = self._desk
-        before = self._rounds.before(record, approvals, sealed)
-        if isinstance(before, str):
-            return before
-        last = len(sealed) == record.spec.rounds()[-1].start
-        if last and mechanism_of(record.spec).schedule(record.spec) is not None:
-            return self._joint.blocks(coordinator, record, approvals, sealed, before)
-        bounded = desk.approved(record)
-        require(desk, record.release, "send" if sealed else "reserve", before=sealed)
-        kept = desk.streams.keep(record, desk.settings.name, bounded, None)
-        return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values, kept)
+        if record.status is Status.WAITING:
+            if undecided.waits(record):
+                return
+            review = desk.review(record.proposal)
+            if not review.automatic:
+                self.reviews.begin(record, review)
+                undecided.looked(record)
+                return
+            desk.journal.move(record.digest, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
+            record = desk.journal.find(record.digest)
+        calls.approve(desk.sign(record))
+        log.info("%s: approved", record.name)
 
-    def _end(self, coordinator: Coordinator, record: Record, pending: Pending) -> None:
-        if record.status == Status.ENDED:
-            return
-        show_approval(coordinator, record, pending.consents)  # what is over here is not shown again on this connection
-        note = PUBLISHED if pending.state == "PUBLISHED" else f"{pending.state.lower()}: {pending.explanation}"
-        self._desk.give_up(record, Status.ENDED, note)
-        log.info("release %s is over: %s", record.release[:12], note)
+    def _refuse(self, calls: Agreements, record: Record, error: DpReleaseError) -> None:
+        # Across the boundary goes the constant sentence; what exactly was wrong stays here.
+        log.error("%s is declined: %s", record.name, error.message)
+        sentence = row_for(error).sentence
+        if isinstance(error, Irreparable) and error.signer:
+            sentence += f" {error.signer} sent them."
+        self._desk.give_up(record, Status.DECLINED, sentence)
+        calls.decline(record.digest, sentence)

@@ -6,16 +6,18 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from dprelease.acceptance import accept
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import USUAL_GRID_BITS, BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, DataRefused, DpReleaseError, NotFound, unforeseen
 from dprelease.files.durable import write_durably
+from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.spec import ReleaseSpec
 from party_node.decision.continuation import Continuations
-from party_node.decision.decision import Assessment, assess
+from party_node.decision.decision import Assessment, Participation, Review, assess, assess_run
 from party_node.decision.duplicates import repetitions
 from party_node.decision.linkage import linkages
 from party_node.declarations.declarations import with_sources
@@ -27,9 +29,8 @@ from party_node.source.public_columns import PublicDeclaration, check_declared, 
 from party_node.state.books import Books
 from party_node.state.earlier import EarlierRounds
 from party_node.state.frozen import FrozenRows
-from party_node.state.journal import Journal, Record, Status
+from party_node.state.journal import FINAL, Journal, Proposed, Record, Status
 from party_node.state.ledger import Ledger
-from party_node.state.runs import Runs
 from party_node.state.session import SessionFolder
 from party_node.state.streams import Streams
 from party_node.state.vault import Vault
@@ -55,7 +56,6 @@ class HospitalState:
         self.ledger = Ledger(settings.state / "ledger.sqlite")
         self.journal = Journal(settings.state / "journal.sqlite")
         self.vault = Vault(settings.state / "sealed")
-        self.runs = Runs(settings.state)
         folder = Streams(settings.state / "streams")
         self.streams = Continuations(settings.roster, self.journal, self.ledger, self.vault, folder)
         self._catalogue = settings.state / "catalogue.json"
@@ -75,7 +75,7 @@ class HospitalState:
 
     def read(self) -> Table:
         """The whole table, bounded and in canonical order."""
-        return self._scanned(self.columns(), None, in_force(self.runs, self.settings)).table()
+        return self._scanned(self.columns(), None, in_force(self.journal, self.settings)).table()
 
     def _scanned(self, columns: tuple[Column, ...], grid_bits: int | None, roster: Roster | None) -> Scan:
         """The source as it is now; read again only where it changed, or was read by other declarations.
@@ -123,7 +123,7 @@ class HospitalState:
         Raises:
             DataRefused: the table cannot be used, has a column that must not be released, or too many columns.
         """
-        roster, columns = in_force(self.runs, self.settings), self.columns()
+        roster, columns = in_force(self.journal, self.settings), self.columns()
         found = self._scanned(columns, None, roster)
         write_findings(self._findings, found.findings, found.implausible)
         if found.implausible:
@@ -156,9 +156,10 @@ class HospitalState:
         names = with_sources(self.settings.declared, tuple(column.name for column in (part.columns if part else ())))
         return {name: found[name] for name in names if name in found}
 
-    def session(self, release: str) -> SessionFolder:
-        """The folder of a joint computation's session."""
-        return SessionFolder(self.settings.state / "joint" / release)
+    def session(self, record: Record) -> SessionFolder:
+        """The folder of the session of a joint computation, or of an alignment run."""
+        folder = "aligning" if isinstance(record.proposal, Task) else "joint"
+        return SessionFolder(self.settings.state / folder / record.digest)
 
     def frozen(self, release: str) -> FrozenRows:
         """The rows that our approval of a release commits to."""
@@ -177,8 +178,31 @@ class HospitalState:
         files = tuple(path.read_bytes() for path in (self._catalogue, self._findings) if path.exists())
         return self.settings, self.pins(), self.ledger.head(), files
 
+    def review(self, proposal: Proposed) -> Review:
+        """Check a proposal of either kind; raises as `assess` and `assess_run`."""
+        return self.assess_run(proposal) if isinstance(proposal, Task) else self.assess(proposal)
+
+    def assess_run(self, task: Task) -> Participation:
+        """Check an alignment run; see `decision.assess_run`.
+
+        Runs count that the ledger has, and those that were computed here: a ledger from an older backup forgot some.
+        """
+        done = {
+            each.digest for each in self.journal.runs() if each.task.roster == task.roster and each.common is not None
+        }
+        return assess_run(
+            task,
+            self.catalogue(),
+            self.identity.fingerprint(),
+            self.identity.pins(),
+            self.enrolment.consortium,
+            self.settings.policy,
+            done | set(self.ledger.alignments(task.roster)),
+            datetime.now(UTC),
+        )
+
     def assess(self, spec: ReleaseSpec) -> Assessment:
-        """Check a proposal; see `decision.assess`."""
+        """Check the proposal of a release; see `decision.assess`."""
         roster = self.settings.roster
         stages = self.ledger.stages(roster)
         records = self.journal.taken(stages)
@@ -199,33 +223,38 @@ class HospitalState:
             continued=continued,
         )
 
-    def accept(self, record: Record) -> Assessment:
+    def accept(self, record: Record) -> None:
         """A person's yes: the daemon signs next time it looks.
 
         Raises:
-            Conflict: the release does not wait for a decision, or something must be done here first.
+            Conflict: it does not wait for a decision, or something must be done here first.
             SpecRefused, PolicyRefused, BudgetExceeded: it can no longer be approved.
         """
-        assessment = self.assess(record.spec)
-        if assessment.blockers:
-            raise Conflict("first: " + "; ".join(assessment.blockers))
-        self.journal.move(record.release, {Status.WAITING}, Status.ACCEPTED, "approved here")
-        return assessment
+        self._check_free(record)
+        self.journal.move(record.digest, {Status.WAITING}, Status.ACCEPTED, "approved here")
+
+    def _check_free(self, record: Record) -> None:
+        blockers = self.review(record.proposal).blockers
+        if blockers:
+            raise Conflict("first: " + "; ".join(blockers))
 
     def decline(self, record: Record, reason: str) -> None:
-        """A person's no, before our approval was signed: the daemon tells the coordinator next time it looks.
+        """A person's no: the daemon tells the coordinator next time it looks.
 
-        To a checkpoint of a stream that is over it is the end of the stream: nothing more is kept of it, and none of its
-        checkpoints approved.
+        A release is declined before our approval was signed, an alignment run before its result is on disk; what was counted of
+        that stays counted. To a checkpoint of a stream that is over it is the end of the stream: nothing more is kept of it, and
+        none of its checkpoints approved.
 
         Raises:
-            Conflict: the approval is signed, or the release is over.
+            Conflict: it is too late for that.
         """
-        if record.status is Status.ENDED and record.spec.place.batch is not None:
+        run = isinstance(record.proposal, Task)
+        if record.status is Status.ENDED and not run and record.spec.place.batch is not None:
             self.streams.end(record, reason)
             return
-        self.journal.move(record.release, {Status.WAITING, Status.ACCEPTED}, Status.DECLINED, reason)
-        self.release_hold(record.release)
+        before = {Status.WAITING, Status.ACCEPTED} | ({Status.APPROVED} if run else set())
+        self.journal.move(record.digest, before, Status.DECLINED, reason)
+        self.let_go(record)
 
     def check_declarations(self, spec: ReleaseSpec) -> tuple[Column, ...]:
         """Our columns of a spec; raises `DataRefused` if it has none of ours, and as `check_declared`."""
@@ -241,11 +270,11 @@ class HospitalState:
             DataRefused: they are lost, and the source has others by now; or see `check_declarations`.
             SpecRefused, IntegrityError: as `Continuations.earlier`.
         """
-        spec, frozen = record.spec, self.frozen(record.release)
+        spec, frozen = record.spec, self.frozen(record.digest)
         columns, at = self.check_declarations(spec), self.streams.at(spec)
         found = frozen.read(columns, spec.grid_bits, at, record.codes)
         if found is None:
-            log.warning("release %s: its approved rows are not on disk; the source is read again", record.release[:12])
+            log.warning("release %s: its approved rows are not on disk; the source is read again", record.digest[:12])
             frozen.keep(self.table(spec).bounded, at)
             found = frozen.read(columns, spec.grid_bits, at, record.codes)
         if found is None:
@@ -260,7 +289,7 @@ class HospitalState:
             SpecRefused, IntegrityError: as `Continuations.earlier`.
         """
         columns, at = self.check_declarations(spec), self.streams.at(spec)
-        roster = patients_of(self.runs, self.settings, spec.aligned)
+        roster = patients_of(self.journal, self.settings, spec.aligned)
         table = self._scanned(columns, spec.grid_bits, roster).table(columns, at)
         found, rows = table.alignment.digest, table.alignment.rows
         shown = self._comparison(roster).shown(found, rows, complete=table.complete)
@@ -273,49 +302,72 @@ class HospitalState:
         return Comparison(self.identity.own_secret(), run, settings.same_patients, settings.rows_per_subject)
 
     def sign(self, record: Record) -> bytes:
-        """Freeze our columns, record their digest, reserve, and sign consent; the same approval again if it exists.
+        """Keep what our consent is about, then sign it; the same consent again if it exists.
 
         Raises:
             BudgetExceeded: the ledger has no room.
-            DataRefused: the table is not the one that the spec describes, or see `Mechanism.check_public`.
-            Conflict: the release was given up or declined in the meantime, or a column is not fit to be released now;
-                nothing may be sent.
+            DataRefused: the table is not the one that the proposal describes, or see `Mechanism.check_public`.
+            SpecRefused, PolicyRefused: it can no longer be approved.
+            Conflict: it was given up or declined in the meantime, or something must be done here first; nothing may be sent.
         """
-        if record.approval is not None:
-            return record.approval
-        spec = record.spec
+        if record.consent is None:
+            run = isinstance(record.proposal, Task)
+            consent = self._accept_run(record) if run else self._approve_release(record)
+            self.journal.sign(record.digest, consent)
+            return consent
+        return record.consent
+
+    def _approve_release(self, record: Record) -> bytes:
+        """Freeze our columns, record their digest, reserve."""
+        spec, name, roster = record.spec, self.settings.name, self.settings.roster
         codes, salt = record.codes, record.salt
         if codes is None or salt is None:
             table = self.table(spec)
             if table.implausible:
                 raise Conflict("first: " + "; ".join(problems(table.findings, table.implausible)))
-            mechanism_of(spec).check_public(table.bounded, spec, self.settings.name)
-            self.frozen(record.release).keep(table.bounded, self.streams.at(spec))
+            mechanism_of(spec).check_public(table.bounded, spec, name)
+            self.frozen(record.digest).keep(table.bounded, self.streams.at(spec))
             codes, salt = table.bounded.digest(), new_salt()
-            self.journal.commit(record.release, codes, salt)
-        if self.ledger.stage(self.settings.roster, record.release) != "reserve":
-            given, name = self.assess(spec).guarantee, self.settings.name
-            target = spec.target
+            self.journal.commit(record.digest, codes, salt)
+        if self.ledger.stage(roster, record.digest) != "reserve":
+            given, target = self.assess(spec).guarantee, spec.target
             detail: dict[str, str | float] = {"title": spec.title, "epsilon": target.epsilon, "delta": target.delta}
-            self.ledger.reserve(self.settings.roster, record.release, given.party(name).mu2, detail, given.added(name))
+            self.ledger.reserve(roster, record.digest, given.party(name).mu2, detail, given.added(name))
         key, certificate, now = self.identity.key(), self.enrolment.certificate, datetime.now(UTC)
-        approval = approve(spec, self.settings.name, commit(salt, codes), key, certificate, now).to_bytes()
-        self.journal.sign(record.release, approval)
-        return approval
+        return approve(spec, name, commit(salt, codes), key, certificate, now).to_bytes()
+
+    def _accept_run(self, record: Record) -> bytes:
+        """Keep the patients that the table has now, which the run is about here."""
+        from party_node.source.table import read_subjects  # Arrow is slow to load
+
+        self._check_free(record)
+        name, patients = self.settings.name, read_subjects(self.settings, self.identity.alignment_key())
+        announced = next(member.patients for member in record.task.members if member.party == name)
+        if len(patients) != announced:
+            raise DataRefused(
+                f"the table has {len(patients)} patients now, and {announced} were announced for the alignment run"
+            )
+        self.session(record).keep_patients(b"".join(sorted(patients)))
+        key, certificate, now = self.identity.key(), self.enrolment.certificate, datetime.now(UTC)
+        return accept(record.task, name, key, certificate, now).to_bytes()
 
     def give_up(self, record: Record, status: Status, note: str) -> None:
-        """End a release here; see `release_hold` for what comes back."""
-        self.release_hold(record.release)
-        self.journal.move(record.release, set(Status), status, note)
+        """End a release or an alignment run here; see `let_go` for what comes back. What is over stays as it ended."""
+        self.let_go(record)
+        self.journal.move(record.digest, set(Status) - FINAL | {status}, status, note)
         self.streams.sweep()
 
-    def release_hold(self, release: str) -> None:
-        """Give the budget back and destroy the block, unless its first byte has left; erase approved rows and what peers sent."""
-        stage = self.ledger.stage(self.settings.roster, release)
+    def let_go(self, record: Record) -> None:
+        """Give the budget back and destroy the block, unless its first byte has left; erase sessions and approved rows."""
+        roster, digest = self.settings.roster, record.digest
+        self.session(record).erase()
+        if isinstance(record.proposal, Task):
+            self.journal.drop_roster(digest)
+            return
+        stage = self.ledger.stage(roster, digest)
         if stage in {"reserve", "charge"}:
-            self.ledger.refund(self.settings.roster, release)
+            self.ledger.refund(roster, digest)
         if stage != "send":
-            self.vault.discard(release)
-        self.frozen(release).erase()
-        self.session(release).erase()
-        self.earlier(release).erase()
+            self.vault.discard(digest)
+        self.frozen(digest).erase()
+        self.earlier(digest).erase()

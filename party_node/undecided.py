@@ -10,23 +10,26 @@ from collections.abc import Container
 from datetime import UTC, datetime
 
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
+from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
 from party_node.hospital import HospitalState
 from party_node.outgoing.agreements import Pending, left_alone
-from party_node.state.journal import MOST_UNDECIDED, UNDER_WAY, Record, Status
+from party_node.state.journal import MOST_UNDECIDED, UNDER_WAY, Proposed, Record, Status
 
 log = logging.getLogger(__name__)
 
 
 class Undecided:
-    """The proposals of one party that wait for a person.
+    """The proposals of one kind that wait for a person.
 
     Args:
         desk: the party's state.
+        kind: of the proposals.
     """
 
-    def __init__(self, desk: HospitalState) -> None:
+    def __init__(self, desk: HospitalState, kind: type[Proposed]) -> None:
         self._desk = desk
+        self._kind = kind
         self._listed: Container[str] = frozenset()
         self._grounds: tuple[object, ...] = ()
         self._expiries: dict[str, datetime] = {}  # of those that were looked at on these grounds
@@ -39,7 +42,7 @@ class Undecided:
         """Begin a round.
 
         Args:
-            listed: digests of the releases that the coordinator lists.
+            listed: digests of what the coordinator lists of the kind.
             standing: of the journal.
         """
         self._listed, self._full, self._left, self._unread = listed, False, 0, []
@@ -58,7 +61,7 @@ class Undecided:
         """
         journal = self._desk.journal
         if not self._full:
-            waiting = [release for release, status in journal.standing().items() if status == Status.WAITING]
+            waiting = [release for release, status in journal.standing(self._kind).items() if status == Status.WAITING]
             gone = [release for release in waiting if release not in self._listed]
             for release in gone[: max(0, len(waiting) + 1 - MOST_UNDECIDED)]:
                 journal.forget(release)
@@ -67,20 +70,20 @@ class Undecided:
             if self._full and not self._continues(pending):
                 self._left += 1
                 return None
-            return journal.offer(pending.spec(), Status.WAITING, "new")
+            return journal.offer(self._kind.from_bytes(pending.data))
         except InvalidInput as error:
             self.leave(error.message)
             return None
 
     def _continues(self, pending: Pending) -> bool:
         """True for the next checkpoint of a stream that was approved here; raises `InvalidInput` if it cannot be read."""
-        if pending.digest in self._strangers:
+        if pending.digest in self._strangers or self._kind is not ReleaseSpec:
             return False
         streams = self._desk.streams
         try:
             # A spec spells out the stream that it continues: thousands of others are not parsed.
             if any(stream.encode() in pending.data for stream in streams.folder.kept()) and streams.earlier(
-                pending.spec()
+                ReleaseSpec.from_bytes(pending.data)
             ):
                 return True
         except (SpecRefused, IntegrityError) as error:
@@ -89,20 +92,20 @@ class Undecided:
         return False
 
     def leave(self, reason: str) -> None:
-        """Count a release of the list that cannot be read."""
+        """Count one of the list that cannot be read."""
         self._unread.append(reason)
 
     def waits(self, record: Record) -> bool:
         """True for a proposal that was looked at and waits for a person, where nothing has changed since."""
-        return datetime.now(UTC) < self._expiries.get(record.release, datetime.min.replace(tzinfo=UTC))
+        return datetime.now(UTC) < self._expiries.get(record.digest, datetime.min.replace(tzinfo=UTC))
 
     def looked(self, record: Record) -> None:
         """Note that a proposal was looked at, and waits for a person."""
-        self._expiries[record.release] = moment(record.spec.expires)
+        self._expiries[record.digest] = moment(record.proposal.expires)
 
     def end(self) -> None:
         """Say at the end of a round what was left alone."""
-        left_alone(log, "release", self._unread)
+        left_alone(log, self._kind.noun, self._unread)
         if self._left != self._told and self._left:
             log.warning(
                 "%d proposals are left at the office: %d wait for a decision here; see: party-node review list",

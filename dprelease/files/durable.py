@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 import threading
@@ -55,6 +56,13 @@ def make_folder(path: Path) -> None:
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with all that is in it, durably; again changes nothing."""
+    if path.exists():
+        shutil.rmtree(path)
         sync_folder(path.parent)
 
 

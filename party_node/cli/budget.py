@@ -111,7 +111,7 @@ def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
     """
     roster = desk.settings.roster
     balance, entries = desk.ledger.balance(roster), desk.ledger.entries(roster)
-    lines = history(entries, rounds_of(desk.journal.records(), entries, desk.settings.name))
+    lines = history(entries, rounds_of(desk.journal.releases(), entries, desk.settings.name))
     shown = usual_delta(desk) if delta is None else delta
     print_document(account(roster, balance, lines, shown), as_json=as_json)
 
@@ -177,7 +177,7 @@ def export(desk: HospitalState, output: Path) -> None:
     """
     desk.ledger.verify()
     entries = desk.ledger.entries()
-    rounds = rounds_of(desk.journal.records(), entries, desk.settings.name)
+    rounds = rounds_of(desk.journal.releases(), entries, desk.settings.name)
     plain = [
         asdict(entry) | {"rounds": {name: {"mu2": str(mu2)} for name, mu2 in rounds_at(entry, rounds).items()}}
         for entry in entries

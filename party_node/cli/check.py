@@ -66,7 +66,7 @@ def check_state(desk: HospitalState, of_table: list[Finding], *, connectivity: b
     except DataRefused as error:
         findings.append(Finding("public columns", False, error.message))
     findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
-    if desk.runs.in_force(desk.settings.roster) is not None:
+    if desk.journal.in_force(desk.settings.roster) is not None:
         findings.append(_attempt("aligned", lambda: _aligned(desk)))
     else:
         findings.append(Finding("patients", True, _compared(desk.settings)))
@@ -138,11 +138,11 @@ def _alignment_key(desk: HospitalState) -> str:
 
 def _aligned(desk: HospitalState) -> str:
     """How many patients of the table are read; raises `DataRefused` where some that should be are gone from it."""
-    roster, entry = in_force(desk.runs, desk.settings), desk.runs.in_force(desk.settings.roster)
+    roster, entry = in_force(desk.journal, desk.settings), desk.journal.in_force(desk.settings.roster)
     assert roster is not None, entry  # noqa: S101 - callers looked
     assert entry is not None, roster  # noqa: S101
     subjects = read_subjects(desk.settings, desk.identity.alignment_key())
-    gone, named = roster.gone_from(subjects), f"version {entry.version}, alignment run {entry.run[:12]}"
+    gone, named = roster.gone_from(subjects), f"version {entry.version}, alignment run {entry.digest[:12]}"
     if gone:
         raise DataRefused(
             f"{named}: {gone} of its {entry.common} patients are in the table no more; put them back, or ask the office to "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from fractions import Fraction
 from types import MappingProxyType
@@ -13,20 +12,19 @@ import click
 from dprelease.cli.printing import explain_option, json_option, print_document, print_json
 from dprelease.document.cells import Cell, Said, price
 from dprelease.document.document import Document, Heading, Promise, Table
-from dprelease.errors import Conflict, DpReleaseError, InvalidInput, NotFound
+from dprelease.errors import Conflict, DpReleaseError, InvalidInput
+from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.statement import Words
 from dprelease.one_line import counted
 from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.trust import trust
-from party_node.aligning.consent import consider, say_no, say_yes
 from party_node.cli.options import with_desk
 from party_node.decision.decision import Assessment
 from party_node.hospital import HospitalState
 from party_node.source.findings import Findings
 from party_node.state.journal import MOST_UNDECIDED, Record, Status
-from party_node.state.runs import RunEntry, RunStatus
 
 MORE = "Guarantee, trust, exact amounts and the columns of all hospitals: --explain"
 """Last line of a card."""
@@ -81,10 +79,10 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
     }
     empty = {name: value for name, value in facts.items() if value == ()}
     return Document(
-        f"release {record.release[:12]}: {spec.title}",
+        f"release {record.digest[:12]}: {spec.title}",
         facts={name: value for name, value in facts.items() if name not in empty},
         promise=Promise(MORE, guarantee.words(), trust(spec, words)),
-        data={"release": record.release, "release_title": spec.title, "note": record.note, **empty},
+        data={"release": record.digest, "release_title": spec.title, "note": record.note, **empty},
         details={
             "consortium": spec.consortium,
             "roster": spec.roster,
@@ -109,7 +107,7 @@ def releases(records: Sequence[Record]) -> Table:
         (Heading("release"), "status", "patients", "title", "note"),
         [
             (
-                Said(each.release, each.release[:12]),
+                Said(each.digest, each.digest[:12]),
                 each.status.value,
                 each.spec.rows,
                 each.spec.title,
@@ -120,50 +118,50 @@ def releases(records: Sequence[Record]) -> Table:
     )
 
 
-def runs(entries: Sequence[RunEntry]) -> Table:
+def runs(records: Sequence[Record]) -> Table:
     """One line for each alignment run; the one in force has the highest version."""
     headings = ("run", "roster", "status", "version", Heading(SEEN_HERE, "common patients"), "note")
-    return Table.of("runs", headings, [tuple(_line(entry).values()) for entry in entries])
+    return Table.of("runs", headings, [tuple(_line(record).values()) for record in records])
 
 
-def run_card(desk: HospitalState, entry: RunEntry) -> Document:
+def run_card(desk: HospitalState, record: Record) -> Document:
     """The card of an alignment run: who would take part, with how many patients, and what has to be done first."""
-    task = entry.task
+    task, pins = record.task, desk.identity.pins()
     own = task.member(desk.settings.name)
     others = {each.party: f"{each.patients:,} patients" for each in task.members if each is not own}
     found: dict[str, Cell | tuple[str, ...]] = {
-        **_line(entry),
+        **_line(record),
         "consortium": task.consortium,
         "identifiers": task.identifiers or "as they stand",
         "decide_before": task.expires,
         "our_patients": None if own is None else own.patients,
         "they_learn": "each hospital learns which of its own patients all hospitals have, and nothing of other patients",
     }
-    if entry.status in {RunStatus.WAITING, RunStatus.ACCEPTED}:
+    if record.status in {Status.WAITING, Status.ACCEPTED}:
         try:
-            consent = consider(desk, task)
+            here = desk.assess_run(task)
         except DpReleaseError as error:
             found["cannot_be_approved"] = error.message
         else:
-            for peer in consent.peers:
-                others[peer.party] += ", key not pinned" if peer.first else ", key pinned"
+            for party in others:
+                others[party] += ", key pinned" if pins.get(party) == task.party_keys[party] else ", key not pinned"
             found |= {
-                "runs_before": consent.attempts,
-                "runs_left": f"{consent.most - consent.attempts - 1} after this one, of {consent.most}",
-                "to_do_here_first": tuple(consent.blockers),
+                "runs_before": here.attempts,
+                "runs_left": f"{here.most - here.attempts - 1} after this one, of {here.most}",
+                "to_do_here_first": here.blockers,
             }
     shown = tuple(f"{name}: {words}" for name, words in others.items())
-    return Document(f"alignment run {entry.run[:12]}", found | {"other_hospitals": Said(others, shown)})
+    return Document(f"alignment run {record.digest[:12]}", found | {"other_hospitals": Said(others, shown)})
 
 
-def _line(entry: RunEntry) -> dict[str, Cell]:
+def _line(record: Record) -> dict[str, Cell]:
     return {
-        "run": Said(entry.run, entry.run[:12]),
-        "roster": entry.task.roster,
-        "status": entry.status.value,
-        "version": entry.version,
-        SEEN_HERE: entry.common,
-        "note": Said(entry.note, entry.note),
+        "run": Said(record.digest, record.digest[:12]),
+        "roster": record.task.roster,
+        "status": record.status.value,
+        "version": record.version,
+        SEEN_HERE: record.common,
+        "note": Said(record.note, record.note),
     }
 
 
@@ -197,7 +195,7 @@ def review() -> None:
 @json_option
 @with_desk
 def list_offers(desk: HospitalState, page: int, as_json: bool) -> None:
-    """The releases that were offered here, 50 on a page; those that wait for a person, and alignment runs, are on page 1.
+    """The releases and alignment runs that were offered here, 50 on a page; runs and those that wait are on page 1.
 
     Example: party-node review list --page 2 --json
     """
@@ -205,14 +203,15 @@ def list_offers(desk: HospitalState, page: int, as_json: bool) -> None:
     last = -(-count // MOST_UNDECIDED)
     if page > max(1, last):
         raise InvalidInput(f"there is no page {page}; the last one is {max(1, last)}")
-    entries = desk.runs.entries() if page == 1 else []
-    tables = (*([releases(records)] if records or not entries else []), *([runs(entries)] if entries else []))
+    aligned = [record for record in records if isinstance(record.proposal, Task)]
+    released = [record for record in records if record not in aligned]
+    tables = (*([releases(released)] if released or not aligned else []), *([runs(aligned)] if aligned else []))
     if as_json:
         print_json([line for table in tables for line in table.to_json()])
     else:
         print_document(Document("", tables=tables))
     if page * MOST_UNDECIDED < count:
-        click.echo(f"{count} releases in all; older ones: party-node review list --page {page + 1}", err=True)
+        click.echo(f"{count} in all; older ones: party-node review list --page {page + 1}", err=True)
 
 
 @review.command()
@@ -227,7 +226,7 @@ def show(desk: HospitalState, digits: str, as_json: bool, explain: bool) -> None
 
     Example: party-node review show 3fa2c1
     """
-    print_document(_card(desk, _found(desk, digits)), as_json=as_json, explain=explain)
+    print_document(_card(desk, desk.journal.find(digits)), as_json=as_json, explain=explain)
 
 
 @review.command()
@@ -241,16 +240,13 @@ def approve(desk: HospitalState, digits: str, yes: bool) -> None:
 
     Example: party-node review approve 3fa2c1
     """
-    found = _found(desk, digits)
+    found = desk.journal.find(digits)
     if found.status != Status.WAITING:
         raise Conflict(f"{found.name} is {found.status} here; there is nothing to approve")
     print_document(_card(desk, found))
     if not yes:
         click.confirm("Approve?", abort=True)
-    if isinstance(found, Record):
-        desk.accept(found)
-    else:
-        say_yes(desk, found)
+    desk.accept(found)
     click.echo(f"approved {found.digest[:12]} at {datetime.now(UTC):%H:%M:%S} UTC; the daemon takes it from here")
 
 
@@ -265,33 +261,12 @@ def decline(desk: HospitalState, digits: str, reason: str) -> None:
 
     Example: party-node review decline 3fa2c1 --reason "not before the ethics board has met"
     """
-    found = _found(desk, digits)
-    if isinstance(found, Record):
-        desk.decline(found, reason)
-    else:
-        say_no(desk, found, reason)
+    found = desk.journal.find(digits)
+    desk.decline(found, reason)
     click.echo(f"declined {found.digest[:12]}")
 
 
-def _found(desk: HospitalState, digits: str) -> Record | RunEntry:
-    """The release, or the alignment run, whose name begins so.
-
-    Raises:
-        NotFound: there is none.
-        InvalidInput: there are several.
-    """
-    found: list[Record | RunEntry] = []
-    for offers in (desk.journal, desk.runs):
-        with suppress(NotFound):
-            found.append(offers.find(digits))
-    if not found:
-        raise NotFound(f"no release and no alignment run {digits} was offered here; see: party-node review list")
-    if len(found) > 1:
-        raise InvalidInput(f"{digits} fits a release and an alignment run; give more digits")
-    return found[0]
-
-
-def _card(desk: HospitalState, found: Record | RunEntry) -> Document:
-    if isinstance(found, RunEntry):
+def _card(desk: HospitalState, found: Record) -> Document:
+    if isinstance(found.proposal, Task):
         return run_card(desk, found)
     return card(desk.assess(found.spec), found, desk.findings(found.spec))

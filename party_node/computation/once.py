@@ -71,9 +71,9 @@ def left_before(
         IntegrityError: the hub lists as ours what we have not signed.
         PeerUnavailable, ...: the hub or its relay does not answer; no noise is drawn before it does.
     """
-    own = held_blocks(hub.channel(), record.release).own
+    own = held_blocks(hub.channel(), record.digest).own
     for block in own:
-        if (block.spec, block.party) != (record.release, desk.settings.name):
+        if (block.spec, block.party) != (record.digest, desk.settings.name):
             raise IntegrityError("the hub lists another block as ours")
         verify_block(desk.identity.key().public_key(), block)
     known = {block.sha256 for block in sealed}
@@ -85,15 +85,15 @@ def left_before(
         f"the hub holds {forgotten[0]} of ours, and our books do not know it: they are from an older backup, and what has left "
         "cannot be taken back. The release is charged in full and over here; look for a later backup, for more may be forgotten"
     )
-    log.error("release %s: %s", record.release[:12], words)
+    log.error("release %s: %s", record.digest[:12], words)
     given, name = guarantee(record.spec), desk.settings.name
-    desk.ledger.close(desk.settings.roster, record.release, given.party(name).mu2, given.added(name), words)
+    desk.ledger.close(desk.settings.roster, record.digest, given.party(name).mu2, given.added(name), words)
     if len(own) == record.spec.rounds()[-1].stop:
         desk.give_up(record, Status.ENDED, words)
     else:
         sentence = row_for(IntegrityError("")).sentence
         desk.give_up(record, Status.DECLINED, sentence)
-        coordinator.releases.decline(record.release, sentence)
+        coordinator.releases.decline(record.digest, sentence)
     return True
 
 
@@ -101,10 +101,10 @@ def _messages(desk: HospitalState, hub: HubLine, record: Record) -> list[str]:
     """The messages at the relay that leave after the charge alone, where the ledger knows of no charge."""
     if mechanism_of(record.spec).schedule(record.spec) is None:
         return []
-    if desk.ledger.stage(desk.settings.roster, record.release) == "send":
+    if desk.ledger.stage(desk.settings.roster, record.digest) == "send":
         return []
     party, found = desk.settings.name, []
-    for message in Relay(hub.channel(), record.release, desk.settings.daemon.stall_seconds).messages():
+    for message in Relay(hub.channel(), record.digest, desk.settings.daemon.stall_seconds).messages():
         if message.header.sender == party and message.header.kind in _CHARGED_KINDS:
             check_signature(message, {party: desk.identity.key().public_key()})
             found.append(f"a message ({message.header.kind})")

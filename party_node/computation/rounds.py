@@ -73,12 +73,12 @@ class RoundWork:
         """
         if not own:
             return NOTHING
-        spec, kept = record.spec, self._desk.earlier(record.release)
-        found = self._known.get(record.release)
+        spec, kept = record.spec, self._desk.earlier(record.digest)
+        found = self._known.get(record.digest)
         if found is not None and len(found.values[self._desk.settings.name]) == len(own):
             return found
         keys = tuple(
-            BlockKey(record.release, part.party, at)
+            BlockKey(record.digest, part.party, at)
             for sequences in spec.rounds()
             for part in spec.parties
             for at in sequences
@@ -86,7 +86,7 @@ class RoundWork:
         )
         there = kept.kept()
         if len(there) < len(keys):
-            listed = held_blocks(self._hub.channel(), record.release).earlier
+            listed = held_blocks(self._hub.channel(), record.digest).earlier
             if len(listed) < len(keys):
                 return "waits for every hospital's blocks of the round before"
             public = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
@@ -99,7 +99,7 @@ class RoundWork:
             kept.keep(fetched)
         else:
             found = _read(spec, keys, {sealed: kept.read(sealed) for sealed in there})
-        self._known = {record.release: found}
+        self._known = {record.digest: found}
         return found
 
     def _fetch(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
 
 from dprelease.errors import Conflict
 from dprelease.mechanisms.registry import mechanism_of
@@ -11,7 +10,6 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
-from dprelease.spec_base import moment
 from party_node.computation.once import require
 from party_node.computation.rounds import NOTHING, Before
 from party_node.computation.steps import Computation
@@ -19,14 +17,10 @@ from party_node.hospital import HospitalState
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.line import HubLine
 from party_node.outgoing.relay import Relay
-from party_node.state.journal import FINAL, Record
+from party_node.state.journal import Record
 from party_node.state.used_seeds import UsedSeeds
 
 log = logging.getLogger(__name__)
-
-
-FORGOTTEN = timedelta(days=90)
-"""How long after the last day of decision on a release or run its session is kept: the coordinator tells of an end for 30 days."""
 
 
 class JointWork:
@@ -70,14 +64,14 @@ class JointWork:
         desk, spec, party = self._desk, record.spec, self._desk.settings.name
         # Both before any peer works for nothing: a column may have become public since, and a restored node has lost its rows.
         desk.check_declarations(spec)
-        if not desk.frozen(record.release).exists():
+        if not desk.frozen(record.digest).exists():
             desk.approved(record)
         done = Computation(
             spec,
             party,
             desk.identity.key(),
             approvals,
-            desk.session(record.release),
+            desk.session(record),
             self._seeds,
             self._relay(record),
             coordinator.request_deal,
@@ -87,7 +81,7 @@ class JointWork:
         ).advance()
         if isinstance(done, str):
             return done
-        require(desk, record.release, "send", before=own)
+        require(desk, record.digest, "send", before=own)
         kept = desk.streams.keep(record, party, done.bounded, done.products)
         return privatize(done.bounded, spec, party, self._noise, done.products, before.values, kept)
 
@@ -100,31 +94,17 @@ class JointWork:
         if mechanism_of(record.spec).schedule(record.spec) is not None:
             try:
                 relay = self._relay(record)
-                if relay.put(self._desk.session(record.release).outgoing(), relay.messages()):
-                    log.info(
-                        "release %s: the relay had lost messages of ours; they are there again", record.release[:12]
-                    )
+                if relay.put(self._desk.session(record).outgoing(), relay.messages()):
+                    log.info("%s: the relay had lost messages of ours; they are there again", record.name)
             except Conflict as error:
                 # Published by now, or the offers of others are not back yet: nothing to mend here, and nothing happened.
-                log.debug("release %s: the relay takes no messages: %s", record.release[:12], error.message)
-
-    def sweep(self, now: datetime) -> None:
-        """Erase what is kept of releases that are over here, or that nobody can have told us the end of any more."""
-        state = self._desk.settings.state
-        for path in sorted((*state.glob("joint/*"), *state.glob("rounds/*"), *state.glob("frozen/*"))):
-            self._desk.frozen(path.name).tidy()
-            record = self._desk.journal.get(path.name)
-            if record is None or record.status in FINAL or moment(record.spec.expires) + FORGOTTEN < now:
-                log.warning("release %s: its session is removed", path.name[:12])
-                self._desk.frozen(path.name).erase()
-                self._desk.session(path.name).erase()
-                self._desk.earlier(path.name).erase()
+                log.debug("%s: the relay takes no messages: %s", record.name, error.message)
 
     def _relay(self, record: Record) -> Relay:
-        return Relay(self._hub.channel(), record.release, self._desk.settings.daemon.stall_seconds)
+        return Relay(self._hub.channel(), record.digest, self._desk.settings.daemon.stall_seconds)
 
     def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""
-        require(self._desk, record.release, "reserve", "charge", "send", before=own)
-        self._desk.ledger.charge(self._desk.settings.roster, record.release)
-        self._desk.ledger.send(self._desk.settings.roster, record.release)
+        require(self._desk, record.digest, "reserve", "charge", "send", before=own)
+        self._desk.ledger.charge(self._desk.settings.roster, record.digest)
+        self._desk.ledger.send(self._desk.settings.roster, record.digest)

@@ -69,13 +69,13 @@ class Continuations:
             return {}
         self._check_closed(stream)
         spec.terms.check_follows(spec, records[previous].spec)
-        if sorted(chain) != list(place.past) or chain[min(chain)].release != stream:
+        if sorted(chain) != list(place.past) or chain[min(chain)].digest != stream:
             raise SpecRefused("it names other earlier checkpoints than those that it was built on here")
         if records[stream].status is Status.DECLINED:
             raise SpecRefused(f"stream {stream[:12]} was ended here")
         noted = self._ledger.kept(self._roster)
         for at, record in chain.items():
-            self.folder.check(stream, at, noted.get(record.release, ""))
+            self.folder.check(stream, at, noted.get(record.digest, ""))
         self._vault.check(previous, made.get(previous, ()))
         return chain
 
@@ -83,10 +83,10 @@ class Continuations:
         """Release to record of all checkpoints of which a block was or may have been sealed here, published or not."""
         made, stages = self._ledger.made(self._roster), self._ledger.stages(self._roster)
         return {
-            record.release: record
+            record.digest: record
             for record in self._journal.taken(stages)
             if record.spec.place.batch is not None
-            and (record.release in made or stages.get(record.release) == "close" or self._vault.holds(record.release))
+            and (record.digest in made or stages.get(record.digest) == "close" or self._vault.holds(record.digest))
         }
 
     def _check_closed(self, stream: str) -> None:
@@ -138,13 +138,13 @@ class Continuations:
         if number is None:
             return NOTHING_KEPT
         chain, noted = self.earlier(spec), self._ledger.kept(self._roster)
-        increments = {at: self.folder.read(stream, at, noted[each.release]) for at, each in chain.items()}
+        increments = {at: self.folder.read(stream, at, noted[each.digest]) for at, each in chain.items()}
         increments[number] = mechanism_of(spec).exact(rows, spec, party, products)
-        self.folder.keep(stream, number, record.release, increments[number])
+        self.folder.keep(stream, number, record.digest, increments[number])
         if not chain:
             return Kept(increments)
         before = chain[max(chain)]
-        data = self._vault.path(before.release).read_bytes()
+        data = self._vault.path(before.digest).read_bytes()
         return Kept(increments, read_block(data, before.spec, party).values)
 
     def noted(self, spec: ReleaseSpec) -> str:
@@ -168,7 +168,7 @@ class Continuations:
         if kept:
             stages = self._ledger.stages(self._roster)
             records = self._journal.taken({*stages, *kept})
-            given_up = {each.release for each in records if each.status is Status.ENDED} - {
+            given_up = {each.digest for each in records if each.status is Status.ENDED} - {
                 release for release, stage in stages.items() if stage != "refund"
             }
             for stream in (over(records, stages) | given_up).intersection(kept):

@@ -1,4 +1,4 @@
-"""May we take part? Every check of a proposal, from the spec's bytes, our own declarations, policy and ledger alone.
+"""May we take part? Every check of a release or an alignment run, from the proposal, our declarations, policy and ledger alone.
 
 Nothing the coordinator says is trusted: sensitivities and shares are recomputed from declared bounds. No cell is read
 and no noise exists yet, so a decision cannot be a selection on a result.
@@ -6,12 +6,14 @@ and no noise exists yet, so a decision cannot be a selection on a result.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
 from dprelease.catalogue import Catalogue
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
+from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed
 from dprelease.privacy.price import epsilon_figure, price_text
@@ -20,11 +22,37 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
 from party_node.settings import Limits, Policy
 from party_node.state.entries import Balance
+from party_node.state.journal import Proposed
 
 
 @dataclass(frozen=True)
-class Assessment:
-    """The meaning of taking part.
+class Review:
+    """Knowledge and tasks of a person before we take part.
+
+    Attributes:
+        blockers: what a person here has to do before it can be approved, e.g. pin a key.
+        review_reasons: why it needs a person, empty when policy approves it.
+        repeats: other releases that we paid for the same content, in words; such a proposal always needs a person.
+    """
+
+    blockers: tuple[str, ...]
+    review_reasons: tuple[str, ...]
+    repeats: tuple[str, ...]
+
+    @property
+    def automatic(self) -> bool:
+        """Tells whether policy approves this without a person."""
+        return not self.words
+
+    @property
+    def words(self) -> str:
+        """All of it in one line."""
+        return "; ".join((*self.repeats, *self.blockers, *self.review_reasons))
+
+
+@dataclass(frozen=True)
+class Assessment(Review):
+    """The meaning of taking part in a release.
 
     Attributes:
         spec: the proposal.
@@ -32,9 +60,6 @@ class Assessment:
         guarantee: recomputed.
         cost: our mu_j^2.
         balance: our budget now.
-        blockers: what a person here has to do before the release can be approved, e.g. pin a key.
-        review_reasons: why the release needs a person, empty when policy approves it.
-        repeats: other releases that we paid for the same content, in words; such a proposal always needs a person.
     """
 
     spec: ReleaseSpec
@@ -42,14 +67,21 @@ class Assessment:
     guarantee: Guarantee
     cost: Fraction
     balance: Balance
-    blockers: tuple[str, ...]
-    review_reasons: tuple[str, ...]
-    repeats: tuple[str, ...] = ()
 
-    @property
-    def automatic(self) -> bool:
-        """Tells whether policy approves this without a person."""
-        return not (self.blockers or self.review_reasons or self.repeats)
+
+@dataclass(frozen=True)
+class Participation(Review):
+    """The meaning of taking part in an alignment run.
+
+    Attributes:
+        patients: how many we announced.
+        attempts: runs of the roster that were counted here before.
+        most: that are allowed.
+    """
+
+    patients: int
+    attempts: int
+    most: int
 
 
 def assess(
@@ -91,7 +123,10 @@ def assess(
     """
     if spec.place.batch is not None:
         own = own.of_batch(spec.place.batch)
-    _check_own_part(spec, own, fingerprint, consortium, now)
+    facts = ("aligned", "rows", "rows_per_subject", "alignment")
+    said = {fact: (getattr(spec, fact), getattr(own, fact)) for fact in facts}
+    _check_facts(spec, own, fingerprint, consortium, now, said)
+    _check_columns(spec, own)
     result = check_spec(spec)
     cost = result.party(own.party).mu2
     refused = [] if continued else _outside(policy.limits, spec, own.party, result, balance)
@@ -105,9 +140,7 @@ def assess(
             needed=float(cost),
             remaining=float(balance.remaining),
         )
-    others = (part for part in spec.parties if part.party != own.party)
-    first = (unpinned(part.party, part.key, pins, "release") for part in others)
-    blockers = (*implausible, *filter(None, first))
+    blockers = (*implausible, *_unpinned(spec, own.party, pins))
     auto = [] if continued else ["approval by a person is this hospital's policy"]
     if policy.auto_approve is not None and not continued:
         auto = [
@@ -115,21 +148,79 @@ def assess(
             *_more_trust(policy.auto_approve, spec, own.party),
             *_unlimited_delta(policy.auto_approve, policy.limits),
         ]
-    return Assessment(spec, own.party, result, cost, balance, blockers, (*auto, *linked), repeats)
+    return Assessment(blockers, (*auto, *linked), repeats, spec, own.party, result, cost, balance)
 
 
-def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consortium: str, now: datetime) -> None:
+def assess_run(
+    task: Task,
+    own: Catalogue,
+    fingerprint: str,
+    pins: dict[str, str],
+    consortium: str,
+    policy: Policy,
+    counted: Set[str],
+    now: datetime,
+) -> Participation:
+    """Check an alignment run that was proposed.
+
+    No policy says yes: a person does, for a run tells every other hospital which of its own patients we have too.
+
+    Args:
+        task: the proposal.
+        own: our catalogue.
+        fingerprint: of our own key.
+        pins: fingerprints of the peers' keys.
+        consortium: the one we enrolled in.
+        policy: limits in numbers.
+        counted: runs of the roster that count here.
+        now: the time.
+
+    Raises:
+        SpecRefused: it names other facts of ours than are so, or has expired.
+        PolicyRefused: so many runs of the roster were taken part in that no more are allowed.
+    """
+    member = task.member(own.party)
+    patients = 0 if member is None else member.patients
+    facts: dict[str, tuple[object, object]] = {
+        "number of our patients": (patients, own.patients),
+        "normal form of identifiers": (task.identifiers or "as they stand", own.identifiers or "as they stand"),
+    }
+    _check_facts(task, own, fingerprint, consortium, now, facts)
+    before, most = len(counted - {task.digest()}), policy.alignments
+    if before >= most:
+        raise PolicyRefused(
+            f"roster {task.roster} was aligned {before} times, and alignments = {most} under [policy] allows no more"
+        )
+    return Participation(_unpinned(task, own.party, pins), ("waits for a person",), (), patients, before, most)
+
+
+def _check_facts(
+    proposal: Proposed,
+    own: Catalogue,
+    fingerprint: str,
+    consortium: str,
+    now: datetime,
+    facts: Mapping[str, tuple[object, object]],
+) -> None:
+    """Refuse a proposal that has expired, or names other facts of ours than are so: of every kind, and these of its own."""
+    noun, key = proposal.noun, proposal.party_keys.get(own.party)
+    if key is None:
+        raise SpecRefused(f"{own.party} is not a party of this {noun}")
+    everywhere = {
+        "consortium": (proposal.consortium, consortium),
+        "roster": (proposal.roster, own.roster),
+        "our key": (key, fingerprint),
+    }
+    for what, (said, known) in (everywhere | dict(facts)).items():
+        if said != known:
+            raise SpecRefused(f"the {noun} says {what} = {said}, and here it is {known}")
+    if moment(proposal.expires) <= now:
+        raise SpecRefused(f"the {noun} has expired")
+
+
+def _check_columns(spec: ReleaseSpec, own: Catalogue) -> None:
     part = spec.party(own.party)
-    if part is None:
-        raise SpecRefused(f"{own.party} is not a party of this release")
-    if spec.consortium != consortium:
-        raise SpecRefused(f"the release belongs to consortium {spec.consortium}, we enrolled in {consortium}")
-    if part.key != fingerprint:
-        raise SpecRefused("the release names another key as ours")
-    facts = ("roster", "aligned", "rows", "rows_per_subject", "alignment")
-    for fact in facts:
-        if getattr(spec, fact) != getattr(own, fact):
-            raise SpecRefused(f"the release says {fact} = {getattr(spec, fact)}, our table has {getattr(own, fact)}")
+    assert part is not None  # noqa: S101 - its facts were checked
     for column in part.columns:
         declared = own.column(column.name)
         if declared is not None and declared.public and not column.public:
@@ -142,8 +233,6 @@ def _check_own_part(spec: ReleaseSpec, own: Catalogue, fingerprint: str, consort
             )
         if declared != column:
             raise SpecRefused(f"column {column.name} is not declared here as the release says")
-    if moment(spec.expires) <= now:
-        raise SpecRefused("the release has expired")
 
 
 def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, balance: Balance) -> list[str]:
@@ -191,14 +280,16 @@ def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:
     return ["epsilon is limited and delta is not: name max_delta in auto_approve, or decide here"]
 
 
-def unpinned(party: str, key: str, pins: dict[str, str], what: str) -> str:
-    """The task of a person before it is certain who another hospital is; empty where just its key is pinned."""
-    if party not in pins:
-        # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
-        return (
-            f"ask the IT department of {party}, by telephone, what its party-node fingerprint prints, then: party-node peers "
-            f"pin {party} FINGERPRINT"
-        )
-    if pins[party] != key:
-        return f"the {what} names another key for {party} than the one pinned here; telephone them"
-    return ""
+def _unpinned(proposal: Proposed, own: str, pins: Mapping[str, str]) -> tuple[str, ...]:
+    """Tasks of a person before it is certain who the other hospitals are; nothing where just these keys are pinned."""
+    first = []
+    for party, key in proposal.party_keys.items():
+        if party != own and party not in pins:
+            # Not the key that the coordinator named: what is pinned has to come from the hospital itself.
+            first.append(
+                f"ask the IT department of {party}, by telephone, what its party-node fingerprint prints, then: "
+                f"party-node peers pin {party} FINGERPRINT"
+            )
+        elif party != own and pins[party] != key:
+            first.append(f"the {proposal.noun} names another key for {party} than the one pinned here; telephone them")
+    return tuple(first)

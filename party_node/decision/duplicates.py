@@ -30,13 +30,13 @@ def repetitions(spec: ReleaseSpec, party: str, records: Iterable[Record], stages
     exact = {column.name for column in public(ours)}
     content, found = _content(spec, party, exact), []
     for record in records:
-        paid = stages.get(record.release) in _CHARGED
-        if record.release == spec.digest() or not (paid or record.status in UNDER_WAY):
+        paid = stages.get(record.digest) in _CHARGED
+        if record.digest == spec.digest() or not (paid or record.status in UNDER_WAY):
             continue
         if private(ours) and _same_patients(record.spec, spec) and _content(record.spec, party, exact) == content:
             ended = record.status is Status.ENDED and record.note == PUBLISHED
             what = "published" if ended else "was charged for" if paid else "was promised budget for"
-            found.append(f"you would pay again for what release {record.release[:12]} {what} already")
+            found.append(f"you would pay again for what release {record.digest[:12]} {what} already")
     return tuple(found)
 
 

@@ -25,7 +25,7 @@ def linkages(spec: ReleaseSpec, public: bool, records: Iterable[Record], stages:
         stages: release of our roster to the last thing that the ledger says of it; what is approved and not given up counts
             as if it were delivered.
     """
-    held = [each.spec for each in records if each.release != spec.digest() and stages.get(each.release) in _HELD]
+    held = [each.spec for each in records if each.digest != spec.digest() and stages.get(each.digest) in _HELD]
     shown = any(each.public for each in held)
     if mechanism_of(spec).row_per_patient and (public or shown):
         return ("its noisy rows come in the same order as the roster's public columns, which tell whose they are",)

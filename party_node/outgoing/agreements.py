@@ -9,10 +9,8 @@ from typing import Any
 
 from dprelease.acceptance import SignedAcceptance
 from dprelease.canonical import sha256
-from dprelease.intersection.task import Task
 from dprelease.one_line import one_line, quoted
 from dprelease.release.approval import SignedApproval
-from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import ask
 from dprelease.wire.v1 import coordination_pb2
 
@@ -39,14 +37,6 @@ class Pending:
     state: str
     consents: tuple[bytes, ...]
     explanation: str
-
-    def spec(self) -> ReleaseSpec:
-        """The spec of a release; raises `InvalidInput` if it cannot be read."""
-        return ReleaseSpec.from_bytes(self.data)
-
-    def task(self) -> Task:
-        """The task of an alignment run; raises `InvalidInput` if it cannot be read."""
-        return Task.from_bytes(self.data)
 
     def approvals(self) -> tuple[SignedApproval, ...]:
         """The consents to a release; raises `InvalidInput` if one is malformed."""

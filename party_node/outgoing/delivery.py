@@ -38,7 +38,7 @@ class Delivery:
             Conflict: the sealed block is gone.
             PeerUnavailable, IntegrityError, ...: see `upload`.
         """
-        desk, release = self._desk, record.release
+        desk, release = self._desk, record.digest
         if record.status == Status.DELIVERED and time.monotonic() < self._ask_after.get(release, 0.0):
             return
         sealed = desk.vault.find(release)
@@ -52,7 +52,7 @@ class Delivery:
 
     def send_round(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
         """Send what was sealed before the last round, and ask now and then whether the hub still holds it; raises as `send`."""
-        rounds = f"{record.release}.{len(sealed)}"
+        rounds = f"{record.digest}.{len(sealed)}"
         if time.monotonic() >= self._ask_after.get(rounds, 0.0):
             self.send(record, sealed)
             self._ask_after[rounds] = time.monotonic() + CONFIRM_SECONDS
@@ -65,7 +65,7 @@ class Delivery:
         Raises:
             PeerUnavailable, IntegrityError, ...: see `upload`.
         """
-        desk, hub, release = self._desk, self._hub.channel(), record.release
+        desk, hub, release = self._desk, self._hub.channel(), record.digest
         check_reachable(hub, "the hub")
         desk.ledger.send(desk.settings.roster, release)
         for block in sealed:

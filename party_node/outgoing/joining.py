@@ -13,6 +13,7 @@ from dprelease.errors import Conflict, DpReleaseError, IntegrityError, PeerUnava
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.invite import Invite
 from dprelease.release.charges import SignedStatement
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import ask
 from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import Credentials, connect
@@ -130,7 +131,7 @@ def open_roster(desk: HospitalState, roster: str, detail: str, *, ledger_lost: b
 
 def _check_not_lost(desk: HospitalState, roster: str) -> None:
     opened = any(entry.kind == "open" and entry.roster == roster for entry in desk.ledger.entries())
-    if not opened and any(record.approval and record.spec.roster == roster for record in desk.journal.records()):
+    if not opened and any(record.consent and record.spec.roster == roster for record in desk.journal.releases()):
         raise Conflict(
             f"releases of roster {roster} were approved here, so there was a ledger: restore state/ledger.sqlite, the "
             "latest that there is; if it is lost for good: party-node enrol TOKEN --ledger-lost"
@@ -157,7 +158,7 @@ def _remind(desk: HospitalState, coordinator: Coordinator, told: set[str]) -> No
     """Show the office what it has forgotten of us: it was restored from an older backup. So it is our witness again."""
     stages = desk.ledger.stages(desk.settings.roster)
     ours = {release for release, stage in stages.items() if stage in CHARGED}
-    ours |= {release for release, status in desk.journal.standing().items() if status in _HELD}
+    ours |= {release for release, status in desk.journal.standing(ReleaseSpec).items() if status in _HELD}
     if ours <= told:
         return
     held = {approval for pending in coordinator.releases.pending() for approval in pending.consents}
@@ -178,13 +179,11 @@ def show_approval(coordinator: Coordinator, record: Record, held: Container[byte
     Raises:
         PeerUnavailable: the office is away; try again.
     """
-    if record.approval is None or record.approval in held:
+    if record.consent is None or record.consent in held:
         return
     try:
-        coordinator.releases.approve(record.approval, record.spec.to_bytes())
+        coordinator.releases.approve(record.consent, record.spec.to_bytes())
     except PeerUnavailable:
         raise
     except DpReleaseError as error:
-        log.error(
-            "the office does not know release %s, which was approved here: %s", record.release[:12], error.message
-        )
+        log.error("the office does not know release %s, which was approved here: %s", record.digest[:12], error.message)

@@ -15,7 +15,6 @@ from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.line import HubLine
 from party_node.settings import DaemonSettings
 from party_node.state.journal import Journal
-from party_node.state.runs import Runs
 
 COMPUTING_SECONDS = 1.0
 """Longest wait between looks while peers compute with us and a server tells no news: a session takes about eight looks."""
@@ -26,13 +25,13 @@ class Ears:
 
     Args:
         settings: manners of the daemon.
-        watched: where a person's decision shows.
+        journal: where a person's decision shows.
     """
 
-    def __init__(self, settings: DaemonSettings, *watched: Journal | Runs) -> None:
+    def __init__(self, settings: DaemonSettings, journal: Journal) -> None:
         self.follow(settings)
-        self._watched = watched
-        self._standing = [each.standing() for each in watched]
+        self._journal = journal
+        self._standing = journal.standing()
         self._news = threading.Event()
         self._listening: tuple[Listening, ...] = ()
 
@@ -73,7 +72,7 @@ class Ears:
             self._again = self._backoff.waits()
         end = time.monotonic() + seconds
         # A person decides by a command in another process, perhaps while the cycle ran: compared with before the cycle.
-        while (now := [each.standing() for each in self._watched]) == self._standing and not stop.is_set():
+        while (now := self._journal.standing()) == self._standing and not stop.is_set():
             left = min(LONGEST_NAP_SECONDS, end - time.monotonic())
             if left <= 0 or self._news.wait(left):
                 break

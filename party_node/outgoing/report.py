@@ -44,8 +44,8 @@ class TableReport:
         """Report the table if it, its patients or public columns changed. One that cannot be used or taken holds up nothing."""
         source = self._desk.settings.source
         try:
-            version = self._desk.runs.in_force(self._desk.settings.roster)
-            seen = (stamp(source), frozenset(self._desk.public()), "" if version is None else version.run)
+            version = self._desk.journal.in_force(self._desk.settings.roster)
+            seen = (stamp(source), frozenset(self._desk.public()), "" if version is None else version.digest)
             if seen == self._seen and self._clock() < self._due:
                 return
             if source.refreshed:

@@ -13,9 +13,10 @@ from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
+from dprelease.intersection.task import Task
 from dprelease.one_line import one_line
 from dprelease.wire.retry import ProgressDeadline
-from party_node.decision.decision import Assessment
+from party_node.decision.decision import Review
 from party_node.hospital import HospitalState
 from party_node.state.journal import Record
 
@@ -39,26 +40,18 @@ class Reviews:
         self._told: set[str] = set()
         self._calls: list[threading.Thread] = []
 
-    def begin(self, record: Record, assessment: Assessment) -> None:
-        """Note why a release waits for a person, and tell it, once for each release in the life of the journal."""
-        short = record.release[:12]
-        note = "; ".join((*assessment.repeats, *assessment.blockers, *assessment.review_reasons))
-        if note != record.note:
-            log.info("release %s waits for a person: party-node review show %s", short, short)
-            self._desk.journal.annotate(record.release, note)
-        self._once(record.release, "")
-
-    def begin_run(self, run: str) -> None:
-        """Tell that an alignment run waits for a person, once for each."""
-        self._once(run, f"alignment run {run[:12]} waits for a person: party-node review show {run[:12]}")
-
-    def _once(self, digest: str, words: str) -> None:
-        target = self._desk.settings.daemon.on_review
-        if target is None or digest in self._told:
+    def begin(self, record: Record, review: Review) -> None:
+        """Note why a release or an alignment run waits for a person, and tell it, once for each in the life of the journal."""
+        short, target = record.digest[:12], self._desk.settings.daemon.on_review
+        if review.words != record.note:
+            log.info("%s waits for a person: party-node review show %s", record.name, short)
+            self._desk.journal.annotate(record.digest, review.words)
+        if target is None or record.digest in self._told:
             return
-        self._told.add(digest)
-        if self._desk.journal.first_call(digest):
-            self.call(digest[:12], target, words)
+        self._told.add(record.digest)
+        if self._desk.journal.first_call(record.digest):
+            run = isinstance(record.proposal, Task)
+            self.call(short, target, f"{record.name} waits for a person: party-node review show {short}" if run else "")
 
     def call(self, release: str, target: str | tuple[str, ...], words: str = "") -> None:
         """Tell of a release, in the background; whatever goes wrong is logged and holds up nothing.

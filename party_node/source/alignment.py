@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dprelease.catalogue import FEWEST_COMPARED
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings
-from party_node.state.runs import Runs
+from party_node.state.journal import Journal
 
 KEY_BYTES = 32
 SUBJECT_BYTES = 32
@@ -187,17 +187,17 @@ def _keyed(secret: bytes, digest: str) -> str:
     return hmac.new(secret, b"dprelease/alignment/shown/v1|" + digest.encode(), hashlib.sha256).hexdigest()
 
 
-def in_force(runs: Runs, settings: PartySettings) -> Roster | None:
+def in_force(journal: Journal, settings: PartySettings) -> Roster | None:
     """The patients of the roster's latest version; None where hospitals never aligned. Raises as `patients_of`."""
-    entry = runs.in_force(settings.roster)
-    return None if entry is None else patients_of(runs, settings, entry.run)
+    record = journal.in_force(settings.roster)
+    return None if record is None else patients_of(journal, settings, record.digest)
 
 
-def patients_of(runs: Runs, settings: PartySettings, run: str | None) -> Roster | None:
+def patients_of(journal: Journal, settings: PartySettings, run: str | None) -> Roster | None:
     """The patients of an alignment run.
 
     Args:
-        runs: our record.
+        journal: our record.
         settings: how identifiers are brought to their normal form now.
         run: its digest; None for a release of whole tables.
 
@@ -208,12 +208,12 @@ def patients_of(runs: Runs, settings: PartySettings, run: str | None) -> Roster 
     """
     if run is None:
         return None
-    patients, entry = runs.roster(run), runs.get(run)
-    assert entry is not None, run  # noqa: S101 - it has patients
-    assert entry.secret is not None, run  # noqa: S101 - kept with them
-    if entry.task.identifiers != settings.source.identifiers.canonical:
+    patients, record = journal.roster(run), journal.get(run)
+    assert record is not None, run  # noqa: S101 - it has patients
+    assert record.secret is not None, run  # noqa: S101 - kept with them
+    if record.task.identifiers != settings.source.identifiers.canonical:
         raise DataRefused(
             f"[source.identifiers] changed after alignment run {run[:12]}: the patients in force have other pseudonyms; put "
             "it back as it was, or ask the office to align anew"
         )
-    return Roster(run, patients, entry.secret)
+    return Roster(run, patients, record.secret)

@@ -93,7 +93,7 @@ def mismatches(books: Books) -> list[Mismatch]:
     for entry in books.ledger.entries():
         if entry.release:
             entries.setdefault(entry.release, []).append(entry)
-    records = {record.release: record for record in books.journal.records()}
+    records = {record.digest: record for record in books.journal.releases()}
     seen = {charge.release: charge for charge in books.seen}
     done = over(records.values(), {release: last_stage(own) for release, own in entries.items()})
     found = []
@@ -170,7 +170,7 @@ def _disagreement(record: Record | None, entries: list[Entry], books: Books) -> 
         return ""
     made = last_made(entries)
     try:
-        sealed = tuple(block.sha256 for block in books.vault.find(record.release))
+        sealed = tuple(block.sha256 for block in books.vault.find(record.digest))
     except IntegrityError as error:
         return error.message
     if made and not sealed:

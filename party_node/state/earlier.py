@@ -9,13 +9,12 @@ mean the same blocks ends before anything is computed.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import make_folder, sync_folder, write_durably
+from dprelease.files.durable import make_folder, remove_folder, write_durably
 from dprelease.release.block import SealedBlock
 from party_node.state.vault import Seal
 
@@ -59,9 +58,7 @@ class EarlierRounds:
 
     def erase(self) -> None:
         """Forget them; again changes nothing."""
-        if self._folder.exists():
-            shutil.rmtree(self._folder)
-            sync_folder(self._folder.parent)
+        remove_folder(self._folder)
 
     @property
     def _list(self) -> Path:

@@ -11,14 +11,13 @@ Source: docs/party.md, "Approved rows".
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 
 from dprelease.data.bounding import BoundedRows, codes_digest
 from dprelease.data.columns import Column, released_names
-from dprelease.files.durable import TEMPORARY, make_folder, sync_folder, write_durably
+from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, write_durably
 from party_node.state.streams import Checkpoint
 
 _SECRET = 0o600
@@ -86,9 +85,7 @@ class FrozenRows:
 
     def erase(self) -> None:
         """Forget the rows; again changes nothing."""
-        if self._folder.exists():
-            shutil.rmtree(self._folder)
-            sync_folder(self._folder.parent)
+        remove_folder(self._folder)
 
 
 def _ending(at: Checkpoint | None) -> bytes:

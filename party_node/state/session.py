@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprelease.files.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
+from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, rename_durably, sync_folder, write_durably
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
 from dprelease.mpc.storage import State
@@ -56,10 +55,10 @@ class SessionFolder:
         on may not go on with it.
         """
         self._make()
-        self._remove("own")
-        self._remove("in")  # the earlier round can still fetch it again; the new one must not find it
+        remove_folder(self._folder / "own")
+        remove_folder(self._folder / "in")  # the earlier round can still fetch it again; the new one must not find it
         state = self._save(State(round=number, key=private_bytes(new_session_key(draw)).hex()))
-        self._remove("out")
+        remove_folder(self._folder / "out")
         return state
 
     def outgoing(self) -> tuple[Outgoing, ...]:
@@ -126,19 +125,12 @@ class SessionFolder:
 
     def erase(self) -> None:
         """Forget the session; again changes nothing."""
-        if self._folder.exists():
-            shutil.rmtree(self._folder)
-            sync_folder(self._folder.parent)
+        remove_folder(self._folder)
 
     def _make(self) -> None:
         make_folder(self._folder.parent)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         sync_folder(self._folder.parent)
-
-    def _remove(self, name: str) -> None:
-        if (self._folder / name).exists():
-            shutil.rmtree(self._folder / name)
-            sync_folder(self._folder)
 
     def _dealt(self, dealer: str) -> Path:
         return self._folder / "in" / f"deal+{dealer}"

@@ -55,9 +55,7 @@ def rounds_of(records: Iterable[Record], entries: Iterable[Entry], party: str) -
         party: our name.
     """
     priced = {entry.release for entry in entries if entry.kind in HOLDING}
-    rounds = {
-        each.release: mechanism_of(each.spec).cost(each.spec).rounds for each in records if each.release in priced
-    }
+    rounds = {each.digest: mechanism_of(each.spec).cost(each.spec).rounds for each in records if each.digest in priced}
     return {
         release: {mechanism: charges[party] for mechanism, charges in found.items()}
         for release, found in rounds.items()

@@ -10,7 +10,6 @@ Source: docs/party.md, "Streams".
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import numpy as np
 from dprelease.arrays import Integers
 from dprelease.canonical import Digest, Value, sha256
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import sync_folder, write_durably
+from dprelease.files.durable import remove_folder, write_durably
 from party_node.state.journal import PUBLISHED, Record, Status
 
 _SECRET = 0o600
@@ -105,9 +104,7 @@ class Streams:
 
     def erase(self, stream: str) -> None:
         """Forget a stream; again changes nothing."""
-        if (self._folder / stream).exists():
-            shutil.rmtree(self._folder / stream)
-            sync_folder(self._folder)
+        remove_folder(self._folder / stream)
 
     def _path(self, stream: str, number: int) -> Path:
         return self._folder / stream / f"{number}.increment"
@@ -123,8 +120,8 @@ def over(records: Iterable[Record], stages: Mapping[str, str]) -> set[str]:
     ended = set()
     for record in records:
         place = record.spec.place
-        declined = record.status is Status.DECLINED and record.release == place.stream
-        spent = place.number == place.last and record.status is Status.ENDED and stages.get(record.release) == "send"
+        declined = record.status is Status.DECLINED and record.digest == place.stream
+        spent = place.number == place.last and record.status is Status.ENDED and stages.get(record.digest) == "send"
         if declined or spent or (record.note == PUBLISHED and place.ended):
             ended.add(place.stream)
     return ended

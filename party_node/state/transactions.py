@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -35,17 +35,24 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
-        if db.in_transaction:  # a script commits by itself
-            db.execute("COMMIT")
+        db.execute("COMMIT")
 
 
-def prepare(path: Path, schema: str, layout: int = 1) -> None:
+def prepare(
+    path: Path,
+    schema: str,
+    layout: int = 1,
+    take_over: Callable[[sqlite3.Connection], None] = lambda db: None,
+) -> None:
     """Make the tables of a file that has none, and note the number of their layout as SQLite's `user_version`.
+
+    A power cut leaves the layout before, or this one whole.
 
     Args:
         path: SQLite file; made if absent.
         schema: statements that do no harm where the tables exist.
         layout: number of this layout. Files from before it was noted have 0 and layout 1.
+        take_over: brings what an earlier layout has, if anything, into the new tables.
 
     Raises:
         InvalidInput: a later version of this software wrote the file; it is left as it is.
@@ -58,4 +65,17 @@ def prepare(path: Path, schema: str, layout: int = 1) -> None:
                 "older copy of the file does not know what was charged since"
             )
         if found < layout:
-            db.executescript(f"{schema}; PRAGMA user_version = {layout}")
+            for statement in _statements(schema):
+                db.execute(statement)
+            take_over(db)
+            db.execute(f"PRAGMA user_version = {layout}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, one by one: all at once would commit before them. A trigger has semicolons of its own."""
+    statement = ""
+    for line in f"{script};".splitlines():
+        statement += f"{line}\n"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

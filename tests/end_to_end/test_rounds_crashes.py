@@ -27,7 +27,7 @@ NUMBERS = count(1)
 """Of each release in turn, for columns of its own."""
 
 PARTY = {
-    "ranges drawn, nothing sealed": "kill-after@party_node.daemon:privatize",
+    "ranges drawn, nothing sealed": "kill-after@party_node.computation.releases:privatize",
     "ranges sealed, not noted": "kill-after@party_node.state.vault:Vault.seal",
     "ranges noted, not charged": "kill-after@party_node.state.ledger:Ledger.make",
     "charged, not sent": "kill-before@party_node.outgoing.delivery:upload",

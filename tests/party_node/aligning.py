@@ -80,12 +80,12 @@ def go(world: World, run: str, cycles: int = 12) -> None:
             hospital.cycle()
         if {status(world.north, run), status(world.south, run)} <= {"in force", "declined", "ended"}:
             return
-    raise AssertionError([hospital.desk().runs.find(run).note for hospital in (world.north, world.south)])
+    raise AssertionError([hospital.desk().journal.find(run).note for hospital in (world.north, world.south)])
 
 
 def status(hospital: Hospital, run: str) -> str:
     """Where a run stands here; empty if it was never offered."""
-    entry = hospital.desk().runs.get(run)
+    entry = hospital.desk().journal.get(run)
     return "" if entry is None else entry.status.value
 
 

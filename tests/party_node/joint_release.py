@@ -66,7 +66,7 @@ def deliver(world: World) -> None:
     while left:
         for name in JOINT:
             getattr(world, name).cycle()
-        records = [each for name in JOINT for each in getattr(world, name).desk().journal.records()]
+        records = [each for name in JOINT for each in getattr(world, name).desk().journal.releases()]
         left = min(left, 2) - 1 if all(each.status in SETTLED for each in records) else left - 1
 
 

@@ -126,5 +126,5 @@ def test_other_releases_have_no_further_lines(careful: World) -> None:
     careful.north.cycle()
     careful.north.run("review", "approve", release[:12], "--yes")
     careful.north.cycle()
-    assert len(careful.north.desk().journal.records()) == 3
+    assert len(careful.north.desk().journal.releases()) == 3
     assert rounds_shown(careful.north) == [("open", []), ("reserve", [])]

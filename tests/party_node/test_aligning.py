@@ -14,7 +14,7 @@ from dprelease.intersection import curve
 from dprelease.mpc.messages import sign_message
 from dprelease.spec_base import instant
 from party_node.outgoing.relay import Relay
-from party_node.state.runs import RunStatus
+from party_node.state.journal import Status
 from party_node.state.session import Outgoing
 from tests.hostile.faults import Fault, Kind, each
 from tests.party_node.aligning import (
@@ -36,12 +36,12 @@ def test_two_hospitals_find_the_patients_that_both_have(world: World, caplog: py
     caplog.set_level(logging.DEBUG)
     before = world.spec()
     run = accepted(overlap(world))
-    assert status(world.north, run) == "signed"
+    assert status(world.north, run) == "approved"
     go(world, run)
     for hospital in (world.north, world.south):
-        entry = hospital.desk().runs.find(run)
-        assert (entry.status, entry.version, entry.common) == (RunStatus.IN_FORCE, 1, SHARED)
-        assert hospital.desk().runs.roster(run) == common()
+        entry = hospital.desk().journal.find(run)
+        assert (entry.status, entry.version, entry.common) == (Status.IN_FORCE, 1, SHARED)
+        assert hospital.desk().journal.roster(run) == common()
         assert noted(hospital) == [(run, "0")]
         file = hospital.folder / "state" / "rosters" / run
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -96,7 +96,7 @@ def test_nothing_leaves_before_a_person_here_and_all_others_accepted(world: Worl
     world.north.cycle()
     world.alignments.move(run, "RUNNING")
     world.north.cycle(2)
-    assert "no approval by south" in world.north.desk().runs.find(run).note
+    assert "no approval by south" in world.north.desk().journal.find(run).note
     assert world.relay.posts == {}
     assert noted(world.north) == []
 
@@ -105,7 +105,7 @@ def test_a_pin_that_was_taken_back_stops_a_run(world: World) -> None:
     run = accepted(overlap(world))
     world.north.desk().identity.forget("south")
     world.north.cycle(2)
-    assert "not the one pinned here" in world.north.desk().runs.find(run).note
+    assert "not the one pinned here" in world.north.desk().journal.find(run).note
     assert world.relay.posts == {}
     assert noted(world.north) == []
 
@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_declined(world: World, fault: Fault, caplog: pytes
     assert status(world.north, run) == "declined"
     ((party, request),) = world.alignments.said("DeclineRun")
     assert party == "north"
-    assert request.reason == world.north.desk().runs.find(run).note == fault.sentence
+    assert request.reason == world.north.desk().journal.find(run).note == fault.sentence
     assert str(ROWS) not in request.reason
     assert noted(world.north) == [(f"{number:064}", "0") for number in range(len(noted(world.north)))]
 
@@ -210,7 +210,7 @@ def test_a_table_that_changed_after_a_person_accepted_is_declined(
     world.north.source.write_text("\n".join(fault.act(lines)) + "\n")
     daemon = world.north.daemon()
     with world.north.dialled() as coordinator:
-        daemon._aligning.cycle(coordinator)  # before the table is reported again
+        daemon._round(coordinator, *daemon._works[0])  # before the table is reported again
     assert f"the table has {ROWS - 1} patients now, and {ROWS} were announced" in caplog.text
     assert status(world.north, run) == "declined"
     assert [request.reason for _, request in world.alignments.said("DeclineRun")] == [fault.sentence]
@@ -223,7 +223,7 @@ def test_a_table_that_changes_afterwards_is_the_next_runs(world: World) -> None:
     lines = world.north.source.read_text().splitlines()
     world.north.source.write_text("\n".join(line for line in lines if not line.startswith("subject-0003,")) + "\n")
     go(world, run)
-    assert world.north.desk().runs.roster(run) == common()
+    assert world.north.desk().journal.roster(run) == common()
     said = f"1 of its {SHARED} patients are in the table no more"
     assert said in words_of(world.north.run("check"))
     assert f"its {SHARED} patients are read, of 36 in the table" in words_of(world.south.run("check"))
@@ -268,7 +268,7 @@ def test_nothing_leaves_after_a_person_declined_in_the_middle_of_a_step(
     def and_declined(relay: Relay, outgoing: Outgoing) -> None:
         sent(relay, outgoing)
         header = outgoing.message.header
-        if (header.sender, header.kind, status(world.south, run)) == ("south", kind, "signed"):
+        if (header.sender, header.kind, status(world.south, run)) == ("south", kind, "approved"):
             assert world.south.run("review", "decline", run, "--reason", "a newer export").exit_code == 0
 
     monkeypatch.setattr(Relay, "send", and_declined)
@@ -306,8 +306,8 @@ def test_no_common_patient_or_another_key_is_no_version(
     go(world, run)
     words = "no patient is common to all hospitals: compare the key check that party-node check prints"
     for hospital in (world.north, world.south):
-        entry = hospital.desk().runs.find(run)
-        assert (entry.status, entry.common) == (RunStatus.ENDED, 0)
+        entry = hospital.desk().journal.find(run)
+        assert (entry.status, entry.common) == (Status.ENDED, 0)
         assert entry.note.startswith(words)
         assert hospital.desk().make_catalogue().aligned is None
     warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
@@ -320,7 +320,7 @@ def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> N
     for _ in range(2):
         runs.append(accepted(world))
         go(world, runs[-1])
-    assert [entry.version for entry in world.north.desk().runs.entries()] == [1, 2]
+    assert [entry.version for entry in world.north.desk().journal.runs()] == [1, 2]
     assert [run for run, _ in noted(world.north)] == runs
     assert world.north.desk().catalogue().patients == ROWS
     shown = json.loads(world.north.run("review", "list", "--json").stdout)
@@ -344,8 +344,8 @@ def test_an_office_that_tells_of_ends_in_another_order_takes_no_version_back(wor
         assert (status(world.north, run), status(world.south, run)) == ("finished", "finished")
         world.alignments.move(run, "DONE")
         go(world, run, 1)
-    entry = world.north.desk().runs.find(first)
-    assert (entry.status, entry.note, entry.version) == (RunStatus.ENDED, "a later run is in force", None)
+    entry = world.north.desk().journal.find(first)
+    assert (entry.status, entry.note, entry.version) == (Status.ENDED, "a later run is in force", None)
     assert world.north.desk().make_catalogue().aligned == second
 
 

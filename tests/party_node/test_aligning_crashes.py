@@ -18,12 +18,11 @@ import pytest
 
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.task import Task
-from party_node.aligning.work import AlignmentWork
 from party_node.outgoing.agreements import Pending
-from party_node.state import runs as runs_module
+from party_node.state import journal as journal_module
 from party_node.state import session as folder_module
+from party_node.state.journal import Journal
 from party_node.state.ledger import Ledger
-from party_node.state.runs import Runs
 from tests.party_node.aligning import accepted, common, noted, overlap, status
 from tests.party_node.joint_post import MemoryRelay, Post
 from tests.party_node.world import Hospital, PowerCut, World
@@ -63,17 +62,19 @@ class Site:
 
     def look(self) -> None:
         """One cycle of a fresh process."""
-        work = AlignmentWork(self.hospital.desk(), Line())  # type: ignore[arg-type]
+        daemon = self.hospital.daemon()
+        daemon._hub = Line()  # type: ignore[assignment]
+        work, undecided = daemon._works[0]
         relay = MemoryRelay(self.post, self.name, self.tick, lambda message, body: (message, body))
-        work._relay = lambda entry: relay  # type: ignore[method-assign,assignment,return-value]
+        work._relay = lambda record: relay  # type: ignore[method-assign,assignment,return-value]
         with self._steps_on_disk():
-            work.cycle(self)  # type: ignore[arg-type]
+            daemon._round(self, work, undecided)  # type: ignore[arg-type]
 
     @property
     def runs(self) -> Site:
         return self
 
-    def pending(self) -> list[Pending]:
+    def pending(self, unsettled: object) -> list[Pending]:
         self.tick("ask")
         return [
             Pending(
@@ -101,10 +102,10 @@ class Site:
                 (folder_module, "write_durably"),
                 (folder_module, "rename_durably"),
                 (folder_module, "_write"),
-                (folder_module.shutil, "rmtree"),
-                (runs_module, "write_durably"),
-                (Runs, "_update"),
-                (Runs, "tidy"),
+                (shutil, "rmtree"),
+                (journal_module, "write_durably"),
+                (Journal, "_update"),
+                (Journal, "drop_roster"),
                 (Ledger, "align"),
             ):
                 patch.setattr(module, name, _ticking(getattr(module, name), partial(self.tick, name)))
@@ -168,7 +169,7 @@ def play(sites: dict[str, Site]) -> None:
 def check(stage: Stage, sites: dict[str, Site]) -> None:
     for site in sites.values():
         assert status(site.hospital, stage.run) == "in force"
-        assert site.hospital.desk().runs.roster(stage.run) == common()
+        assert site.hospital.desk().journal.roster(stage.run) == common()
         assert noted(site.hospital) == [(stage.run, "0")]
         assert not list((site.hospital.folder / "state" / "aligning").glob("*"))
         assert len(list((site.hospital.folder / "state" / "rosters").glob("*"))) == 1
@@ -226,8 +227,8 @@ def test_a_session_that_is_lost_begins_anew_until_tables_can_be_opened(stage: St
         play(sites)
         ends.append(status(sites["south"].hospital, stage.run))
         assert noted(sites["south"].hospital) == [(stage.run, "0")]
-    assert ends == ["in force", "signed"]
-    assert "begin another run" in sites["south"].hospital.desk().runs.find(stage.run).note
+    assert ends == ["in force", "approved"]
+    assert "begin another run" in sites["south"].hospital.desk().journal.find(stage.run).note
 
 
 def test_patients_that_are_lost_end_the_run(stage: Stage) -> None:

@@ -66,7 +66,7 @@ def test_columns_that_change_are_reported_and_used(world: World, log: pytest.Log
     assert reports_of(world) == reports + 1
     release = world.propose(columns=("age", "gender"))
     running.cycle()
-    assert world.north.record(release).approval is not None
+    assert world.north.record(release).consent is not None
 
 
 def test_a_file_that_is_written_anew_with_the_same_words_changes_nothing(

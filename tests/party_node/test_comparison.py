@@ -127,7 +127,7 @@ def test_the_secret_of_a_run_is_its_hospitals_alone(world: World) -> None:
     for _ in range(2):
         runs.append(accepted(overlap(world)) if not runs else accepted(world))
         go(world, runs[-1])
-    kept = [[hospital.desk().runs.find(run).secret for hospital in (world.north, world.south)] for run in runs]
+    kept = [[hospital.desk().journal.find(run).secret for hospital in (world.north, world.south)] for run in runs]
     assert [north == south for north, south in kept] == [True, True]
     assert kept[0][0] != kept[1][0]
     said = heard(world)
@@ -136,7 +136,7 @@ def test_the_secret_of_a_run_is_its_hospitals_alone(world: World) -> None:
         assert len(north) == 32
         assert north not in said
         assert north.hex().encode() not in said
-    assert world.north.desk().runs.roster(runs[0]) == common()
+    assert world.north.desk().journal.roster(runs[0]) == common()
 
 
 def test_digests_under_other_secrets_are_never_equal() -> None:

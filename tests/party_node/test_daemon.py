@@ -24,7 +24,7 @@ from dprelease.errors import (
 )
 from dprelease.spec_base import Target
 from dprelease.wire.v1 import release_pb2
-from party_node import daemon as daemon_module
+from party_node.computation import releases as releases_module
 from party_node.state.ledger import Ledger
 from tests.party_node.world import Hospital, World
 
@@ -305,7 +305,7 @@ def test_an_unforeseen_error_is_told_without_its_words(
         raise ValueError("could not convert '41.70000' of subject-0000")
 
     with monkeypatch.context() as patch:
-        patch.setattr(daemon_module, "privatize", bug)
+        patch.setattr(releases_module, "privatize", bug)
         world.north.cycle()
     note = world.north.record(release).note
     assert note == "unforeseen ValueError in bug"

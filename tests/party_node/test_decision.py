@@ -103,12 +103,12 @@ def share_of_nothing(spec: ReleaseSpec) -> dict[str, object]:
 
 
 LIES: dict[str, tuple[Callable[[ReleaseSpec], dict[str, object]], str]] = {
-    "rows": (lambda spec: {"rows": spec.rows + 1}, "rows = 41, our table has 40"),
+    "rows": (lambda spec: {"rows": spec.rows + 1}, "rows = 41, and here it is 40"),
     "alignment": (lambda spec: {"alignment": "00" * 32}, "alignment = 0000"),
-    "roster": (lambda spec: {"roster": "others"}, "roster = others, our table has roster-1"),
-    "q": (lambda spec: {"rows_per_subject": 2}, "rows_per_subject = 2, our table has 1"),
-    "consortium": (lambda spec: {"consortium": "other"}, "belongs to consortium other, we enrolled in trial"),
-    "our key": (lambda spec: part_of(spec, "north", key="cc" * 32), "another key as ours"),
+    "roster": (lambda spec: {"roster": "others"}, "roster = others, and here it is roster-1"),
+    "q": (lambda spec: {"rows_per_subject": 2}, "rows_per_subject = 2, and here it is 1"),
+    "consortium": (lambda spec: {"consortium": "other"}, "consortium = other, and here it is trial"),
+    "our key": (lambda spec: part_of(spec, "north", key="cc" * 32), f"our key = {'cc' * 32}, and here it is"),
     "our name": (lambda spec: part_of(spec, "north", party="nord"), "north is not a party"),
     "a column we do not have": (
         lambda spec: part_of(spec, "north", columns=(numeric("weight"), TWO_PARTIES["north"][1])),

@@ -190,7 +190,7 @@ def test_a_start_removes_those_of_releases_that_are_over(world: World) -> None:
     desk = world.north.desk()
     bounded = desk.approved(world.north.record(release))
     desk.frozen("5e" * 32).keep(bounded, None)
-    world.north.daemon()._joint.sweep(datetime.now(UTC))
+    world.north.daemon().sweep(datetime.now(UTC))
     assert on_disk(world.north) == [f"{release}/codes"]
 
 
@@ -227,5 +227,5 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_half(careful: W
         assert north.status(release) == "approved"
         assert on_disk(north) == [f"{release}/codes"]
     else:
-        north.daemon()._joint.sweep(datetime.now(UTC))
+        north.daemon().sweep(datetime.now(UTC))
         assert on_disk(north) == []

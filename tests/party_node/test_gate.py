@@ -94,7 +94,7 @@ def test_a_release_that_was_never_proposed_here_is_left_alone(world: World, stat
     world.south_approves(release)
     world.coordinator.move(release, state)
     world.north.cycle(2)
-    assert world.north.desk().journal.records() == []
+    assert world.north.desk().journal.releases() == []
     assert world.north.desk().ledger.entries("cohort")[1:] == []
     assert world.coordinator.heard("Approve") == []
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError
+from dprelease.files import durable
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import seed_digest
 from dprelease.mpc.encryption import Draw
@@ -36,7 +37,7 @@ killed every time in `tests/end_to_end/test_moments_crashes.py`."""
 def steps_on_disk(world: JointWorld) -> Iterator[None]:
     """Count a step before every file that is written, every deal that is drawn and every chunk that is masked."""
     write, deal_, masked = folder_module.write_durably, exchange_module.deal, exchange_module.masked
-    rmtree = folder_module.shutil.rmtree
+    rmtree = durable.shutil.rmtree
 
     def tick(what: str) -> None:
         if world.current is not None:
@@ -61,7 +62,7 @@ def steps_on_disk(world: JointWorld) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folder_module, "write_durably", writing)
-        patch.setattr(folder_module.shutil, "rmtree", removing)
+        patch.setattr(durable.shutil, "rmtree", removing)
         patch.setattr(exchange_module, "deal", dealing)
         patch.setattr(exchange_module, "masked", masking)
         yield

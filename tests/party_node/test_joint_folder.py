@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.canonical import sha256
+from dprelease.files import durable
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, name_of
 from party_node.state import session as folder_module
 from party_node.state.session import SessionFolder
@@ -142,7 +143,7 @@ def test_an_erasure_that_was_cut_short_is_finished_later(
         raise PowerCut
 
     with monkeypatch.context() as patch:
-        patch.setattr(folder_module.shutil, "rmtree", half)
+        patch.setattr(durable.shutil, "rmtree", half)
         with pytest.raises(PowerCut):
             session.erase()
     assert session.state() is None  # as one that never began: no message of it counts
@@ -174,7 +175,7 @@ def test_a_round_that_was_cut_short_as_it_began_leaves_the_earlier_one_or_itself
 
     with monkeypatch.context() as patch:
         patch.setattr(folder_module, "write_durably", cutting("write", folder_module.write_durably))
-        patch.setattr(folder_module.shutil, "rmtree", cutting("remove", folder_module.shutil.rmtree))
+        patch.setattr(durable.shutil, "rmtree", cutting("remove", durable.shutil.rmtree))
         with pytest.raises(PowerCut):
             session.begin(2)
     state = session.state()

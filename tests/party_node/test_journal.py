@@ -29,18 +29,18 @@ def test_what_was_offered_is_kept_as_it_was(journal: Journal, folder: Path) -> N
     again = journal.offer(SPEC, Status.WAITING, "offered again")
     assert (first.spec, again.spec) == (SPEC, SPEC)
     assert (again.status, again.note, again.seen) == (Status.ACCEPTED, "yes", first.seen)
-    assert Journal(folder / "journal.sqlite").records() == [again]
+    assert Journal(folder / "journal.sqlite").releases() == [again]
 
 
 def test_a_release_is_found_by_the_beginning_of_its_digest(journal: Journal) -> None:
     stand(journal, Status.WAITING)
     journal.offer(build_spec(title="another"), Status.WAITING, "new")
-    assert journal.find(RELEASE[:10].upper()).release == RELEASE
+    assert journal.find(RELEASE[:10].upper()).digest == RELEASE
     assert journal.get(RELEASE) is not None
     assert journal.get(RELEASE[:10]) is None
     with pytest.raises(NotFound, match="review list"):
         journal.find("zz")
-    with pytest.raises(InvalidInput, match="fits 2 releases"):
+    with pytest.raises(InvalidInput, match="fits 2 of those"):
         journal.find("")
 
 
@@ -83,8 +83,8 @@ def test_only_an_accepted_release_is_signed(journal: Journal, status: Status) ->
     stand(journal, status)
     if status == Status.ACCEPTED:
         journal.sign(RELEASE, b"approval")
-        assert (journal.find(RELEASE).status, journal.find(RELEASE).approval) == (Status.APPROVED, b"approval")
+        assert (journal.find(RELEASE).status, journal.find(RELEASE).consent) == (Status.APPROVED, b"approval")
     else:
         with pytest.raises(Conflict, match="nothing was changed"):
             journal.sign(RELEASE, b"approval")
-        assert (journal.find(RELEASE).status, journal.find(RELEASE).approval) == (status, None)
+        assert (journal.find(RELEASE).status, journal.find(RELEASE).consent) == (status, None)

@@ -83,14 +83,14 @@ def test_an_approval_that_the_coordinator_lost_is_sent_again_as_it_was(world: Wo
     del world.coordinator.records[release].consents[:]
     world.north.cycle(2)
     assert world.coordinator.heard("Approve") == [first, first]
-    assert list(world.coordinator.records[release].consents) == [world.north.record(release).approval]
+    assert list(world.coordinator.records[release].consents) == [world.north.record(release).consent]
 
 
 def test_an_approval_is_signed_once(world: World) -> None:
     release = world.propose()
     world.north.cycle()
     record = world.north.record(release)
-    assert world.north.desk().sign(record) == record.approval
+    assert world.north.desk().sign(record) == record.consent
     assert world.north.ledger_kinds(release) == ["reserve"]
 
 

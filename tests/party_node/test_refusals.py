@@ -40,7 +40,7 @@ def test_a_coordinator_that_is_away_hears_the_refusal_later(world: World) -> Non
     world.north.desk().frozen(release).erase()
     world.coordinator.raises["Decline"] = PeerUnavailable("x")
     world.north.cycle()
-    assert world.north.ledger_kinds(release) == ["reserve"]
+    assert world.coordinator.state(release) == "APPROVED"
     del world.coordinator.raises["Decline"]
     world.north.cycle()
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]

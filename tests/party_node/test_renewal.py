@@ -76,8 +76,8 @@ def test_a_release_goes_on_across_a_renewal(world: World, renewing: list[str]) -
     world.coordinator.renews = None  # not yet
     world.north.cycle(2)
     record = world.north.record(release)
-    assert record.approval is not None
-    assert old.encode() in record.approval.replace(b"\\n", b"\n")
+    assert record.consent is not None
+    assert old.encode() in record.consent.replace(b"\\n", b"\n")
     world.south_approves(release)
     world.coordinator.renews = lambda request: world.authority.issue(
         "north", "party", world.members["north"].key.public_key(), lasting=LATER
@@ -85,7 +85,7 @@ def test_a_release_goes_on_across_a_renewal(world: World, renewing: list[str]) -
     world.north.cycle(2)
     assert certificate(world.north) != old
     assert world.north.record(release).status is Status.DELIVERED
-    assert world.north.record(release).approval == record.approval
+    assert world.north.record(release).consent == record.consent
 
 
 def test_the_new_certificate_is_shown_from_the_next_dial_on(world: World, renewing: list[str]) -> None:
@@ -126,7 +126,7 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
         for _ in range(3):
             daemon.cycle(coordinator)
     assert certificate(world.north) == old
-    assert world.north.record(release).approval is not None
+    assert world.north.record(release).consent is not None
     assert caplog.text.count("the certificate was not renewed") == 1  # told once, not every few seconds
     assert "party-node enrol TOKEN" in caplog.text
 
@@ -137,7 +137,7 @@ def test_a_coordinator_that_does_not_know_the_call_holds_up_nothing(
     give(world.north, timedelta(days=10))
     release = world.propose()
     world.north.cycle()
-    assert world.north.record(release).approval is not None
+    assert world.north.record(release).consent is not None
     assert "the certificate was not renewed" in caplog.text
 
 

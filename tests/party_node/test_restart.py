@@ -45,10 +45,10 @@ DECIDING: list[Cut] = [
     ("party_node.outgoing.agreements.Agreements.approve", "after", 1),
 ]
 MAKING: list[Cut] = [
-    ("party_node.daemon.check_all", "before", 1),
-    ("party_node.daemon.check_all", "after", 1),
-    ("party_node.daemon.privatize", "before", 1),
-    ("party_node.daemon.privatize", "after", 1),
+    ("party_node.computation.releases.check_all", "before", 1),
+    ("party_node.computation.releases.check_all", "after", 1),
+    ("party_node.computation.releases.privatize", "before", 1),
+    ("party_node.computation.releases.privatize", "after", 1),
     ("party_node.state.vault.write_durably", "before", 1),
     ("party_node.state.vault.write_durably", "after", 1),  # the block is there, its seal is not
 ]

@@ -38,7 +38,7 @@ def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:
     world.north.cycle()
     assert world.north.ledger_kinds(release) == ["reserve"]
     (shown,) = reminded(world)
-    assert shown == pb.ApproveRequest(signed_consent=record.approval, proposal=record.spec.to_bytes())
+    assert shown == pb.ApproveRequest(signed_consent=record.consent, proposal=record.spec.to_bytes())
     world.north.cycle()
     assert world.north.status(release) == "ended"
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]
@@ -50,7 +50,7 @@ def test_what_others_have_put_down_as_over_is_shown_before_it_ends_here(world: W
     tell(world)
     release = world.approved()
     world.north.cycle()
-    own = world.north.record(release).approval
+    own = world.north.record(release).consent
     record = world.coordinator.records[release]
     record.consents.remove(own)
     world.coordinator.move(release, "FAILED")

@@ -157,7 +157,7 @@ def with_both(_: Any, blocks: Any, __: Any) -> bool:
 
 Where = Callable[..., bool]
 CUTS: list[tuple[str, str, int, Where]] = [
-    ("party_node.daemon.privatize", "after", 1, always),
+    ("party_node.computation.releases.privatize", "after", 1, always),
     ("party_node.state.vault.write_durably", "after", 1, always),
     ("party_node.state.vault.Vault.seal", "after", 1, always),
     ("party_node.state.ledger.Ledger.make", "before", 1, always),

@@ -30,7 +30,7 @@ CUTS: list[tuple[str, str, int, Any]] = [
     ("party_node.outgoing.delivery.upload", "before", 1, always),
     ("party_node.outgoing.delivery.upload", "after", 1, always),
     (f"{STREAMS}.Streams.erase", "before", 1, always),
-    (f"{STREAMS}.shutil.rmtree", "after", 1, always),
+    ("dprelease.files.durable.shutil.rmtree", "after", 1, always),
 ]
 AGAIN = {CUTS[6]: DRAWS_OF_ONE_BLOCK, CUTS[7]: DRAWS_OF_ONE_BLOCK}
 """Draws that a cut before the seal loses, of which nothing was seen."""

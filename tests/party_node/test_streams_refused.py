@@ -80,7 +80,10 @@ FORGED: dict[str, tuple[Callable[[ReleaseSpec], ReleaseSpec], str]] = {
     "another stream": (lambda spec: with_terms(spec, first="0" * 64), "another stream's first"),
     "another title": (lambda spec: spec.model_copy(update={"title": "cheaper"}), "fixed: title"),
     "other rows in the past": (other_past, "has another history"),
-    "other new rows": (lambda spec: spec.model_copy(update={"rows": 9}), "the release says rows = 9, our table has 20"),
+    "other new rows": (
+        lambda spec: spec.model_copy(update={"rows": 9}),
+        "the release says rows = 9, and here it is 20",
+    ),
     "other patients": (lambda spec: spec.model_copy(update={"alignment": "0" * 64}), "the release says alignment"),
 }
 

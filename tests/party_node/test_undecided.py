@@ -72,10 +72,11 @@ def known(world: World, number: int) -> None:
     rows = []
     for at in range(number):
         data = spec.replace(b"TITLE", str(at).encode())
-        rows.append((sha256(data), data, ("declined", "ended")[at % 2], "note", now, now))
+        rows.append((sha256(data), "release", data, ("declined", "ended")[at % 2], "note", now, now))
     path = world.north.folder / "state" / "journal.sqlite"
     with closing(sqlite3.connect(path)) as db, db:
-        db.executemany("INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?, NULL, NULL, NULL)", rows)
+        columns = "digest, kind, proposal, status, note, seen, changed"
+        db.executemany(f"INSERT INTO offers ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)  # noqa: S608
 
 
 def test_a_proposal_costs_the_same_whatever_was_offered_before(careful: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +271,7 @@ def test_review_list_shows_a_page_and_those_that_wait_first(careful: World) -> N
     none = careful.north.run("review", "list", "--page", "4")
     assert (none.exit_code, "there is no page 4; the last one is 3" in none.stderr) == (2, True)
     assert (
-        "101 releases in all; older ones: party-node review list --page 3"
+        "101 in all; older ones: party-node review list --page 3"
         in careful.north.run("review", "list", "--page", "2").stderr
     )
     assert careful.north.run("review", "list", "--page", "3").stderr == ""

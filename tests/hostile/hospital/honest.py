@@ -46,7 +46,7 @@ def steps(north: Hospital) -> list[type[BaseException]]:
     with north.dialled() as coordinator:
         for offer in coordinator.releases.pending():
             try:
-                daemon._step(coordinator, offer)
+                daemon._step(coordinator, *daemon._works[1], offer)
             except Exception as error:
                 raised.append(type(error))
     return raised

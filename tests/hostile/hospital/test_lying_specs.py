@@ -231,7 +231,7 @@ def test_a_proposal_that_cannot_be_read_is_left_alone(
     )
     world.north.cycle()
     assert "1 release cannot be read and is left alone" in caplog.text
-    assert world.north.desk().journal.records() == []
+    assert world.north.desk().journal.releases() == []
     assert world.coordinator.heard("Approve") == world.coordinator.heard("Decline") == []
     honest_release(world)
 

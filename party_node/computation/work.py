@@ -1,0 +1,71 @@
+"""Contract of what the daemon takes step by step: how each kind of agreement is computed once all parties consented, and ends."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from dprelease.errors import DpReleaseError
+from dprelease.files.durable import remove_folder
+from dprelease.spec_base import moment
+from dprelease.wire.boundary import LOCAL
+from party_node.hospital import HospitalState
+from party_node.outgoing.agreements import Agreements, Pending
+from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.line import HubLine
+from party_node.outgoing.relay import Relay
+from party_node.state.journal import FINAL, Proposed, Record
+
+log = logging.getLogger(__name__)
+
+FORGOTTEN = timedelta(days=90)
+"""How long after the last day of decision on a release or run its session is kept: the coordinator tells of an end for 30 days."""
+
+
+class Work(ABC):
+    """All agreements of one kind at one party.
+
+    Args:
+        desk: the party's state.
+        hub: the connection to it.
+
+    Attributes:
+        kind: of the proposals.
+        folders: of the party's state, which have what is kept as long as one of this kind is under way.
+        declines: errors after which we take no part any more, and say so.
+    """
+
+    kind: ClassVar[type[Proposed]]
+    folders: ClassVar[tuple[str, ...]]
+    declines: ClassVar[frozenset[type[DpReleaseError]]] = LOCAL
+
+    def __init__(self, desk: HospitalState, hub: HubLine) -> None:
+        self._desk = desk
+        self._hub = hub
+
+    @abstractmethod
+    def calls(self, coordinator: Coordinator) -> Agreements:
+        """Calls about this kind."""
+
+    @abstractmethod
+    def advance(self, coordinator: Coordinator, record: Record, pending: Pending) -> str | None:
+        """Compute what all parties consented to, which is checked first, as far as it goes now; for whom we wait, in words."""
+
+    @abstractmethod
+    def end(self, coordinator: Coordinator, record: Record, pending: Pending) -> None:
+        """Take over that it is over at the office."""
+
+    def sweep(self, now: datetime) -> None:
+        """Erase what is kept of what is over here, or whose end nobody can have told us any more."""
+        for name in self.folders:
+            for path in sorted((self._desk.settings.state / name).glob("*")):
+                self._desk.frozen(path.name).tidy()
+                record = self._desk.journal.get(path.name)
+                if record is None or record.status in FINAL or moment(record.proposal.expires) + FORGOTTEN < now:
+                    log.warning("%s %s: its session is removed", self.kind.noun, path.name[:12])
+                    remove_folder(path)
+
+    def _relay(self, record: Record) -> Relay:
+        return Relay(self._hub.channel(), record.digest, self._desk.settings.daemon.stall_seconds)
