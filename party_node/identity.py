@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from dprelease.canonical import Rational, Value, check_name, readable
 from dprelease.data.columns import Name
@@ -48,6 +49,7 @@ class Enrolment(Value):
         certificate: ours, PEM.
         root: the consortium's, PEM.
         cap_mu2: our cap on mu^2 for every roster.
+        delta: of the consortium's joint guarantee; 0 where the office did not tell it.
     """
 
     party: Name
@@ -57,6 +59,7 @@ class Enrolment(Value):
     certificate: str
     root: str
     cap_mu2: Rational
+    delta: Annotated[float, Field(ge=0, lt=1, exclude_if=lambda delta: delta == 0)] = 0.0
 
 
 class Identity:

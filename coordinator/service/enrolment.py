@@ -139,6 +139,7 @@ def enrol(
         coordinator=settings.public_address,
         hub=settings.hub_address,
         charges=charges.to_bytes(),
+        delta=store.consortium.delta,
     )
 
 

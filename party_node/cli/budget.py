@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 from dprelease.cli.printing import json_option, print_document
 from dprelease.document.cells import Cell, Said, price
 from dprelease.document.document import Document, Heading, Table
+from dprelease.errors import NotFound
 from dprelease.files.durable import write_durably
 from dprelease.privacy.price import epsilon_at, epsilon_text, mu2_text, price_text, room_text
 from party_node.cli.options import with_desk
@@ -87,7 +89,7 @@ def _exact(mu2: Fraction) -> Said:
 
 
 USUAL_DELTA = 1e-6
-"""delta at which epsilon is shown unless the policy or the command names another."""
+"""delta at which epsilon is shown where nobody names another."""
 
 
 @click.group()
@@ -100,7 +102,9 @@ def ledger() -> None:
 
 @ledger.command()
 @click.option(
-    "--delta", type=float, help="delta at which epsilon is shown; max_delta of the policy, or 1e-6, if left out."
+    "--delta",
+    type=float,
+    help="delta at which epsilon is shown; the consortium's, max_delta of the policy or 1e-6 if left out.",
 )
 @json_option
 @with_desk
@@ -117,9 +121,11 @@ def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
 
 
 def usual_delta(desk: HospitalState) -> float:
-    """delta at which epsilon is shown where a command names none."""
-    agreed = desk.settings.policy.limits.max_delta
-    return USUAL_DELTA if agreed is None else agreed
+    """delta at which epsilon is shown where a command names none: the consortium's, once it is known, or else the policy's."""
+    with suppress(NotFound):
+        if desk.enrolment.delta:
+            return desk.enrolment.delta
+    return desk.settings.policy.limits.max_delta or USUAL_DELTA
 
 
 @ledger.command("open")

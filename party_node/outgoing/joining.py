@@ -85,6 +85,7 @@ def trade(invite: Invite, identity: Identity, name: str) -> Enrolment:
         certificate=answer.certificate,
         root=invite.root,
         cap_mu2=invite.cap_mu2,
+        delta=answer.delta if 0 < answer.delta < 1 else 0.0,
     )
     identity.keep_enrolment(enrolment, SignedStatement.from_bytes(answer.charges))
     return enrolment

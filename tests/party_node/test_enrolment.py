@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -57,6 +58,7 @@ class Office(enrolment_pb2_grpc.EnrolmentServiceServicer):
     certify: Callable[[Any], str] | None = None
     raises: DpReleaseError | None = None
     charges: tuple[Charge, ...] = ()
+    delta: float = 0.0
 
     def Enrol(self, request: Any, context: Any) -> enrolment_pb2.EnrolResponse:
         self.asked.append(request)
@@ -71,6 +73,7 @@ class Office(enrolment_pb2_grpc.EnrolmentServiceServicer):
             coordinator="office.example.org:7443",
             hub="hub.example.org:7443",
             charges=self.authority.statement("north", *self.charges),
+            delta=self.delta,
         )
 
 
@@ -111,6 +114,18 @@ def identity(folder: Path) -> Identity:
 def enrol(folder: Path, invite: Invite, *options: str) -> Result:
     (folder / "party.toml").write_text(PARTY_TOML)
     return CliRunner().invoke(main, ["enrol", invite.token(), *options, "--config", str(folder / "party.toml")])
+
+
+@pytest.mark.parametrize(("told", "shown"), [(1e-5, "1e-05"), (0.0, "1e-06"), (math.nan, "1e-06"), (2.0, "1e-06")])
+def test_a_budget_is_shown_at_the_delta_of_the_consortium(
+    folder: Path, invite: Invite, office: Office, told: float, shown: str
+) -> None:
+    office.delta = told
+    result = enrol(folder, invite)
+    config = ["--config", str(folder / "party.toml")]
+    account = CliRunner().invoke(main, ["ledger", "show", *config])
+    for each in (result, account):
+        assert f"at delta = {shown}" in each.output
 
 
 def test_an_invite_becomes_a_certificate_a_budget_and_two_addresses(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dprelease/wire/v1/enrolment.proto\x12\x11\x64prelease.wire.v1\"7\n\x0c\x45nrolRequest\x12\x0e\n\x06secret\x18\x01 \x01(\t\x12\x17\n\x0fsigning_request\x18\x02 \x01(\t\"y\n\rEnrolResponse\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\t\x12\x0c\n\x04root\x18\x02 \x01(\t\x12\x12\n\nconsortium\x18\x03 \x01(\t\x12\x13\n\x0b\x63oordinator\x18\x04 \x01(\t\x12\x0b\n\x03hub\x18\x05 \x01(\t\x12\x0f\n\x07\x63harges\x18\x06 \x01(\x0c\x32^\n\x10\x45nrolmentService\x12J\n\x05\x45nrol\x12\x1f.dprelease.wire.v1.EnrolRequest\x1a .dprelease.wire.v1.EnrolResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!dprelease/wire/v1/enrolment.proto\x12\x11\x64prelease.wire.v1\"7\n\x0c\x45nrolRequest\x12\x0e\n\x06secret\x18\x01 \x01(\t\x12\x17\n\x0fsigning_request\x18\x02 \x01(\t\"\x88\x01\n\rEnrolResponse\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\t\x12\x0c\n\x04root\x18\x02 \x01(\t\x12\x12\n\nconsortium\x18\x03 \x01(\t\x12\x13\n\x0b\x63oordinator\x18\x04 \x01(\t\x12\x0b\n\x03hub\x18\x05 \x01(\t\x12\x0f\n\x07\x63harges\x18\x06 \x01(\x0c\x12\r\n\x05\x64\x65lta\x18\x07 \x01(\x01\x32^\n\x10\x45nrolmentService\x12J\n\x05\x45nrol\x12\x1f.dprelease.wire.v1.EnrolRequest\x1a .dprelease.wire.v1.EnrolResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ENROLREQUEST']._serialized_start=56
   _globals['_ENROLREQUEST']._serialized_end=111
-  _globals['_ENROLRESPONSE']._serialized_start=113
-  _globals['_ENROLRESPONSE']._serialized_end=234
-  _globals['_ENROLMENTSERVICE']._serialized_start=236
-  _globals['_ENROLMENTSERVICE']._serialized_end=330
+  _globals['_ENROLRESPONSE']._serialized_start=114
+  _globals['_ENROLRESPONSE']._serialized_end=250
+  _globals['_ENROLMENTSERVICE']._serialized_start=252
+  _globals['_ENROLMENTSERVICE']._serialized_end=346
 # @@protoc_insertion_point(module_scope)

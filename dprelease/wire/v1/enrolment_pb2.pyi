@@ -13,17 +13,19 @@ class EnrolRequest(_message.Message):
     def __init__(self, secret: _Optional[str] = ..., signing_request: _Optional[str] = ...) -> None: ...
 
 class EnrolResponse(_message.Message):
-    __slots__ = ("certificate", "root", "consortium", "coordinator", "hub", "charges")
+    __slots__ = ("certificate", "root", "consortium", "coordinator", "hub", "charges", "delta")
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     ROOT_FIELD_NUMBER: _ClassVar[int]
     CONSORTIUM_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_FIELD_NUMBER: _ClassVar[int]
     HUB_FIELD_NUMBER: _ClassVar[int]
     CHARGES_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
     certificate: str
     root: str
     consortium: str
     coordinator: str
     hub: str
     charges: bytes
-    def __init__(self, certificate: _Optional[str] = ..., root: _Optional[str] = ..., consortium: _Optional[str] = ..., coordinator: _Optional[str] = ..., hub: _Optional[str] = ..., charges: _Optional[bytes] = ...) -> None: ...
+    delta: float
+    def __init__(self, certificate: _Optional[str] = ..., root: _Optional[str] = ..., consortium: _Optional[str] = ..., coordinator: _Optional[str] = ..., hub: _Optional[str] = ..., charges: _Optional[bytes] = ..., delta: _Optional[float] = ...) -> None: ...
