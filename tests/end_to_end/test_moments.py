@@ -19,11 +19,13 @@ ROWS = 500
 
 
 def hospitals(count: int) -> list[Hospital]:
-    """Up to four hospitals over one table with a number, a binary and a category among their columns."""
+    """Up to four hospitals over one table with a number, a binary, a category and an ordered one among their columns."""
     random = np.random.default_rng(12)
     age = random.uniform(20, 90, ROWS)
     smoker = random.random(ROWS) < 0.3
-    dose = random.uniform(0, 10, ROWS)
+    scores = {"none": 0.0, "low": 2.0, "high": 10.0}
+    doses = random.choice([*scores], ROWS).tolist()
+    dose = np.array([scores[level] for level in doses])
     pressure = 90 + 0.5 * age + 2 * dose + 8 * smoker + random.normal(0, 5, ROWS)
     weight = random.uniform(50, 110, ROWS)
     return [
@@ -34,8 +36,11 @@ def hospitals(count: int) -> list[Hospital]:
         ),
         Hospital(
             "ward",
-            {"dose": numeric(0, 10), "pressure": numeric(60, 200)},
-            {"dose": [*map(float, dose)], "pressure": [*map(float, pressure)]},
+            {
+                "dose": f'kind = "ordered"\nlevels = {[*scores]}\nscores = {[*scores.values()]}\nfill = "none"\nunit = "mg"',
+                "pressure": numeric(60, 200),
+            },
+            {"dose": doses, "pressure": [*map(float, pressure)]},
             parquet=True,
         ),
         Hospital(
@@ -94,7 +99,9 @@ def test_moments_from_end_to_end(consortium: Consortium, count: int, options: di
     report = folder / "fit.json"
     consortium.run("learner", *home, "fit", release[:10], "--target", target, "--output", str(report))
     assert json.loads(report.read_text())["targets"] == [target]
-    assert target in consortium.run("learner", *home, "describe", release[:10])
+    described = consortium.run("learner", *home, "describe", release[:10])
+    assert target in described
+    assert ("dose" in described) == (count > 1)
 
 
 def test_a_garbage_block_is_not_published(consortium: Consortium) -> None:
