@@ -25,7 +25,7 @@ from benchmarks.common.block_releases import Blocks, least_squares, mixed, squar
 from benchmarks.common.report import Results, main
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
-from dprelease.estimators.methods import mixed_least_squares
+from dprelease.estimators.baselines.plain import mixed_least_squares
 
 FEATURES = 10
 PARTIES: dict[str, tuple[Column, ...]] = {

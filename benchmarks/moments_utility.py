@@ -17,12 +17,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.common.fits import fit_moments
 from benchmarks.common.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.baselines.inverted import inverted
-from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments

@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.accuracy.problem import Problem
 from benchmarks.common.block_releases import mixed
+from benchmarks.common.fits import fit_moments
 from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, squared_sensitivity
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.released import NoisyMoments

@@ -17,11 +17,11 @@ import numpy as np
 
 from benchmarks.accuracy.ours import CURIOUS
 from benchmarks.accuracy.problem import Coding, Problem
+from benchmarks.common.fits import fit_moments
 from dprelease.arrays import Codes, Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.ranges import share
-from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, clip_rows

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.common.fits import fit_moments
 from benchmarks.coverage.long_tails import TABLES
 from benchmarks.moments_utility import noisy_moments
 from dprelease.arrays import Floats
-from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.entries import Layout
 
 LEAST_EXPLAINED = -0.02

@@ -18,6 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
+from benchmarks.common.fits import fit_moments
 from benchmarks.null_releases.populations import (
     OUTCOME,
     Columns,
@@ -39,9 +40,9 @@ from dprelease.analyses import (
 from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
-from dprelease.estimators.choice import ReleasedMoments, fit_moments
 from dprelease.estimators.evidence.summary import summarise
 from dprelease.estimators.fitting import fit
+from dprelease.estimators.methods import ReleasedMoments
 from dprelease.estimators.quality import BETTER, Quality, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout

@@ -14,11 +14,11 @@ import numpy as np
 from benchmarks.blocks_utility import EPSILONS, FEATURES, PARTIES, S0, Setting, tables
 from benchmarks.common import exact_releases as exact
 from benchmarks.common.block_releases import Blocks, least_squares, squared_error
+from benchmarks.common.fits import fit_moments
 from benchmarks.moments_utility import noisy_moments
 from dprelease.arrays import Floats
-from dprelease.estimators.choice import fit_moments
-from dprelease.estimators.methods import debiased, mixed_least_squares
-from dprelease.estimators.methods import least_squares as biased
+from dprelease.estimators.baselines.plain import debiased, mixed_least_squares
+from dprelease.estimators.baselines.plain import least_squares as biased
 from dprelease.estimators.normal_equations import NormalEquations, Solution
 
 METHODS = ("ols", "bgm", "dgm", "rmgm", "default", "moments")

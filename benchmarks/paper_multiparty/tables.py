@@ -20,8 +20,8 @@ from benchmarks.common.block_releases import Blocks, least_squares, squared_erro
 from benchmarks.common.paper_data import PaperTable
 from benchmarks.paper_multiparty.synthetic import joint_model, ratio, ridge, smallest_eigenvalue, standardised
 from dprelease.arrays import Floats
-from dprelease.estimators.methods import debiased, mixed_least_squares
-from dprelease.estimators.methods import least_squares as biased
+from dprelease.estimators.baselines.plain import debiased, mixed_least_squares
+from dprelease.estimators.baselines.plain import least_squares as biased
 
 OUTPUTS = (100, 300, 1000, 3000, 10_000)
 """k that the paper tries."""

@@ -13,12 +13,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.common.fits import fit_moments
 from benchmarks.paper_primo.calibration import entry_scales
 from benchmarks.paper_primo.curves import Target
 from benchmarks.paper_primo.data import Features, Single
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
-from dprelease.estimators.choice import fit_moments
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.parameters import least_noise
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments

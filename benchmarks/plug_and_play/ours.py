@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.accuracy.ranges import GRID_BITS, moments_in_ranges
+from benchmarks.common.fits import fit_moments
 from benchmarks.plug_and_play.tables import Schema, raw
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.result import FAR
 from dprelease.mechanisms.moments.entries import code
 

@@ -1,48 +1,93 @@
-"""The methods: normal equations in, weights out, and the closed table that names them.
+"""The table of methods: what each reads, where it applies, and what runs.
 
-The paper is "Differentially Private Multi-Party Data Release for Linear Regression". It bounds every attribute by 1 in
-absolute value (Assumption 2); so does `NoisyRows`, whose columns are measured from the midpoint of their public range in
-units of its half-width (one-hot columns are 0 or 1). Its (1/n) X^T X is `NormalEquations.xx`, its noise variance
-4 d_max sigma^2 is each column's own `noise_sd` squared, and its X^rmgm = B X / sqrt(k) + R is the mixing rows of `NoisyRows`
-divided by sqrt(1 - rho).
+Everything else about a method follows from its row. The default on joint moments, `shrinkage`, is whichever of the methods that
+say where they apply comes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.normal_equations import NormalEquations, Solution, solve
+from dprelease.estimators.baselines.constrained import ConvexSet, fit_constrained
+from dprelease.estimators.baselines.inverted import inverted
+from dprelease.estimators.baselines.plain import Plain, debiased, least_squares, mixed_least_squares
+from dprelease.estimators.evidence.posterior import WIDEST
+from dprelease.estimators.moments.posterior_fit import fit_posterior
+from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
+from dprelease.estimators.moments.spectral_ridge import fit_spectral
+from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.quality import ScaledFit
+from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.release import Regressable
 
-RIDGE = 1e-5
-"""lambda of the paper's experiments, added to the per-patient Hessian (section 5.1)."""
-
-
-def least_squares(equations: NormalEquations) -> Solution:
-    """xx^-1 xy: methods ``ols`` and ``bgm``. The noise in xx shrinks the weights (section 5.1, baseline BGM-OLS)."""
-    return solve(equations.xx, equations.xy)
-
-
-def debiased(equations: NormalEquations) -> Solution:
-    """(xx - noise + lambda I)^-1 xy: method ``dgm``, Algorithm 1, lines 3 and 4 of the training algorithm.
-
-    The Hessian need not be positive definite; it is solved as it is (section 4.1, "Problem of small eigenvalues").
-    """
-    return solve(equations.xx - np.diag(equations.noise), equations.xy, RIDGE)
-
-
-def mixed_least_squares(equations: NormalEquations) -> Solution:
-    """(xx + lambda I)^-1 xy: method ``rmgm``, Algorithm 2, line 3 of the training algorithm."""
-    return solve(equations.xx, equations.xy, RIDGE)
-
+ReleasedMoments = NoisyMoments | OutcomeMoments
 
 ViewKind = Literal["mixtures", "rows", "moments"]
 """Kinds of view: noisy mixtures of all patients, a noisy row for each, or noisy moments."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be fitted: d features and l targets by their places in a view.
+
+    Attributes:
+        view: of the release.
+        features: d places.
+        targets: l places.
+        intercept: whether one is fitted.
+        feature_lower: (d,) lower ends of the features' scaled ranges, -1 or 0; the upper ends are 1.
+        lower: (l,) the same of the targets.
+        public: makes (n, a) public variables in scaled units, in their order; None where they are not at hand.
+        within: the set that weights are kept within, for `constrained`.
+    """
+
+    view: Regressable
+    features: list[int]
+    targets: list[int]
+    intercept: bool = True
+    feature_lower: Floats = field(default_factory=lambda: np.zeros(0))
+    lower: Floats = field(default_factory=lambda: np.zeros(0))
+    public: Callable[[], Floats] | None = None
+    within: ConvexSet | None = None
+
+    @property
+    def rows(self) -> Rows:
+        """The released rows of these columns."""
+        assert isinstance(self.view, NoisyRows), self.view  # noqa: S101 - the table says which views a method reads
+        return Rows.of(self.view, self.features, self.targets, mixed=self.view.mixed)
+
+    @property
+    def moments(self) -> tuple[ReleasedMoments, list[int], list[int]]:
+        """Moments with places in them: those of the features alone where no target is an outcome, as they are joint moments."""
+        found, x, y = self.view, self.features, self.targets
+        assert not isinstance(found, NoisyRows), found  # noqa: S101
+        if isinstance(found, NoisyMoments) or found.layout.outcome[y].any():
+            return found, x, y
+        place = found.layout.feature_place
+        return found.features, place[x].tolist(), place[y].tolist()
+
+
+class Choice(NamedTuple):
+    """Algorithm that runs, and why.
+
+    Attributes:
+        algorithm: name in the table of methods.
+        reason: a clause without a full stop.
+    """
+
+    algorithm: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -50,43 +95,189 @@ class Method:
     """One row of the table.
 
     Attributes:
-        weights: normal equations to weights; None for a method that needs more than these, and has a module of its own.
+        words: what it is, for menus.
         views: what it reads of a release.
+        on_rows: fits released rows, with or without mixing.
+        on_moments: fits released moments.
+        applies: whether it applies to moments, and why or why not; None where it always does.
         intercept: whether an intercept is fitted unless the caller says otherwise.
-        anchor: whether the anchor row takes part in the fit.
-        definite: whether a singular Gram matrix is an error (else it is a diagnostic).
-        ridge: whether a ridge by PRIMO's rule is added (`primo_ridge`).
         within: the convex set that weights are kept within unless the caller names one (`ConvexSet.parse`); None for no set.
+        baseline: whether it is there to compare with, and out of the menu.
     """
 
-    weights: Callable[[NormalEquations], Solution] | None
+    words: str
     views: tuple[ViewKind, ...]
-    intercept: bool
-    anchor: bool
-    definite: bool
-    ridge: bool = False
+    on_rows: Callable[[Problem], ScaledFit] | None = None
+    on_moments: Callable[[Problem], ScaledFit] | None = None
+    applies: Callable[[Problem], tuple[bool, str]] | None = None
+    intercept: bool = True
     within: str | None = None
+    baseline: bool = False
+
+    def fit(self, problem: Problem) -> ScaledFit:
+        """Fit all targets on the same features.
+
+        Raises:
+            InvalidInput: features that determine each other, as all levels of a category and an intercept do; a singular Gram
+                matrix; more features than rows; or no public variables where they are needed.
+        """
+        run = self.on_rows if isinstance(problem.view, NoisyRows) else self.on_moments
+        assert run is not None, self  # noqa: S101 - `resolve` names a method that runs
+        return run(problem)
+
+
+def _private(problem: Problem, *, targets: bool) -> int:
+    """How many features, or targets, are not public."""
+    moments, x, y = problem.moments
+    return int((~moments.layout.public[y if targets else x]).sum())
+
+
+def _public_features_apply(problem: Problem) -> tuple[bool, str]:
+    private = _private(problem, targets=False)
+    return (
+        not private,
+        f"{private} of {len(problem.features)} features are private" if private else "all features are public",
+    )
+
+
+def _posterior_applies(problem: Problem) -> tuple[bool, str]:
+    moments = problem.moments[0]
+    if not isinstance(moments, NoisyMoments):
+        return False, "products of two outcomes are not released, so the moments cannot be drawn together"
+    if not moments.noise_sd.any():
+        return True, "the moments have no noise"
+    count = len(moments.names)
+    if count > WIDEST:
+        return False, f"the release has {count} variables, and up to {WIDEST} can be drawn together"
+    return True, f"the release has {count} of up to {WIDEST} variables that can be drawn together"
+
+
+def _projected_applies(problem: Problem) -> tuple[bool, str]:
+    if not _private(problem, targets=False):
+        return False, "all features are public"
+    layout = problem.moments[0].layout
+    if layout.outcome.any():
+        shown = bool((layout.public & layout.outcome).any())
+        return shown, "outcomes of the release are public" if shown else "no outcome of the release is public"
+    private = _private(problem, targets=True)
+    return (
+        not private,
+        f"{private} of {len(problem.targets)} targets are private" if private else "all targets are public",
+    )
+
+
+def _spectral_applies(problem: Problem) -> tuple[bool, str]:
+    return True, _posterior_applies(problem)[1]
+
+
+def _on(fit: Callable[..., ScaledFit]) -> Callable[[Problem], ScaledFit]:
+    return lambda problem: fit(*problem.moments, intercept=problem.intercept)
+
+
+def _projected(problem: Problem) -> ScaledFit:
+    moments, x, y = problem.moments
+    if isinstance(moments, NoisyMoments):
+        return fit_spectral(
+            associated(moments, intercept=problem.intercept), x, y, moments, intercept=problem.intercept
+        )
+    if problem.public is None:
+        raise InvalidInput("a projection where outcomes are apart needs the public variables of all patients")
+    return fit_spectral(projected(moments, problem.public()), x, y, moments, intercept=problem.intercept)
+
+
+def _constrained(problem: Problem) -> ScaledFit:
+    assert problem.within is not None, problem  # noqa: S101 - the table names a set
+    moments, x, y = problem.moments
+    return fit_constrained(moments, x, y, problem.within, intercept=problem.intercept)
+
+
+def _inverted(problem: Problem, *, ridge: bool = False) -> ScaledFit:
+    assert not isinstance(problem.view, NoisyRows), problem.view  # noqa: S101
+    x, y = problem.features, problem.targets
+    return inverted(problem.view, x, y, problem.lower, intercept=problem.intercept, ridge=ridge)
+
+
+def _calibrated(problem: Problem) -> ScaledFit:
+    rows = problem.rows
+    rows.check_enough(anchored=problem.intercept, intercept=problem.intercept)
+    return calibrated(rows, problem.feature_lower, problem.lower, intercept=problem.intercept)
+
+
+def _plain(formula: Plain) -> Callable[[Problem], ScaledFit]:
+    def fit(problem: Problem) -> ScaledFit:
+        assert isinstance(problem.view, NoisyRows), problem.view  # noqa: S101
+        means, noise_sd = (each[problem.targets] for each in problem.view.means())
+        return formula.fit(problem.rows, np.clip(means, problem.lower, 1.0), noise_sd, intercept=problem.intercept)
+
+    return fit
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "calibrated": Method(None, views=("mixtures", "rows"), intercept=True, anchor=True, definite=True),
-        "shrinkage": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
-        "ols": Method(least_squares, views=("mixtures", "rows", "moments"), intercept=True, anchor=True, definite=True),
-        "primo": Method(least_squares, views=("moments",), intercept=True, anchor=False, definite=True, ridge=True),
-        "rmgm": Method(mixed_least_squares, views=("mixtures",), intercept=False, anchor=False, definite=True),
-        "bgm": Method(least_squares, views=("rows",), intercept=False, anchor=False, definite=True),
-        "dgm": Method(debiased, views=("rows",), intercept=False, anchor=False, definite=False),
-        "constrained": Method(None, views=("moments",), intercept=True, anchor=False, definite=True, within="l2:1"),
-        "posterior": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
-        "spectral": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
-        "projected": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
-        "public_features": Method(None, views=("moments",), intercept=True, anchor=False, definite=True),
+        "calibrated": Method("a Bayesian ridge on rows; their default", ("mixtures", "rows"), on_rows=_calibrated),
+        "shrinkage": Method("the first of the next four that applies; the default on moments", ("moments",)),
+        "public_features": Method(
+            "exact moments of public features",
+            ("moments",),
+            on_moments=_on(fit_public_features),
+            applies=_public_features_apply,
+        ),
+        "posterior": Method(
+            f"the posterior mean of up to {WIDEST} variables",
+            ("moments",),
+            on_moments=_on(fit_posterior),
+            applies=_posterior_applies,
+        ),
+        "projected": Method(
+            "spectral, for private features of public targets",
+            ("moments",),
+            on_moments=_projected,
+            applies=_projected_applies,
+        ),
+        "spectral": Method(
+            "a ridge in closed form, for any number of variables",
+            ("moments",),
+            on_moments=_on(fit_spectral),
+            applies=_spectral_applies,
+        ),
+        "ols": Method(
+            "least squares on released numbers as they are",
+            ("mixtures", "rows", "moments"),
+            on_rows=_plain(Plain(least_squares)),
+            on_moments=_inverted,
+            baseline=True,
+        ),
+        "primo": Method(
+            "a ridge by PRIMO's rule", ("moments",), on_moments=partial(_inverted, ridge=True), baseline=True
+        ),
+        "constrained": Method(
+            "weights within the set of --within", ("moments",), on_moments=_constrained, within="l2:1", baseline=True
+        ),
+        "rmgm": Method(
+            "least squares on mixed rows",
+            ("mixtures",),
+            on_rows=_plain(Plain(mixed_least_squares, anchor=False)),
+            intercept=False,
+            baseline=True,
+        ),
+        "bgm": Method(
+            "least squares on rows",
+            ("rows",),
+            on_rows=_plain(Plain(least_squares, anchor=False)),
+            intercept=False,
+            baseline=True,
+        ),
+        "dgm": Method(
+            "rows, their noise taken off",
+            ("rows",),
+            on_rows=_plain(Plain(debiased, anchor=False, definite=False)),
+            intercept=False,
+            baseline=True,
+        ),
     }
 )
-"""Every method by name, the defaults first. `shrinkage` is the one of the last four that `choice.choose` names."""
-BASELINES = ("rmgm", "bgm", "dgm", "constrained")
-"""Methods of papers, to compare with: none is ever the best choice."""
+"""Every method by name. `shrinkage` runs the first of those that say where they apply."""
+
 DEFAULTS: Mapping[ViewKind, str] = MappingProxyType(
     {"mixtures": "calibrated", "rows": "calibrated", "moments": "shrinkage"}
 )
@@ -109,3 +300,31 @@ def method_for(name: str, view: ViewKind) -> Method:
             f"choose one of {', '.join(fitting)}"
         )
     return method
+
+
+def choose(problem: Problem) -> Choice:
+    """The algorithm of method `shrinkage`: the first that applies.
+
+    A fit whose targets are all features, of a release with outcomes apart, sees the features alone.
+    """
+    judged = ((name, *method.applies(problem)) for name, method in METHODS.items() if method.applies)
+    return next(Choice(name, why) for name, applicable, why in judged if applicable)
+
+
+def resolve(name: str, problem: Problem) -> Choice:
+    """The algorithm that a method stands for.
+
+    Args:
+        name: of a method that reads the problem's view.
+        problem: what is to be fitted.
+
+    Raises:
+        InvalidInput: the named algorithm does not apply to these features and targets.
+    """
+    method, default = METHODS[name], DEFAULTS[problem.view.kind] == name
+    if method.on_rows is method.on_moments is None:
+        return choose(problem)
+    applicable, why = method.applies(problem) if method.applies else (True, "")
+    if not applicable:
+        raise InvalidInput(f"method {name!r} does not apply here: {why}; method 'shrinkage' takes one that does")
+    return Choice(name, f"it is the default on {problem.view.kind}" if default else "it was asked for by name")

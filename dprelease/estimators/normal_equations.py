@@ -117,6 +117,24 @@ class Rows:
             anchor=False,
         )
 
+    def check_enough(self, *, anchored: bool, intercept: bool) -> None:
+        """Refuse more features than rows.
+
+        Args:
+            anchored: whether the anchor row takes part.
+            intercept: whether one is fitted.
+
+        Raises:
+            InvalidInput: there are more.
+        """
+        features, held = self.x.shape[1], len(self.ones) - (1 if self.anchor and not anchored else 0)
+        needed = features + (1 if intercept else 0)
+        if held < needed:
+            raise InvalidInput(
+                f"{features} features are too many for {held} released rows, so their Gram matrix is singular; "
+                f"fit at most {max(held - needed + features, 0)}, or ask for a release with more mixing rows"
+            )
+
     def normal_equations(self, *, intercept: bool) -> NormalEquations:
         """Second moments per patient, O(r d (d + l)).
 

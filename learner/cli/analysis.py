@@ -16,7 +16,6 @@ from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.evidence.summary import NOT_CLIPPED
 from dprelease.estimators.fit_document import PREDICTOR
-from dprelease.estimators.methods import BASELINES
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Ranges
@@ -39,9 +38,20 @@ def _set(_context: click.Context, _parameter: click.Parameter, text: str | None)
 method_option = click.option(
     "--method",
     type=click.Choice(list(METHODS)),
-    metavar="|".join(name for name in METHODS if name not in BASELINES),
-    help=f"Estimator; by the kind of release if left out. Baselines of papers, to compare with: {', '.join(BASELINES)}.",
+    metavar="NAME",
+    help="One of the methods below; by the kind of release if left out.",
 )
+
+
+class WithMethods(click.Command):
+    """A command whose help lists the methods that it takes, baselines under a heading of their own."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the lists behind the options."""
+        for heading, baseline in (("Methods", False), ("Baselines, to compare with", True)):
+            with formatter.section(heading):
+                formatter.write_dl([(name, row.words) for name, row in METHODS.items() if row.baseline is baseline])
+        super().format_epilog(ctx, formatter)
 
 
 def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
@@ -73,7 +83,7 @@ def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command("fit")
+@click.command("fit", cls=WithMethods)
 @of_a_fit
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the fit as JSON to this file.")
 @click.option("--predictor", is_flag=True, help="Show the model that predicts, too.")
@@ -102,7 +112,7 @@ def fit_release(
 
     \b
     Example:
-      learner fit 3f9a12c4 --target glucose --features age,sex --method rmgm --output fit.json
+      learner fit 3f9a12c4 --target glucose --features age,sex --output fit.json
     """
     opened = open_release(home, release, name)
     chosen = features_of(features, without, targets, opened.release) or None

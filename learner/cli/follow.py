@@ -24,7 +24,7 @@ from dprelease.one_line import listed
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
 from dprelease.release.stream import Checkpoint, checkpoint_of
-from learner.cli.analysis import method_option, names_of
+from learner.cli.analysis import WithMethods, method_option, names_of
 from learner.cli.releases import download_bar, from_option, tell
 from learner.client import stream_plot
 from learner.client.download import Source
@@ -37,7 +37,7 @@ SHOWN = 4
 """Coefficients that a line has unless others are asked for."""
 
 
-@click.command("follow")
+@click.command("follow", cls=WithMethods)
 @click.argument("prefix", metavar="ID")
 @click.option("--target", required=True, metavar="COLUMN", help="Outcome.")
 @click.option("--features", multiple=True, metavar="A,B,...", help="Columns to fit on; every other column if left out.")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.common import fits
 from dprelease.arrays import Floats
-from dprelease.estimators import choice
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.assumptions import Setting
@@ -122,7 +122,7 @@ def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anch
 
 
 def fit_moments(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
-    found = choice.fit_moments(
+    found = fits.fit_moments(
         noisy_moments(where, moments, random), range(1, len(moments) - 1), [len(moments) - 1], intercept=True
     )
     return float(found.offsets[0]), found.weights[:, 0]

@@ -11,7 +11,7 @@ import pytest
 import dprelease
 import learner
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
-from dprelease.estimators import Calibrated, fit
+from dprelease.estimators import LinearRegression, fit
 from dprelease.release.folder import ReleaseFolder
 from tests.support.noise import SeededNoise
 from tests.support.specs import Consortium, build_spec, new_consortium, publish
@@ -42,7 +42,7 @@ def test_one_line_gives_a_verified_release_that_can_be_fitted(folder: Path):
     release = dprelease.load(folder / "release", root=folder / "root.pem")
     assert release.digest == dprelease.load(str(folder / "release"), str(folder / "root.pem")).digest
     assert release.guarantee
-    made = Calibrated().fit(release, ["glucose"], ["age"])
+    made = LinearRegression().fit(release, ["glucose"], ["age"])
     np.testing.assert_array_equal(made.coef_, fit(release, ["glucose"], ["age"]).coef)
 
 

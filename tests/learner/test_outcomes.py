@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import dprelease
 from dprelease.errors import InvalidInput
-from dprelease.estimators import Shrinkage, fit
+from dprelease.estimators import LinearRegression, fit
 from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from learner.cli.main import main
@@ -141,7 +141,7 @@ def test_classes_and_load_take_such_releases(full: Opened, tmp_path: Path) -> No
     root = tmp_path / "root.pem"
     root.write_text(full.consortium.root)
     release = dprelease.load(full.folder.path, root=root)
-    found = Shrinkage().fit(release, targets=["glucose", "stage"])
+    found = LinearRegression().fit(release, targets=["glucose", "stage"])
     assert found.coef_.shape == (4, 2)
     assert np.array_equal(found.coef_, fit(full.release, OUTCOMES).coef)
     assert found.result_.inference.estimate.shape == (4, 2)

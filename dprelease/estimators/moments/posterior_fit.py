@@ -33,7 +33,6 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.intervals.of_moments import dropped_places
-from dprelease.estimators.methods import least_squares
 from dprelease.estimators.moments.gain import (
     ALPHAS,
     Problem,
@@ -44,7 +43,7 @@ from dprelease.estimators.moments.gain import (
     warnings,
 )
 from dprelease.estimators.moments.spectral_ridge import determined
-from dprelease.estimators.normal_equations import NormalEquations, Solution
+from dprelease.estimators.normal_equations import NormalEquations, Solution, solve
 from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 
@@ -57,7 +56,7 @@ _LEAST = 1e-3
 def fit_posterior(
     moments: NoisyMoments, features: Sequence[int], targets: Sequence[int], *, intercept: bool
 ) -> ScaledFit:
-    """Fit all targets on the same features; together they give what they give one by one. Arguments as of `choice.fit_moments`.
+    """Fit all targets on the same features; together they give what they give one by one. Arguments as of `fit_spectral`.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
@@ -118,7 +117,7 @@ def _fit(
     """
     z = [0, *features]
     equations, centre, _ = NormalEquations.of_moments(draws.mean(axis=0), features, [target], intercept=intercept)
-    solution = least_squares(equations)
+    solution = solve(equations.xx, equations.xy)
     if solution.singular:
         raise determined(len(features))
     own, across, within = draws[:, target, target], draws[:, z, target], draws[:, z][:, :, z]

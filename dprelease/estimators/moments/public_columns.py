@@ -314,7 +314,7 @@ def within(side: PublicSide, seen: Floats, likely: Floats, radius: Floats) -> Fl
 def fit_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> ScaledFit:
     """Fit all targets on the same public features; together they give what they give one by one.
 
-    Arguments as of `choice.fit_moments`.
+    Arguments as of `fit_spectral`.
 
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.

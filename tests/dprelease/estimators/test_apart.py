@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.common.fits import fit_moments
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.baselines.inverted import inverted, primo_ridge
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.public_columns import projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.privacy.noise import NoiseSource

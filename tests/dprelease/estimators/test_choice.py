@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchmarks.common.fits import fit_moments, problem_of
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators.choice import ReleasedMoments, choose, fit_moments, resolve
+from dprelease.estimators.methods import ReleasedMoments, choose, resolve
 from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
@@ -98,10 +99,11 @@ def assert_identical(first: ScaledFit, second: ScaledFit) -> None:
 def test_the_default_is_the_named_algorithm_to_the_last_bit(case: str, intercept: bool) -> None:
     make, algorithm, reason = CASES[case]
     given = make()
-    chosen = choose(*given[:3])
+    problem = problem_of(*given, intercept=intercept)
+    chosen = choose(problem)
     assert chosen.algorithm == algorithm
     assert reason in chosen.reason
-    assert resolve("shrinkage", *given[:3]) == chosen
+    assert resolve("shrinkage", problem) == chosen
     default = fit_moments(*given, intercept=intercept)
     assert default.weights.any()
     assert_identical(default, fit_moments(*given, intercept=intercept, method=algorithm))

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from benchmarks.common.fits import fit_moments, problem_of
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators import Constrained, ConvexSet, fit
+from dprelease.estimators import ConvexSet, LinearRegression, fit
 from dprelease.estimators.baselines.constrained import Kind, fit_constrained, minimum, positive_part
 from dprelease.estimators.baselines.inverted import inverted
-from dprelease.estimators.choice import choose, fit_moments
+from dprelease.estimators.methods import choose
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Release
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
@@ -230,10 +231,12 @@ def test_a_fit_says_its_set_and_is_never_the_default(release: Release) -> None:
     assert fit(release, ["score"], ["age"], "constrained").within == "l2:1.0"
     assert fit(release, ["score"], ["age"]).document().to_json()["within"] is None
     moments = release.moments()
-    assert choose(moments, [1], [2]).algorithm != "constrained"
-    made = Constrained(within).fit(release, ["score", "ill=yes"], ["age", "smoker=yes", "glucose"])
+    assert choose(problem_of(moments, [1], [2])).algorithm != "constrained"
+    made = LinearRegression("constrained", within=within).fit(
+        release, ["score", "ill=yes"], ["age", "smoker=yes", "glucose"]
+    )
     np.testing.assert_array_equal(made.coef_, result.coef)
-    assert made.get_params() == {"within": within, "fit_intercept": True}
+    assert made.get_params()["within"] == within
 
 
 def test_a_set_for_another_method_is_refused(release: Release) -> None:

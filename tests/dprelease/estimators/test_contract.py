@@ -11,7 +11,7 @@ import pytest
 from dprelease.canonical import canonical_bytes
 from dprelease.document.document import VERSION
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.methods import RIDGE
+from dprelease.estimators.baselines.plain import RIDGE
 from dprelease.estimators.quality import BETTER, INDISTINCT
 from dprelease.release.block import Block
 from dprelease.release.release import Release

@@ -11,8 +11,8 @@ from benchmarks import moments_utility as utility
 from benchmarks.accuracy.problem import Problem
 from benchmarks.accuracy.ranges import bounded_rows, moments_in_ranges
 from benchmarks.accuracy.tables import TABLES
+from benchmarks.common.fits import fit_moments
 from dprelease.data.ranges import Range
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.moments.posterior_fit import _needed
 from dprelease.estimators.quality import Quality

@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators.methods import METHODS, RIDGE
+from dprelease.estimators.baselines.plain import RIDGE, debiased, least_squares, mixed_least_squares
 from dprelease.estimators.normal_equations import NormalEquations, Rows
 from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
 from tests.support.noise import SeededNoise
@@ -38,7 +38,7 @@ def rmgm_error(generator: np.random.Generator, n: int) -> float:
     p = x + generator.normal(0, PAPER_SD, x.shape)
     y = x @ w + generator.normal(0, PAPER_SD, (k, 1))
     equations = NormalEquations(p.T @ p / n, p.T @ y / n, np.full(D, k * PAPER_SD**2 / n))
-    return float(np.linalg.norm(METHODS["rmgm"].weights(equations).weights - w))
+    return float(np.linalg.norm(mixed_least_squares(equations).weights - w))
 
 
 def rows_moments(generator: np.random.Generator, n: int, w: np.ndarray) -> NormalEquations:
@@ -80,10 +80,10 @@ def test_bgm_is_the_zero_vector_and_dgm_is_unstable_at_the_papers_noise():
     for _ in range(draws):
         w = paper_weights(generator)
         equations = rows_moments(generator, n, w)
-        debiased = METHODS["dgm"].weights(equations)
-        indefinite += debiased.indefinite
-        dgm.append(np.linalg.norm(debiased.weights - w))
-        bgm.append(np.linalg.norm(METHODS["bgm"].weights(equations).weights - w))
+        found = debiased(equations)
+        indefinite += found.indefinite
+        dgm.append(np.linalg.norm(found.weights - w))
+        bgm.append(np.linalg.norm(least_squares(equations).weights - w))
         zero.append(np.linalg.norm(w))
     assert np.mean(bgm) == pytest.approx(np.mean(zero), rel=0.01)
     # Ranks around the median are binomial: sd sqrt(draws) / 2. The published median has as many draws behind it.

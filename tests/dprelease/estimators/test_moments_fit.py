@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.common.fits import fit_moments
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
-from dprelease.estimators import Shrinkage, fit
-from dprelease.estimators.choice import fit_moments
+from dprelease.estimators import LinearRegression, fit
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
 from tests.support.joint import compute
@@ -49,13 +49,13 @@ def test_the_method_is_the_mechanisms_own_unless_named(release: Release):
     assert fit(release, ["score"]).method == "shrinkage"
     assert fit(release, ["score"], method="ols").method == "ols"
     assert fit(release, ["score"]).fit_intercept is True
-    made = Shrinkage().fit(release, ["score"], ["age"])
+    made = LinearRegression().fit(release, ["score"], ["age"])
     np.testing.assert_array_equal(made.coef_, fit(release, ["score"], ["age"]).coef)
 
 
 @pytest.mark.parametrize("method", ["calibrated", "bgm", "dgm", "rmgm"])
 def test_methods_for_rows_are_refused(release: Release, method: str):
-    with pytest.raises(InvalidInput, match="choose one of shrinkage, ols"):
+    with pytest.raises(InvalidInput, match="choose one of shrinkage, public_features"):
         fit(release, ["score"], method=method)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from benchmarks.common.fits import fit_moments
 from dprelease.data.columns import Column
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.evidence import marginals as _marginals
 from dprelease.estimators.evidence.density import EDGE, SPREAD
 from dprelease.estimators.evidence.marginals import (

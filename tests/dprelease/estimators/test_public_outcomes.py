@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.common.fits import fit_moments
 from benchmarks.moments_utility import gram
 from benchmarks.paper_primo.projection import project
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.moments.public_columns import PublicSide, associated

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.common.fits import fit_moments
 from benchmarks.paper_primo.projection import project
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.baselines.inverted import inverted
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.moments.public_columns import PublicSide, Vectors, _Whitened, associated
 from dprelease.release.accounting import guarantee

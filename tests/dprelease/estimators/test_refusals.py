@@ -30,7 +30,7 @@ from tests.support.specs import build_spec, new_consortium, numeric, one_block_e
         ("bgm", "mixed", "choose one of calibrated, ols, rmgm"),
         ("dgm", "mixed", "choose one of calibrated, ols, rmgm"),
         ("rmgm", "rows", "choose one of calibrated, ols, bgm, dgm"),
-        ("ridge", "rows", "choose one of calibrated, shrinkage, ols, primo, rmgm, bgm, dgm"),
+        ("ridge", "rows", "choose one of calibrated, shrinkage, public_features"),
     ],
 )
 def test_a_method_refuses_what_it_does_not_read(noisy: Release, method: str, says: str):

@@ -10,22 +10,7 @@ import pytest
 
 import dprelease.estimators as public
 from dprelease.errors import InvalidInput
-from dprelease.estimators import (
-    BGM,
-    DGM,
-    METHODS,
-    OLS,
-    PRIMO,
-    RMGM,
-    Calibrated,
-    Constrained,
-    Posterior,
-    Projected,
-    PublicFeatures,
-    Shrinkage,
-    Spectral,
-    fit,
-)
+from dprelease.estimators import METHODS, LinearRegression, fit
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import (
     MECHANISMS,
@@ -33,27 +18,13 @@ from tests.dprelease.estimators.conftest import (
     with_and_without_intercept,
 )
 
-CLASSES = {
-    "calibrated": Calibrated,
-    "shrinkage": Shrinkage,
-    "ols": OLS,
-    "primo": PRIMO,
-    "rmgm": RMGM,
-    "bgm": BGM,
-    "dgm": DGM,
-    "constrained": Constrained,
-    "posterior": Posterior,
-    "spectral": Spectral,
-    "projected": Projected,
-    "public_features": PublicFeatures,
-}
 ON_MOMENTS = {"shrinkage", "primo", "constrained", "posterior", "spectral", "projected", "public_features"}
 
 
 @every_case
 @with_and_without_intercept
-def test_a_class_gives_what_the_function_gives(noisy: Release, method: str, fit_intercept: bool):
-    made = CLASSES[method](fit_intercept=fit_intercept)
+def test_the_class_gives_what_the_function_gives(noisy: Release, method: str, fit_intercept: bool):
+    made = LinearRegression(method, fit_intercept=fit_intercept)
     assert made.fit(noisy, ["score", "dose"], ["age", "glucose"]) is made
     result = fit(noisy, ["score", "dose"], ["age", "glucose"], method, fit_intercept)
     np.testing.assert_array_equal(made.coef_, result.coef)
@@ -66,31 +37,29 @@ def test_a_class_gives_what_the_function_gives(noisy: Release, method: str, fit_
     np.testing.assert_array_equal(made.predict(rows, clip=True), result.predict(rows, clip=True))
 
 
-@pytest.mark.parametrize("method", CLASSES)
+@pytest.mark.parametrize("method", METHODS)
 def test_parameters_stay_as_given_and_default_as_published(method: str):
-    made = CLASSES[method]()
-    published = {"fit_intercept": method in {"calibrated", "ols", *ON_MOMENTS}}
-    assert published == {"fit_intercept": METHODS[method].intercept}
-    assert made.get_params() == ({"within": None, **published} if method == "constrained" else published)
-    assert type(made)(**CLASSES[method](fit_intercept=True).get_params()).fit_intercept is True
+    made = LinearRegression(method)
+    assert (method in {"calibrated", "ols", *ON_MOMENTS}) is METHODS[method].intercept
+    assert made.get_params() == {"method": method, "fit_intercept": None, "within": None}
+    assert LinearRegression(**LinearRegression(method, fit_intercept=True).get_params()).fit_intercept is True
     with pytest.raises(InvalidInput, match="call fit first"):
         made.predict(np.zeros((1, 1)))
 
 
 def test_parameters_can_be_set_and_wrong_ones_are_refused(noisy_mixed: Release):
-    made = Calibrated()
+    made = LinearRegression("calibrated")
     assert made.set_params(fit_intercept=False) is made
-    assert made.get_params() == {"fit_intercept": False}
-    assert made.set_params().get_params() == {"fit_intercept": False}
+    assert made.set_params().get_params() == {"method": "calibrated", "fit_intercept": False, "within": None}
     made.fit(noisy_mixed, ["score"], ["age"])
     assert made.result_.fit_intercept is False
-    with pytest.raises(InvalidInput, match="Calibrated has no parameter alpha, ridge; it has fit_intercept"):
+    with pytest.raises(InvalidInput, match="no parameter alpha, ridge; it has method, fit_intercept, within"):
         made.set_params(ridge=1.0, alpha=2, fit_intercept=True)
-    assert made.get_params() == {"fit_intercept": False}
+    assert made.fit_intercept is False
 
 
 def test_a_score_is_r_squared_on_the_callers_rows_in_their_units(noisy_mixed: Release):
-    made = Calibrated().fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
+    made = LinearRegression("calibrated").fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
     generator = np.random.default_rng(3)
     rows = np.column_stack([generator.uniform(0, 120, 50), generator.uniform(2, 30, 50)])
     true = made.predict(rows) + generator.normal(size=(50, 2)) * [5.0, 0.5]
@@ -100,20 +69,20 @@ def test_a_score_is_r_squared_on_the_callers_rows_in_their_units(noisy_mixed: Re
     np.testing.assert_allclose(made.score(rows, true, multioutput="raw_values"), each, rtol=1e-12)
     assert made.score(rows, true) == pytest.approx(np.mean(each), rel=1e-12)
     assert max(each) < 1 - 1e-3
-    single = Calibrated().fit(noisy_mixed, ["score"], ["age", "glucose"])
+    single = LinearRegression("calibrated").fit(noisy_mixed, ["score"], ["age", "glucose"])
     assert single.score(rows, true[:, 0]) == single.score(rows, true[:, :1]) < 1
     assert single.score(rows, single.predict(rows)) == 1.0
 
 
 def test_a_target_that_does_not_vary_scores_one_or_nothing(noisy_mixed: Release):
-    made = Calibrated().fit(noisy_mixed, ["score"], ["age", "glucose"])
+    made = LinearRegression("calibrated").fit(noisy_mixed, ["score"], ["age", "glucose"])
     rows = np.tile([[40.0, 5.0]], (3, 1))
     assert made.score(rows, made.predict(rows)) == 1.0
     assert made.score(rows, made.predict(rows) + 1.0) == 0.0
 
 
 def test_a_score_needs_rows_that_fit_the_model(noisy_mixed: Release):
-    made = Calibrated().fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
+    made = LinearRegression("calibrated").fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
     rows = np.array([[40.0, 5.0], [50.0, 6.0]])
     for wrong in (np.zeros(2), np.zeros((2, 1)), np.zeros((3, 2))):
         with pytest.raises(InvalidInput, match="y must have 2 rows and 2 columns"):
@@ -125,12 +94,11 @@ def test_a_score_needs_rows_that_fit_the_model(noisy_mixed: Release):
     with pytest.raises(InvalidInput, match="'uniform_average' or 'raw_values', not 'mean'"):
         made.score(rows, np.zeros((2, 2)), multioutput="mean")  # type: ignore[call-overload]
     with pytest.raises(InvalidInput, match="call fit first"):
-        Calibrated().score(rows, np.zeros((2, 2)))
+        LinearRegression("calibrated").score(rows, np.zeros((2, 2)))
 
 
-def test_the_table_and_the_classes_name_the_same_methods():
-    assert set(METHODS) == set(CLASSES) == set(MECHANISMS) | ON_MOMENTS
-    assert {name: made.method for name, made in CLASSES.items()} == {name: name for name in CLASSES}
+def test_the_table_names_every_method_once_and_does_not_change():
+    assert set(METHODS) == set(MECHANISMS) | ON_MOMENTS
     with pytest.raises(TypeError):
         METHODS["other"] = METHODS["ols"]  # type: ignore[index]
 
@@ -142,11 +110,4 @@ def test_the_package_imports_light_and_exports_what_it_says():
         "sys.exit(len(heavy))"
     )
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
-    assert set(public.__all__) == {
-        *(made.__name__ for made in CLASSES.values()),
-        "METHODS",
-        "ConvexSet",
-        "FitResult",
-        "fit",
-    }
     assert all(hasattr(public, name) for name in public.__all__)

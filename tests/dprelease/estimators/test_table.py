@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators import Calibrated
+from dprelease.estimators import LinearRegression
 from dprelease.release.release import Release
 
 ROWS = {"age": [40.0, 71.0, 55.0], "glucose": [5.0, 9.5, 7.0]}
@@ -19,21 +19,21 @@ BACKWARDS = {name: ROWS[name] for name in ("glucose", "age")}
 
 
 @pytest.fixture
-def model(noisy_mixed: Release) -> Calibrated:
-    return Calibrated().fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
+def model(noisy_mixed: Release) -> LinearRegression:
+    return LinearRegression("calibrated").fit(noisy_mixed, ["score", "dose"], ["age", "glucose"])
 
 
 @pytest.mark.parametrize(
     "table",
     [ROWS, BACKWARDS, MappingProxyType(BACKWARDS), pd.DataFrame(ROWS), pd.DataFrame(BACKWARDS, index=[7, 7, 1])],
 )
-def test_columns_are_taken_by_name_in_any_order(model: Calibrated, table: Any) -> None:
+def test_columns_are_taken_by_name_in_any_order(model: LinearRegression, table: Any) -> None:
     np.testing.assert_array_equal(model.predict(table), model.predict(ARRAY))
     np.testing.assert_array_equal(model.result_.predict(table), model.predict(ARRAY))
 
 
 @pytest.mark.parametrize("table", [ARRAY.tolist(), pd.DataFrame(ARRAY)])
-def test_without_names_columns_are_taken_in_the_models_order(model: Calibrated, table: Any) -> None:
+def test_without_names_columns_are_taken_in_the_models_order(model: LinearRegression, table: Any) -> None:
     np.testing.assert_array_equal(model.predict(table), model.predict(ARRAY))
     assert not np.allclose(model.predict(ARRAY[:, ::-1]), model.predict(ARRAY))
 
@@ -55,13 +55,13 @@ def test_without_names_columns_are_taken_in_the_models_order(model: Calibrated, 
         (pd.DataFrame({"age": [40.0, None], "glucose": [5.0, None]}), "missing or infinite cells in age, glucose"),
     ],
 )
-def test_what_cannot_be_predicted_from_is_refused(model: Calibrated, table: Any, words: str) -> None:
+def test_what_cannot_be_predicted_from_is_refused(model: LinearRegression, table: Any, words: str) -> None:
     for predict in (model.predict, model.result_.predict):
         with pytest.raises(InvalidInput, match=words):
             predict(table)
 
 
-def test_a_score_matches_outcomes_by_name_too(model: Calibrated) -> None:
+def test_a_score_matches_outcomes_by_name_too(model: LinearRegression) -> None:
     true = model.predict(ARRAY) + np.array([[1.0, 0.1], [-1.0, 0.2], [2.0, -0.1]])
     named = pd.DataFrame(true[:, ::-1], columns=["dose", "score"])
     assert model.score(pd.DataFrame(BACKWARDS), named) == model.score(ARRAY, true)

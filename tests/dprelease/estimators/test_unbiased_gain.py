@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from benchmarks.common.fits import fit_moments
 from benchmarks.moments_utility import noisy_moments
 from dprelease.analyses.score_test import by_entry, outer
-from dprelease.estimators.choice import fit_moments
 from dprelease.estimators.moments.gain import Problem, by_draws, unbiased_quality
 from dprelease.estimators.quality import BETTER, ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
