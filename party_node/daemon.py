@@ -28,8 +28,7 @@ from party_node.memory import give_back, share_arena
 from party_node.outgoing.agreements import Agreements, Pending
 from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.joining import hear_witness
-from party_node.outgoing.line import HubLine, attempt
-from party_node.outgoing.news import Ears
+from party_node.outgoing.line import Ears, HubLine, attempt
 from party_node.outgoing.renewal import Renewal
 from party_node.outgoing.report import TableReport
 from party_node.outgoing.reviews import Reviews

@@ -179,7 +179,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
     async def AwaitNews(self, request: AwaitNewsRequest, context: Any) -> AwaitNewsResponse:
         """For a party and the hub. No thread is held."""
         name = await context.work(self._awaiting, context)
-        return AwaitNewsResponse(latest=await self._announcer.news.after(name, request.seen))
+        return AwaitNewsResponse(latest=await self._announcer.after(name, request.seen))
 
     def _awaiting(self, context: Any) -> str:
         if caller(context, "party", "hub").role == "party":

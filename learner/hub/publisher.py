@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
+from dprelease.wire.news import Listening, wait_for_news
 from dprelease.wire.retry import Backoff
 from learner.hub.coordination import PEER, Coordination
 from learner.hub.periodic import Worker
@@ -45,6 +46,7 @@ class Publisher(Worker):
         self._sweep_seconds = sweep_seconds
         self._backoff = backoff
         self._ahead: set[str] = set()
+        self._news = Listening(lambda: coordination.stub, self.wake)
 
     def nudge(self, digest: str) -> None:
         """A block has become complete: look now."""
@@ -88,9 +90,10 @@ class Publisher(Worker):
         while True:
             self._wake.clear()
             if self._stopping.is_set():
+                self._news.close()
                 return
             if self.round():
-                waits = self._backoff.waits()
-                self._wake.wait(self._sweep_seconds)
+                waits, seconds = self._backoff.waits(), self._sweep_seconds
             else:
-                self._wake.wait(next(waits))
+                seconds = next(waits)
+            wait_for_news(self._wake, seconds, [self._news])

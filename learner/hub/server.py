@@ -17,7 +17,7 @@ from dprelease.wire import transport
 from dprelease.wire.call import Pace
 from dprelease.wire.limits import Limiter, Rate, Streams
 from dprelease.wire.listener import Listener, listen
-from dprelease.wire.news import Listening, News
+from dprelease.wire.news import News
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
@@ -179,7 +179,6 @@ class Hub:
         upkeep.start()
         running.callback(stop_threads)
         running.callback(Listener.stop_all, listeners, limits.stop_seconds)
-        running.enter_context(Listening(lambda: coordination.stub, "the coordinator", publisher.wake, self._backoff))
         self.party_port = start(
             settings.listen_parties,
             [

@@ -1,27 +1,36 @@
-"""The connection to the hub, kept from one look to the next and dialled anew after trouble."""
+"""The connection to the hub, and what the daemon waits for between two cycles: news of both servers, a person, the clock."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import grpc
 
+from dprelease.cli.console import StopSignal
 from dprelease.errors import DpReleaseError, PeerUnavailable, unforeseen
+from dprelease.wire.news import Listening, wait_for_news
+from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
 from party_node.outgoing.agreements import PEER
+from party_node.outgoing.calls import Coordinator
+from party_node.settings import DaemonSettings
+from party_node.state.journal import Journal
+
+COMPUTING_SECONDS = 1.0
+"""Longest wait between looks while peers compute with us and a server tells no news: a session takes about eight looks."""
 
 log = logging.getLogger(__name__)
 
 
 class HubLine:
-    """A channel to the hub, dialled when it is first needed.
+    """A channel to the hub, dialled when it is first needed, kept from one look to the next and dialled anew after trouble.
 
-    One thread uses it and closes it; others may only make calls of the stubs that it hands out, because making a stub of a
-    channel that is closed meanwhile ends the process (gRPC 1.85).
+    One thread uses it and closes it: to make a stub of a channel that is closed meanwhile ends the process (gRPC 1.85).
 
     Args:
         dial: with the certificate of that moment.
@@ -33,8 +42,7 @@ class HubLine:
     def __init__(self, dial: Callable[[], grpc.Channel]) -> None:
         self.away = False
         self._dial = dial
-        self._open: tuple[grpc.Channel, RelayServiceStub] | None = None
-        self._lock = threading.Lock()
+        self._open: grpc.Channel | None = None
 
     @classmethod
     def of(cls, desk: HospitalState) -> HubLine:
@@ -42,30 +50,79 @@ class HubLine:
         return cls(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
 
     def channel(self) -> grpc.Channel:
-        """The channel, for the thread that closes it.
-
-        Raises:
-            InvalidInput: as for `dprelease.wire.transport.connect`.
-        """
-        return self._dialled()[0]
-
-    def relay(self) -> RelayServiceStub:
-        """The relay's calls, for any thread; raises as `channel`."""
-        return self._dialled()[1]
+        """The channel; raises `InvalidInput` as `dprelease.wire.transport.connect`."""
+        if self._open is None:
+            self._open = self._dial()
+        return self._open
 
     def close(self) -> None:
         """Hang up; the next call dials anew. The connection may be half open, or show a certificate renewed since."""
-        with self._lock:
-            if self._open is not None:
-                self._open[0].close()
-                self._open = None
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
-    def _dialled(self) -> tuple[grpc.Channel, RelayServiceStub]:
-        with self._lock:
-            if self._open is None:
-                channel = self._dial()
-                self._open = channel, RelayServiceStub(channel)
-            return self._open
+
+class Ears:
+    """Listens to both servers, over connections that we dialled.
+
+    Args:
+        settings: manners of the daemon.
+        journal: where a person's decision shows.
+    """
+
+    def __init__(self, settings: DaemonSettings, journal: Journal) -> None:
+        self.follow(settings)
+        self._journal = journal
+        self._standing = journal.standing()
+        self._news = threading.Event()
+        self._listening: tuple[Listening, ...] = ()
+
+    def follow(self, settings: DaemonSettings) -> None:
+        """Take over other manners."""
+        self._poll_seconds = settings.poll_seconds
+        self._backoff = Backoff(longest_seconds=settings.longest_wait_seconds)
+        self._again = self._backoff.waits()
+
+    @contextmanager
+    def open(self, coordinator: Coordinator, hub: HubLine) -> Iterator[None]:
+        """Listen for as long as the context lasts."""
+        stubs = (lambda: coordinator.stub, lambda: RelayServiceStub(hub.channel()))
+        self._listening = tuple(Listening(stub, self._news.set) for stub in stubs)
+        try:
+            yield
+        finally:
+            for each in self._listening:
+                each.close()
+
+    def wait(self, stop: threading.Event | StopSignal, *, computing: bool, unreached: bool) -> None:
+        """Wait for what was not yet there when the cycle began, or until stopped, or until it is time to look anyway.
+
+        Args:
+            stop: noticed within half a second.
+            computing: peers compute with us.
+            unreached: somebody was away.
+
+        Raises:
+            PeerUnavailable: the coordinator was started again while we listened: it may have been restored, and is told again what
+                we know of it, as at every connection.
+        """
+        seconds = self._poll_seconds
+        if computing and not all(each.hears for each in self._listening):
+            seconds = min(seconds, COMPUTING_SECONDS)
+        if unreached:
+            seconds = min(seconds, next(self._again))
+        else:
+            self._again = self._backoff.waits()
+
+        def over() -> bool:
+            # A person decides by a command in another process, perhaps while the cycle ran: compared with before the cycle.
+            return stop.is_set() or self._journal.standing() != self._standing
+
+        wait_for_news(self._news, seconds, self._listening, over)
+        self._standing = self._journal.standing()
+        self._news.clear()
+        if self._listening and self._listening[0].anew:
+            raise PeerUnavailable("the coordinator was started again")
 
 
 def attempt(step: Callable[[], object], what: str, note: Callable[[str], object], hub: HubLine) -> bool:

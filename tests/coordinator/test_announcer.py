@@ -61,9 +61,9 @@ class Waiting:
 def all_held(world: World, *names: str) -> None:
     """Wait until a call of each of them is held."""
     assert world.server is not None
-    news = world.server._announcer.news
+    news = world.server._announcer
     for name in names:
-        until(lambda name=name: len(news._held[name]) == 1)
+        until(lambda name=name: news._held[name] == 1)
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_a_database_that_is_away_ends_no_announcer(store: Store, monkeypatch: py
     office = two_hospitals(store)
     made = Announcer(store)
     told: list[tuple[str, ...]] = []
-    monkeypatch.setattr(made.news, "tell", lambda *names: told.append(names))
+    monkeypatch.setattr(made, "tell", lambda *names: told.append(names))
 
     def away() -> Any:
         raise PeerUnavailable("the database is away")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,18 +13,18 @@ import grpc
 import pytest
 
 from dprelease.errors import TooManyRequests, VersionMismatch
+from dprelease.wire import news as news_module
 from dprelease.wire.boundary import VERSION
 from dprelease.wire.call import run
+from dprelease.wire.limits import Buckets, Rate
 from dprelease.wire.listener import Listener, listen
-from dprelease.wire.news import MOST_HELD, Listening, News
-from dprelease.wire.retry import Backoff
+from dprelease.wire.news import MOST_HELD, Listening, News, wait_for_news
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
 from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub
 
 SECONDS = 30.0
-QUICK = Backoff(first_seconds=0.01, longest_seconds=0.05)
 WAITING = 200
 
 
@@ -155,60 +154,95 @@ def test_two_hundred_who_wait_hold_no_thread(serve: Serve, authority: Authority,
         assert all(each.result().latest != present for each in waiting)
 
 
-def test_a_listener_hears_and_hears_again_after_a_restart(serve: Serve, authority: Authority, party: Member) -> None:
-    woken = threading.Semaphore(0)
-    first = Teller()
+def heard(woken: threading.Event, listening: Listening) -> bool:
+    """Wait for news; whether there was any."""
+    wait_for_news(woken, SECONDS, [listening])
+    told = woken.is_set()
+    woken.clear()
+    return told
+
+
+def test_a_listener_hears_and_hears_again_after_a_restart(
+    serve: Serve, authority: Authority, party: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news_module, "RETRY_SECONDS", 0.01)
+    woken, first = threading.Event(), Teller()
     listener = serve(first)
-    with (
-        connect(f"{HOST}:{listener.port}", party.credentials(authority.root)) as channel,
-        Listening(stub_of(channel), "the office", woken.release, QUICK) as listening,  # ends although a call is held
-    ):
-        assert woken.acquire(timeout=SECONDS)  # it may have missed something before
+    with connect(f"{HOST}:{listener.port}", party.credentials(authority.root)) as channel:
+        listening = Listening(stub_of(channel), woken.set)
+        assert heard(woken, listening)  # it may have missed something before
         assert listening.hears
         first.news.tell("all")
-        assert woken.acquire(timeout=SECONDS)
-        assert not listening.anew.is_set()
+        assert heard(woken, listening)
+        assert not listening.anew
         first.news.stop()
         listener.stop()
         second = Teller()
         serve(second, listener.port)
-        assert woken.acquire(timeout=SECONDS)
-        assert listening.anew.is_set()
+        assert heard(woken, listening)
+        assert listening.anew
         second.news.tell("all")
-        assert woken.acquire(timeout=SECONDS)
+        assert heard(woken, listening)
+        listening.ask()
+        listening.close()  # ends although a call is held
 
 
-def test_a_server_of_before_is_asked_once(
-    serve: Serve, authority: Authority, party: Member, caplog: pytest.LogCaptureFixture
+def test_a_wait_ends_when_something_else_is_noticed(serve: Serve, authority: Authority, party: Member) -> None:
+    woken, looks = threading.Event(), count()
+    with connect(f"{HOST}:{serve(Teller()).port}", party.credentials(authority.root)) as channel:
+        listening = Listening(stub_of(channel), lambda: None)
+        wait_for_news(woken, SECONDS, [listening], lambda: next(looks) == 1)
+        assert next(looks) == 2
+        listening.close()
+
+
+def settled(listening: Listening) -> None:
+    """Wait until the last call is over and was taken note of."""
+    over = threading.Event()
+    listening._call.add_done_callback(lambda call: over.set())  # after the listener's own
+    assert over.wait(SECONDS)
+
+
+def test_a_server_that_does_not_know_the_call_is_left_in_peace_for_a_while(
+    serve: Serve, authority: Authority, party: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.INFO, logger="dprelease.wire.news")
     teller = Teller(old=True)
-    told = threading.Event()
-    handler = logging.Handler()
-    handler.emit = lambda record: told.set()  # type: ignore[method-assign]
-    logging.getLogger("dprelease.wire.news").addHandler(handler)
-    try:
-        with (
-            connect(f"{HOST}:{serve(teller).port}", party.credentials(authority.root)) as channel,
-            Listening(stub_of(channel), "the office", told.set, QUICK) as listening,
-        ):
-            assert told.wait(SECONDS)
-            assert not listening.hears
-    finally:
-        logging.getLogger("dprelease.wire.news").removeHandler(handler)
+    monkeypatch.setattr(news_module, "RETRY_SECONDS", 3600.0)
+    with connect(f"{HOST}:{serve(teller).port}", party.credentials(authority.root)) as channel:
+        listening = Listening(stub_of(channel), pytest.fail)
+        listening.ask()
+        settled(listening)
+        listening.ask()
+        assert not listening.hears
     assert teller.asked == [0]
-    assert caplog.text.count("tells no news") == 1
+
+
+def test_a_server_that_answers_at_once_is_asked_so_often_and_no_more(
+    serve: Serve, authority: Authority, party: Member
+) -> None:
+    number = count(1)
+    teller = Teller(names=lambda: f"{next(number)}")  # every caller is another one
+    teller.news.stop()
+    with connect(f"{HOST}:{serve(teller).port}", party.credentials(authority.root)) as channel:
+        listening = Listening(stub_of(channel), lambda: None)
+        listening._pace = Buckets(Rate(per_second=0.0, burst=3.0))
+        for _ in range(5):
+            listening.ask()
+            settled(listening)
+    assert len(teller.asked) == 3
 
 
 def test_a_connection_that_was_closed_is_trouble_like_any_other(
-    serve: Serve, authority: Authority, party: Member
+    serve: Serve, authority: Authority, party: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    woken = threading.Semaphore(0)
+    monkeypatch.setattr(news_module, "RETRY_SECONDS", 0.01)
+    woken = threading.Event()
     address, credentials = f"{HOST}:{serve(Teller()).port}", party.credentials(authority.root)
     with connect(address, credentials) as closed:
         before = CoordinationStub(closed)
     with connect(address, credentials) as channel:
         now = CoordinationStub(channel)
         stubs = iter([before, before])
-        with Listening(lambda: next(stubs, now), "the office", woken.release, QUICK):
-            assert woken.acquire(timeout=SECONDS)
+        listening = Listening(lambda: next(stubs, now), woken.set)
+        assert heard(woken, listening)
+        listening.close()
