@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.common.block_releases import Blocks, mixed, squared_error
 from benchmarks.common.report import RESULTS, Results, main
+from benchmarks.coverage import analyses as coverage_analyses
 from benchmarks.coverage import reaches as coverage_reaches
 from benchmarks.coverage.clipped import CLIPPED, held, note
 from benchmarks.coverage.long_tails import TABLES
@@ -97,6 +98,8 @@ def run(quick: bool) -> Results:
         clipped = pool.map(held, CLIPPED, [2 if quick else 200] * len(CLIPPED))
         shown = [each for each in coverage_reaches.SETTINGS if each[1] == coverage_reaches.FEW or not quick]
         reached = pool.map(coverage_reaches.held, *zip(*shown, strict=True), [1 if quick else 40] * len(shown))
+        asked = [each for each in coverage_analyses.SETTINGS if each[1] == coverage_reaches.FEW or not quick]
+        answered = pool.map(coverage_analyses.answered, *zip(*asked, strict=True), [1 if quick else 20] * len(asked))
         for setting, found in zip(settings, measured, strict=True):
             _note(results, setting, found, quick)
             if found.above and setting != UNEQUAL:
@@ -113,6 +116,8 @@ def run(quick: bool) -> Results:
             note(results, each, share, gated=not quick)
         for each_reached, share_reached in zip(shown, reached, strict=True):
             coverage_reaches.note(results, each_reached, share_reached, gated=not quick)
+        for each_asked, families in zip(asked, answered, strict=True):
+            coverage_analyses.note(results, each_asked, families, gated=not quick)
     values, weights = np.array(intercepts).T
     pooled = float(np.average(values, weights=weights))
     results.add("coverage of intercepts, all settings above", pooled, LEAST, ">=")

@@ -48,7 +48,7 @@ from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.release.release import Release
-from tests.support.specs import build_spec
+from tests.dprelease.analyses.releases import viewed
 
 Claims = dict[str, list[bool]]
 """Kind of a claim to whether each claim of it was false."""
@@ -61,22 +61,21 @@ def public_claims(found: Drawn, epsilon: float, effect: float, random: np.random
     moments, truth = in_public_bounds(found, epsilon, random)
     _of_fit(claims, moments, truth, found.columns)
     _of_description(claims, moments, truth)
-    release = _release(found.columns, moments)
+    release = viewed(found.columns, moments)
     _of_coefficients(claims, release, effect)
     if not effect:
-        for kind, p_values in _p_values(release, found.columns):
-            with suppress(InvalidInput):  # nothing is claimed where noise hides the columns
-                claims[f"p of {kind}"] += [bool(p < ALPHA) for p in p_values()]
+        _of_analyses(claims, release, found.columns)
     return claims
 
 
 def ranged_claims(found: Drawn, epsilon: float, effect: float, random: np.random.Generator) -> Claims:
-    """What a release in ranges claims of the rows as they were clipped."""
-    del effect
+    """What a release in ranges claims: of the rows as they were clipped, and by p-values of all rows."""
     claims: Claims = defaultdict(list)
-    moments, truth = in_ranges(found, epsilon, random)
+    moments, truth, reaches = in_ranges(found, epsilon, random)
     _of_fit(claims, moments, truth, found.columns)
     _of_description(claims, moments, truth)
+    if not effect:
+        _of_analyses(claims, viewed(found.columns, moments, reaches), found.columns)
     return claims
 
 
@@ -85,7 +84,8 @@ def wide_claims(found: Drawn, epsilon: float, effect: float, random: np.random.G
     del effect
     claims: Claims = defaultdict(list)
     for release in (in_public_bounds, in_ranges):
-        _of_fit(claims, *release(found, epsilon, random), found.columns)
+        moments, truth, *_ = release(found, epsilon, random)
+        _of_fit(claims, moments, truth, found.columns)
     return claims
 
 
@@ -166,6 +166,12 @@ def _of_coefficients(claims: Claims, release: Release, effect: float) -> None:
     claims[kind] += [bool(each) for each in ((slopes < lower) | (upper < slopes))[known]]
 
 
+def _of_analyses(claims: Claims, release: Release, columns: Columns) -> None:
+    for kind, p_values in _p_values(release, columns):
+        with suppress(InvalidInput):  # nothing is claimed where noise hides the columns
+            claims[f"p of {kind}"] += [bool(p < ALPHA) for p in p_values()]
+
+
 def _p_values(release: Release, columns: Columns) -> Iterator[tuple[str, Callable[[], list[float]]]]:
     """Kind to the p-values of analyses of an outcome that nothing acts on."""
     numeric = [column.name for column in columns[:-1] if isinstance(column, NumericColumn)]
@@ -191,11 +197,3 @@ def _p_values(release: Release, columns: Columns) -> Iterator[tuple[str, Callabl
     )
     yield "a correlation", lambda: list(correlations(release, [one, OUTCOME]).tables["correlations"].p_value)
     yield "a mediated effect", lambda: list(mediation(release, OUTCOME, one, other).tables["effects"].p_value)
-
-
-def _release(columns: Columns, moments: NoisyMoments) -> Release:
-    """A release whose moments are given, without blocks behind it."""
-    spec = build_spec({"north": columns[:1], "south": columns[1:]}, mechanism="moments", rows=moments.rows)
-    release = Release(spec, {}, ("a guarantee",))
-    release.__dict__["view"] = moments
-    return release

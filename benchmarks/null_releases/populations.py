@@ -34,6 +34,7 @@ from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
 from dprelease.privacy.gaussian import mu_of
+from dprelease.release.reaches import Reach, reaches_of
 from dprelease.spec_base import Target
 from tests.dprelease.analyses.releases import coded
 from tests.dprelease.estimators.apart import apart_of
@@ -91,8 +92,10 @@ def in_public_bounds(found: Drawn, epsilon: float, random: np.random.Generator) 
     return noisy_moments(exact, found.patients, epsilon, parties, random, found.columns), exact / found.patients
 
 
-def in_ranges(found: Drawn, epsilon: float, random: np.random.Generator) -> tuple[NoisyMoments, Floats]:
-    """The same in ranges of a first round, out of one budget; the moments are those of the rows as clipped."""
+def in_ranges(
+    found: Drawn, epsilon: float, random: np.random.Generator
+) -> tuple[NoisyMoments, Floats, tuple[Reach, ...]]:
+    """The same in ranges of a first round, out of one budget, and how far they reach; the moments are those of clipped rows."""
     bounded = {
         party: BoundedRows(bound({each.name: found.cells[each.name] for each in own}, own, GRID_BITS), own, GRID_BITS)
         for party, own in found.parties.items()
@@ -104,7 +107,7 @@ def in_ranges(found: Drawn, epsilon: float, random: np.random.Generator) -> tupl
     clipping = choose_clipping(found.parties, ranges.ranges, situation, {})
     released = clipped_moments(bounded, clipping, situation, random)
     exact = clipped_moments(bounded, clipping, replace(situation, mu=NEXT_TO_NONE), random)
-    return released, exact.gram / n
+    return released, exact.gram / n, reaches_of(clipping, found.parties, ranges)
 
 
 def with_outcome_apart(

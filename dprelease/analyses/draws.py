@@ -71,7 +71,10 @@ class Draws:
         level = self.moments.layout.level
         told = clear(self.patients * self.mean)
         return tuple(
-            name for name, at, seen in zip(self.names, self.index, told, strict=True) if level[at] and not seen
+            name
+            for name, at, seen in zip(self.names, self.index, told, strict=True)
+            # A prior may tell patients from none where the released number does not.
+            if level[at] and not (seen and not dropped_places(self.moments, [at], intercept=True))
         )
 
     def present(self, names: Sequence[str]) -> tuple[str, ...]:

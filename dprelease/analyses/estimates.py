@@ -106,7 +106,7 @@ class Estimates:
         return found
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """(lower, upper) ends, each (q,).
+        """(lower, upper) ends, each (q,); infinite where there is no bound.
 
         Args:
             level: probability of the interval, in (0, 1).
@@ -118,7 +118,8 @@ class Estimates:
             raise InvalidInput(f"the level of an interval must lie between 0 and 1, not {level}")
         lower, upper = (self._quantile(part) for part in ((1 - level) / 2, (1 + level) / 2))
         inverse = _INVERSE[self.link]
-        return inverse(lower - self.wider), inverse(upper + self.wider)
+        with np.errstate(over="ignore"):  # a ratio that nothing bounds
+            return inverse(lower - self.wider), inverse(upper + self.wider)
 
     def _quantile(self, part: float) -> Floats:
         if self.scale is None:

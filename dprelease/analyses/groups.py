@@ -48,10 +48,11 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     draws = draws_of(release, (y, *chain(*drawn.values()), *covariates))
     covariates = draws.present(covariates)
     for factor, names in drawn.items():
-        counts = draws.patients * draws.mean[:, draws.places(names)]
+        told = [name not in draws.absent for name in names]
         if len(names) == 1:
-            counts = np.hstack([draws.patients - counts, counts])
-        groups[factor] = tuple(name for name, seen in zip(groups[factor], clear(counts), strict=True) if seen)
+            counts = draws.patients * draws.mean[:, draws.places(names)]
+            told = clear(np.hstack([draws.patients - counts, counts])).tolist()
+        groups[factor] = tuple(name for name, seen in zip(groups[factor], told, strict=True) if seen)
         if len(groups[factor]) < 2:
             raise InvalidInput(f"fewer than two groups of {factor} are told from none: there is nothing to compare")
     x = (*chain(*(names[1:] for names in groups.values())), *covariates)

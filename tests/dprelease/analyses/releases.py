@@ -10,6 +10,7 @@ import numpy.typing as npt
 from dprelease.data.columns import CategoricalColumn, Column, Number, NumericColumn
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.release.reaches import Reach
 from dprelease.release.release import Release
 from tests.dprelease.estimators.moments import noisy_moments
 from tests.support.kinds import is_binary
@@ -49,9 +50,14 @@ def released(columns: tuple[Column, ...], table: Table, sd: float = 0.0, seed: i
     else:
         x = np.column_stack([np.ones(len(rows)), rows])
         view = NoisyMoments(Layout(columns), x.T @ x, np.zeros((x.shape[1],) * 2), len(rows))
-    spec = build_spec({"north": columns[:1], "south": columns[1:]}, mechanism="moments", rows=len(rows))
+    return viewed(columns, view)
+
+
+def viewed(columns: tuple[Column, ...], view: NoisyMoments, reaches: tuple[Reach, ...] = ()) -> Release:
+    """A release whose moments are given, and how far numbers reach where they are in ranges."""
+    spec = build_spec({"north": columns[:1], "south": columns[1:]}, mechanism="moments", rows=view.rows)
     release = Release(spec, {}, ("a guarantee",))
-    release.__dict__["view"] = view
+    release.__dict__.update(view=view, reaches=reaches)
     return release
 
 

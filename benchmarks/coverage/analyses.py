@@ -1,0 +1,163 @@
+"""Coverage of 95 % intervals of analyses in ranges, of the true rows: the tables of `reaches`, every family of analyses.
+
+Releases are those of `reaches`. The truth is the same analysis of the same patients within their public bounds, without noise.
+Binaries and levels are explained by the four numbers that go with them most, leaving out those that are nearly the same, and
+categories compare five numbers. Three numbers in turn are correlated, and make a mediation, a scale and a regression. An
+analysis that a release refuses counts as not answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from benchmarks.accuracy.ranges import GRID_BITS, both_rounds
+from benchmarks.common.report import Results
+from benchmarks.coverage.reaches import ALIKE, LEAST, World, variables
+from dprelease import analyses
+from dprelease.analyses.estimates import Estimates
+from dprelease.arrays import Floats
+from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column, NumericColumn
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.reaches import reaches_of
+from dprelease.release.release import Release
+from tests.dprelease.analyses.releases import viewed
+
+SETTINGS = tuple((name, n) for name in ("stays", "costs", "doctor contacts", "nhefs") for n in (1000, 5000, 20_000))
+FEATURES, COMPARED, LEVELS = 4, 5, 2
+FEWEST = 100
+"""Quantities from which on a coverage is judged; releases share their noise among them."""
+CHANCE = 0.02
+"""A coverage of 20 releases is uncertain by so much."""
+Question = Callable[[Release], Estimates]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Over all releases of a setting and all quantities of a family.
+
+    Attributes:
+        held: share of the intervals that hold the rows' value.
+        narrow: the same were they no wider for clipping.
+        told: share of quantities with an interval.
+        count: of quantities.
+    """
+
+    held: float
+    narrow: float
+    told: float
+    count: int
+
+
+def answered(name: str, patients: int, releases: int, seed: int = 1) -> dict[str, Answered]:
+    """Family of analyses to its intervals.
+
+    Args:
+        name: of a table.
+        patients: n.
+        releases: how many, each at epsilon = 1 and delta = 1e-6.
+        seed: of everything.
+    """
+    world, random = World.of(name), np.random.default_rng([seed, patients, len(name)])
+    found: dict[str, list[tuple[bool, bool, bool]]] = {}
+    for _ in range(releases):
+        whole = len(world.rows)
+        chosen = random.permutation(whole)[:patients] if patients <= whole else random.integers(0, whole, patients)
+        bounded = {
+            party: BoundedRows(own.codes[chosen], own.columns, GRID_BITS) for party, own in world.bounded.items()
+        }
+        moments, ranges = both_rounds(bounded, mu_of(1.0, 1e-6), random)
+        assert moments.clipping is not None  # noqa: S101 - there are ranges
+        reaches = reaches_of(moments.clipping, {party: own.columns for party, own in bounded.items()}, ranges)
+        columns, rows = world.layout.columns, variables(bounded)
+        release, exact = viewed(columns, moments, reaches), viewed(columns, _exact(columns, rows))
+        for family, ask in _questions(world, rows):
+            with suppress(InvalidInput):  # rows that no analysis can be of
+                found.setdefault(family, []).extend(_compared(ask, release, ask(exact)))
+    return {family: _answered(np.array(each)) for family, each in found.items()}
+
+
+def _exact(columns: tuple[Column, ...], rows: Floats) -> NoisyMoments:
+    x = np.column_stack([np.ones(len(rows)), rows])
+    return NoisyMoments(Layout(columns), x.T @ x, np.zeros((x.shape[1],) * 2), len(rows))
+
+
+def _compared(ask: Question, release: Release, truth: Estimates) -> Iterator[tuple[bool, bool, bool]]:
+    """Of each quantity: whether it is told, and whether its interval, and one that is no wider for clipping, hold the truth."""
+    told = None
+    with suppress(InvalidInput):
+        told = ask(release)
+    for name in truth.names:
+        if told is None or name not in told.names:
+            yield False, False, False
+            continue
+        value, one = truth[name].estimate[0], told[name]
+        wide, narrow = (np.concatenate(each.interval()) for each in (one, replace(one, taken=None)))
+        yield bool(np.isfinite(wide).all()), bool(wide[0] <= value <= wide[1]), bool(narrow[0] <= value <= narrow[1])
+
+
+def _answered(each: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Answered:
+    told, held, narrow = each.T
+    share, narrower = (float(part[told].mean()) if told.any() else math.nan for part in (held, narrow))
+    return Answered(share, narrower, float(told.mean()), int(told.sum()))
+
+
+def _questions(world: World, rows: Floats) -> Iterator[tuple[str, Question]]:
+    """Family to an analysis of columns that vary."""
+    kinds, spread = world.layout.variables, rows.std(axis=0)
+    declared = world.layout.columns
+    places = {each.name: place for place, each in enumerate(kinds) if spread[place] > 0}
+    numbers = [name for name in places if isinstance(declared[kinds[places[name]].column], NumericColumn)]
+    numbers = [name for name in numbers if len(np.unique(rows[:, places[name]])) > 2]  # 0/1 are no amounts
+    alike = dict(zip(places, np.abs(np.corrcoef(rows[:, list(places.values())], rowvar=False)), strict=True))
+    order = list(places)
+    for category in (column for column in declared if column.indicators):
+        levels = [name for name in category.released if name in places and not name.endswith("=other")]
+        for level in levels[len(category.released) > 2 :][:LEVELS]:
+            near: list[str] = []
+            for name in sorted(numbers, key=lambda name: -alike[level][order.index(name)]):
+                if all(alike[name][order.index(other)] < ALIKE for other in near[:FEATURES]):
+                    near.append(name)
+            yield "logistic", partial(_table, analyses.logistic, (level, near[:FEATURES]), "coefficients")
+        for name in numbers[:COMPARED]:
+            others = [other for other in numbers if other != name][:LEVELS]
+            yield "means", partial(_groups, name, category.name, (), 0)
+            yield "differences", partial(_groups, name, category.name, (), 1)
+            yield "differences, adjusted", partial(_groups, name, category.name, others, 1)
+        yield "rates", partial(_table, analyses.rates, (numbers[-1], numbers[0], category.name), "rate ratios")
+    for place in range(0, len(numbers) - 2, 2):
+        three = numbers[place : place + 3]
+        yield "correlations", partial(_table, analyses.correlations, (three,), "correlations")
+        yield "correlations", partial(_table, analyses.correlations, (three[:2], three[2:]), "correlations")
+        yield "mediation", partial(_table, analyses.mediation, three, "effects")
+        yield "scales", partial(_table, analyses.cronbach_alpha, (three,), "reliability")
+        yield "components", partial(_table, analyses.principal_components, (three,), "share of variance")
+        yield "inflation", partial(_table, analyses.nested, (three[0], three[1:]), "variance inflation")
+
+
+def _table(family: Callable[..., analyses.Analysis], asked: Sequence[object], caption: str, of: Release) -> Estimates:
+    return family(of, *asked).tables[caption]
+
+
+def _groups(outcome: str, by: str, adjust: Sequence[str], table: int, of: Release) -> Estimates:
+    return list(analyses.compare_groups(of, outcome, [by], adjust).tables.values())[table]
+
+
+def note(results: Results, setting: tuple[str, int], found: Mapping[str, Answered], *, gated: bool) -> None:
+    """Figures of one table."""
+    title = f"analyses in ranges, {setting[0]}, n = {setting[1]:,}, epsilon = 1"
+    results.details[title] = {family: vars(each) for family, each in found.items()}
+    for family, each in found.items():
+        if each.count >= FEWEST:
+            least = LEAST - CHANCE if gated else None
+            results.add(f"{title}: coverage of {family} of the rows", each.held, least, ">=")
+        results.add(f"{title}: {family} that are told", each.told, None, ">=")
