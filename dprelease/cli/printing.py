@@ -39,7 +39,12 @@ def print_document(
 
 def print_json(data: Any) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(data, indent=2))
+    click.echo(json_text(data))
+
+
+def json_text(data: Any) -> str:
+    """One JSON document as text, as commands print it and files hold it."""
+    return json.dumps(data, indent=2)
 
 
 def _bold(line: str) -> str:

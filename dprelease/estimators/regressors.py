@@ -6,6 +6,7 @@ Parameters go to ``__init__`` and stay as given; what a fit finds ends in an und
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -16,6 +17,10 @@ from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.result import FitResult, Rows, in_order
 from dprelease.release.release import Release
+
+
+class NotFittedError(InvalidInput, ValueError, AttributeError):
+    """A model is asked before it is fitted; its parents are those of the error of that name in scikit-learn."""
 
 
 class LinearRegression:
@@ -34,8 +39,10 @@ class LinearRegression:
         self.fit_intercept = fit_intercept
         self.within = within
 
-    def fit(self, release: Release, targets: Sequence[str], features: Sequence[str] | None = None) -> Self:
+    def fit(self, release: Release, targets: str | Sequence[str], features: Sequence[str] | None = None) -> Self:
         """Fit on a release; `dprelease.estimators.fit` says what targets and features may be.
+
+        One target as text, without a list, is one number a row, as in scikit-learn: shapes are without l.
 
         Sets:
             result_: the whole `FitResult`.
@@ -47,10 +54,12 @@ class LinearRegression:
         Raises:
             InvalidInput: as `dprelease.estimators.fit` does.
         """
-        self.result_: FitResult = fit(release, targets, features, self.method, self.fit_intercept, self.within)
-        self.coef_: Floats = self.result_.coef
-        self.intercept_: Floats = self.result_.intercept
-        self.feature_names_in_: tuple[str, ...] = self.result_.features
+        self._single = isinstance(targets, str)
+        asked = [targets] if isinstance(targets, str) else targets
+        self.result_: FitResult = fit(release, asked, features, self.method, self.fit_intercept, self.within)
+        self.coef_: Floats = self.result_.coef[0] if self._single else self.result_.coef
+        self.intercept_: Floats = self.result_.intercept[0] if self._single else self.result_.intercept
+        self.feature_names_in_ = np.array(self.result_.features, dtype=object)
         self.n_features_in_: int = len(self.result_.features)
         return self
 
@@ -58,11 +67,13 @@ class LinearRegression:
         """Predictions, (rows, l); see `FitResult.predict`.
 
         Raises:
-            InvalidInput: not fitted yet, or X does not have just one column for each feature, all of finite numbers.
+            NotFittedError: not fitted yet.
+            InvalidInput: X does not have just one column for each feature, all of finite numbers.
         """
         if not hasattr(self, "result_"):
-            raise InvalidInput("this regression is not fitted yet; call fit first")
-        return self.result_.predict(X, clip=clip)
+            raise NotFittedError("this regression is not fitted yet; call fit first")
+        predicted = self.result_.predict(X, clip=clip)
+        return predicted[:, 0] if self._single else predicted
 
     @overload
     def score(self, X: Rows, y: Rows, *, multioutput: Literal["uniform_average"] = "uniform_average") -> float: ...
@@ -82,9 +93,10 @@ class LinearRegression:
             multioutput: ``uniform_average`` for the mean over targets, ``raw_values`` for (l,) one by one.
 
         Raises:
-            InvalidInput: not fitted yet, or X and y are not at least two rows of finite numbers of these shapes.
+            NotFittedError: not fitted yet.
+            InvalidInput: X and y are not at least two rows of finite numbers of these shapes.
         """
-        predicted = self.predict(X)
+        predicted = self.predict(X).reshape(-1, len(self.result_.targets))
         true = in_order(y, self.result_.targets, "y")
         if true.ndim == 1 and predicted.shape[1] == 1:
             true = true[:, None]
@@ -121,5 +133,16 @@ class LinearRegression:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """The answers that scikit-learn, which asks for them, wants of a regressor: y stays out of ``fit``."""
+        utils = import_module("sklearn.utils")
+        return utils.Tags(
+            estimator_type="regressor",
+            target_tags=utils.TargetTags(required=False, multi_output=True),
+            regressor_tags=utils.RegressorTags(),
+        )
+
     def __repr__(self) -> str:
-        return f"LinearRegression({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+        """Class and parameters that are not the default, as in scikit-learn."""
+        given = (f"{name}={value!r}" for name, value in self.get_params().items() if value is not None)
+        return f"LinearRegression({', '.join(given)})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dprelease.document.text import text
 from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.quality import INDISTINCT, Diagnostics, Quality, hidden
+from dprelease.files.extras import require
 from dprelease.one_line import listed
 
 FAR = 1.0
@@ -113,6 +115,42 @@ class FitResult:
             explain: with all notes, the model that predicts and the whole guarantee.
         """
         return text(self.document(), explain=explain)
+
+    def to_frame(self) -> Any:
+        """The estimated coefficients as a pandas data frame, a row each: target, feature and all that is known of the estimate.
+
+        Raises:
+            ImportError: pandas is missing.
+        """
+        told = [row for table in self.document().tables if table.key == "coefficients" for row in table.to_json()]
+        rows = [{"target": row["target"], "feature": row["feature"], **row["coefficient"]} for row in told]
+        return import_module("pandas").DataFrame(rows)
+
+    def plot(self, target: str | None = None, steps: Mapping[str, float] | None = None, axes: Any = None) -> Any:
+        """Estimated slopes of a target with their intervals, one below the other; matplotlib's axes.
+
+        Args:
+            target: one of `targets`; the first if None.
+            steps: feature to the difference that its effect is drawn for, such as a standard deviation; 1 if left out.
+            axes: to draw on; new ones if None.
+
+        Raises:
+            InvalidInput: matplotlib is missing, or no such target.
+        """
+        require("matplotlib")
+        name = self.targets[0] if target is None else target
+        if name not in self.targets:
+            raise InvalidInput(f"no such target: {name}; the fit has {listed(self.targets)}")
+        row, (estimate, _, lower, upper, *_) = self.targets.index(name), self.estimates[0]
+        reach = np.array([(steps or {}).get(feature, 1.0) for feature in self.features])
+        middle, ends = reach * estimate[row], reach * np.abs(np.array([lower[row], upper[row]]) - estimate[row])
+        axes = import_module("matplotlib.figure").Figure(layout="constrained").subplots() if axes is None else axes
+        axes.errorbar(middle, range(len(middle)), xerr=ends, fmt="o", capsize=3)
+        axes.axvline(0, color="grey", linewidth=0.8)
+        axes.set_yticks(range(len(middle)), self.features, parse_math=False)
+        axes.invert_yaxis()
+        axes.set_xlabel(f"difference in {name} {self.units[name]}".strip(), parse_math=False)
+        return axes
 
     def __repr__(self) -> str:
         """Targets, method and release in one line."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import click
 
-from dprelease.cli.printing import explain_option, json_option
+from dprelease.cli.printing import explain_option, json_option, json_text
 from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
@@ -119,7 +118,7 @@ def fit_release(
     result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
     document = result.document()
     if output is not None:
-        write_file(output, f"{json.dumps(document.to_json(), indent=2)}\n")
+        write_file(output, f"{json_text(document.to_json())}\n")
     print_about([opened], document, as_json=as_json, explain=explain, shown=(PREDICTOR,) if predictor else ())
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,12 @@ from dprelease.analyses import (
 )
 from dprelease.analyses.beyond import BEYOND, refuse
 from dprelease.cli.printing import explain_option, json_option
-from dprelease.release.release import Release
 from learner.cli.analysis import names_of
 from learner.cli.releases import from_option, print_about
 from learner.client.library import open_release
+
+Parameter = Callable[[Any], Any]
+"""Of a command: what a decorator of click gives."""
 
 
 class Analyses(click.Group):
@@ -62,186 +63,116 @@ def analyze() -> None:
     """
 
 
-def analysis(name: str) -> Callable[[Callable[..., Analysis]], click.Command]:
-    """Make a command of a function from a release and options to an analysis."""
-
-    def command(found: Callable[..., Analysis]) -> click.Command:
-        @analyze.command(name)
-        @click.argument("release", metavar="ID|DIR")
-        @from_option
-        @json_option
-        @explain_option
-        @click.pass_obj
-        @wraps(found)
-        def run(home: Path, /, release: str, name: str | None, as_json: bool, explain: bool, **options: Any) -> None:
-            opened = open_release(home, release, name)
-            print_about([opened], found(opened.release, **options).document(), as_json=as_json, explain=explain)
-
-        return run
-
-    return command
-
-
-def several(option: str, name: str, told: str, *, required: bool = False) -> Callable[..., Any]:
+def _listed(option: str, told: str, *, required: bool = False) -> Parameter:
     """An option that takes names of columns."""
-    return click.option(option, name, multiple=True, metavar="A,B,...", required=required, help=told)
+    return click.option(option, multiple=True, metavar="A,B,...", required=required, help=told)
 
 
-outcome = click.argument("outcome")
-on = several("--on", "on", "Features.", required=True)
-given = several("--given", "given", "Columns to hold fixed.")
-columns = click.argument("columns", nargs=-1, required=True)
+_OUTCOME = click.argument("outcome")
+_ON = _listed("--on", "Features.", required=True)
+_GIVEN = _listed("--given", "Columns to hold fixed.")
+_COLUMNS = click.argument("columns", nargs=-1, required=True)
+
+ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter, ...]]] = {
+    "table": (
+        contingency_table,
+        "Counts of two categories, and how they depend on each other.",
+        "smoker stage",
+        (click.argument("rows"), click.argument("columns")),
+    ),
+    "logistic": (
+        logistic,
+        "Logistic regression of a binary, approximate.\n\n"
+        "Of two declared levels, as 0 and 1, it models the second. OUTCOME=LEVEL names another.",
+        "smoker=yes --on age,sex",
+        (_OUTCOME, _ON),
+    ),
+    "means": (
+        compare_groups,
+        "Group means: t-test, analysis of variance or covariance.",
+        "glucose --by stage --adjust age",
+        (
+            _OUTCOME,
+            _listed("--by", "Categories to compare the groups of.", required=True),
+            _listed("--adjust", "Covariates."),
+        ),
+    ),
+    "nested": (
+        nested,
+        "Nested F tests and inflation; `learner fit` has slopes.",
+        "glucose --on age,stage --without stage",
+        (_OUTCOME, _ON, _listed("--without", "Features to test together: can they be left out?")),
+    ),
+    "correlate": (
+        correlations,
+        "Correlations of every two columns, or partial ones.",
+        "age glucose --given stage",
+        (_COLUMNS, _GIVEN),
+    ),
+    "lasso": (
+        lasso,
+        "Lasso of a column on others, at the penalty of the least BIC.",
+        "glucose --on age,smoker,stage",
+        (_OUTCOME, _ON),
+    ),
+    "iv": (
+        two_stage_least_squares,
+        "Two-stage least squares, and whether it is needed.",
+        "glucose --on dose --instruments distance --given age",
+        (_OUTCOME, _ON, _listed("--instruments", "At least as many as features.", required=True), _GIVEN),
+    ),
+    "mediation": (
+        mediation,
+        "Indirect, direct and total effect of an exposure.",
+        "glucose smoker --through weight --given age",
+        (
+            _OUTCOME,
+            click.argument("exposure"),
+            click.option("--through", required=True, metavar="COLUMN", help="The mediator."),
+            _GIVEN,
+        ),
+    ),
+    "components": (
+        principal_components,
+        "Principal components of correlations.",
+        "age glucose weight --count 2",
+        (
+            _COLUMNS,
+            click.option(
+                "--count", type=click.IntRange(min=1), default=2, show_default=True, help="Components to show."
+            ),
+        ),
+    ),
+    "alpha": (cronbach_alpha, "Cronbach's alpha of a sum of items.", "item1 item2 item3", (_COLUMNS,)),
+    "rates": (
+        rates,
+        "Events over person-time by group, and rate ratios.",
+        "falls --time years --by stage",
+        (
+            click.argument("events"),
+            click.option("--time", required=True, metavar="COLUMN", help="Person-time of a patient."),
+            click.option("--by", required=True, metavar="COLUMN", help="Category to compare the groups of."),
+        ),
+    ),
+}
+"""Name of a command to its function, help, example and parameters, which are called as those of the function."""
 
 
-@analysis("table")
-@click.argument("rows")
-@click.argument("columns")
-def table(release: Release, rows: str, columns: str) -> Analysis:
-    """Counts of two categories, and how they depend on each other.
+def _command(called: str, made: Callable[..., Analysis], about: str, example: str) -> Callable[..., None]:
+    def run(home: Path, /, release: str, name: str | None, as_json: bool, explain: bool, **asked: Any) -> None:
+        opened = open_release(home, release, name)
+        named = {
+            key: names_of(each, opened.release) if isinstance(each, tuple) else each for key, each in asked.items()
+        }
+        print_about([opened], made(opened.release, **named).document(), as_json=as_json, explain=explain)
 
-    \b
-    Example:
-      learner analyze table 3f9a12c4 smoker stage
-    """
-    return contingency_table(release, rows, columns)
-
-
-@analysis("logistic")
-@outcome
-@on
-def logistic_command(release: Release, outcome: str, on: tuple[str, ...]) -> Analysis:
-    """Logistic regression of a binary, approximate.
-
-    Of two declared levels, as 0 and 1, it models the second. OUTCOME=LEVEL names another.
-
-    \b
-    Example:
-      learner analyze logistic 3f9a12c4 smoker=yes --on age,sex
-    """
-    return logistic(release, outcome, names_of(on, release))
+    run.__doc__ = f"{about}\n\n\b\nExample:\n  learner analyze {called} 3f9a12c4 {example}\n"
+    return run
 
 
-@analysis("means")
-@outcome
-@several("--by", "by", "Categories to compare the groups of.", required=True)
-@several("--adjust", "adjust", "Covariates.")
-def means(release: Release, outcome: str, by: tuple[str, ...], adjust: tuple[str, ...]) -> Analysis:
-    """Group means: t-test, analysis of variance or covariance.
-
-    \b
-    Example:
-      learner analyze means 3f9a12c4 glucose --by stage --adjust age
-    """
-    return compare_groups(release, outcome, names_of(by, release), names_of(adjust, release))
-
-
-@analysis("nested")
-@outcome
-@on
-@several("--without", "without", "Features to test together: can they be left out?")
-def nested_command(release: Release, outcome: str, on: tuple[str, ...], without: tuple[str, ...]) -> Analysis:
-    """Nested F tests and inflation; `learner fit` has slopes.
-
-    \b
-    Example:
-      learner analyze nested 3f9a12c4 glucose --on age,stage --without stage
-    """
-    return nested(release, outcome, names_of(on, release), names_of(without, release))
-
-
-@analysis("correlate")
-@columns
-@given
-def correlate(release: Release, columns: tuple[str, ...], given: tuple[str, ...]) -> Analysis:
-    """Correlations of every two columns, or partial ones.
-
-    \b
-    Example:
-      learner analyze correlate 3f9a12c4 age glucose --given stage
-    """
-    return correlations(release, names_of(columns, release), names_of(given, release))
-
-
-@analysis("lasso")
-@outcome
-@on
-def lasso_command(release: Release, outcome: str, on: tuple[str, ...]) -> Analysis:
-    """Lasso of a column on others, at the penalty of the least BIC.
-
-    \b
-    Example:
-      learner analyze lasso 3f9a12c4 glucose --on age,smoker,stage
-    """
-    return lasso(release, outcome, names_of(on, release))
-
-
-@analysis("iv")
-@outcome
-@on
-@several("--instruments", "instruments", "At least as many as features.", required=True)
-@given
-def iv(
-    release: Release, outcome: str, on: tuple[str, ...], instruments: tuple[str, ...], given: tuple[str, ...]
-) -> Analysis:
-    """Two-stage least squares, and whether it is needed.
-
-    \b
-    Example:
-      learner analyze iv 3f9a12c4 glucose --on dose --instruments distance --given age
-    """
-    names = (names_of(each, release) for each in (on, instruments, given))
-    return two_stage_least_squares(release, outcome, *names)
-
-
-@analysis("mediation")
-@outcome
-@click.argument("exposure")
-@click.option("--through", required=True, metavar="COLUMN", help="The mediator.")
-@given
-def mediation_command(release: Release, outcome: str, exposure: str, through: str, given: tuple[str, ...]) -> Analysis:
-    """Indirect, direct and total effect of an exposure.
-
-    \b
-    Example:
-      learner analyze mediation 3f9a12c4 glucose smoker --through weight --given age
-    """
-    return mediation(release, outcome, exposure, through, names_of(given, release))
-
-
-@analysis("components")
-@columns
-@click.option("--count", type=click.IntRange(min=1), default=2, show_default=True, help="Components to show.")
-def components(release: Release, columns: tuple[str, ...], count: int) -> Analysis:
-    """Principal components of correlations.
-
-    \b
-    Example:
-      learner analyze components 3f9a12c4 age glucose weight --count 2
-    """
-    return principal_components(release, names_of(columns, release), count)
-
-
-@analysis("alpha")
-@columns
-def alpha(release: Release, columns: tuple[str, ...]) -> Analysis:
-    """Cronbach's alpha of a sum of items.
-
-    \b
-    Example:
-      learner analyze alpha 3f9a12c4 item1 item2 item3
-    """
-    return cronbach_alpha(release, names_of(columns, release))
-
-
-@analysis("rates")
-@click.argument("events")
-@click.option("--time", required=True, metavar="COLUMN", help="Person-time of a patient.")
-@click.option("--by", required=True, metavar="COLUMN", help="Category to compare the groups of.")
-def rates_command(release: Release, events: str, time: str, by: str) -> Analysis:
-    """Events over person-time by group, and rate ratios.
-
-    \b
-    Example:
-      learner analyze rates 3f9a12c4 falls --time years --by stage
-    """
-    return rates(release, events, time, by)
+for _name, (_made, _about, _example, _parameters) in ANALYSES.items():
+    _run: Any = click.pass_obj(_command(_name, _made, _about, _example))
+    _usual = from_option, json_option, explain_option
+    for _parameter in reversed((click.argument("release", metavar="ID|DIR"), *_parameters, *_usual)):
+        _run = _parameter(_run)
+    analyze.command(_name)(_run)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dprelease.cli.printing import json_option, print_json
+from dprelease.cli.printing import json_option, json_text, print_json
 from dprelease.document.cells import LEVEL
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.synthetic_control.released import Panel
@@ -74,11 +73,11 @@ def release_card(home: Path, /, output: Path | None, **asked: Any) -> None:
     Example:
       learner card 3f9a12c4 --target glucose --features age,sex --output card.json
     """
-    data = json.dumps(model_card(_report(open_release(home, asked["release"], asked["name"]), asked)), indent=2)
+    card = model_card(_report(open_release(home, asked["release"], asked["name"]), asked))
     if output is None:
-        click.echo(data)
+        print_json(card)
         return
-    write_file(output, f"{data}\n")
+    write_file(output, f"{json_text(card)}\n")
     click.echo(f"{output}: a model card")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from dprelease.document.cells import figure, p_text
 from dprelease.document.text import text
+from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult, fit
 from dprelease.estimators.fit_document import MOST_TABLES, PREDICTOR
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
@@ -180,3 +181,19 @@ def test_many_targets_share_a_table(noise_sd: float):
     few = fit(release, targets[:-1], ["x", "z"]).summary()
     assert "strongest" not in few
     assert sum(line.startswith("intercept") for line in few.splitlines()) == (MOST_TABLES if noise_sd < 1 else 0)
+
+
+def test_a_fit_as_a_frame_and_as_a_plot(clear: Release):
+    result = fit(clear, ["score", "dose"], FEATURES)
+    frame = result.to_frame()
+    assert list(frame["target"].unique()) == ["score", "dose"]
+    of_dose = frame[frame["target"] == "dose"].set_index("feature")
+    assert list(of_dose.index) == ["intercept", *FEATURES]
+    assert of_dose.loc[FEATURES[0], "estimate"] == result.inference.estimate[1, 0]
+    assert {"standard_error", "lower", "upper", "p_value", "unit"} <= set(frame)
+    axes = result.plot("dose", {FEATURES[0]: 10.0})
+    drawn = axes.lines[0].get_xdata()
+    assert drawn == pytest.approx(result.inference.estimate[1] * [10.0, *[1.0] * (len(FEATURES) - 1)])
+    assert axes.get_xlabel().startswith("difference in dose")
+    with pytest.raises(InvalidInput, match="no such target: age; the fit has score, dose"):
+        result.plot("age")

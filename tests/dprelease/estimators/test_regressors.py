@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import dprelease.estimators as public
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, LinearRegression, fit
+from dprelease.estimators.regressors import NotFittedError
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import (
     MECHANISMS,
@@ -29,7 +31,7 @@ def test_the_class_gives_what_the_function_gives(noisy: Release, method: str, fi
     result = fit(noisy, ["score", "dose"], ["age", "glucose"], method, fit_intercept)
     np.testing.assert_array_equal(made.coef_, result.coef)
     np.testing.assert_array_equal(made.intercept_, result.intercept)
-    assert made.feature_names_in_ == result.features
+    assert tuple(made.feature_names_in_) == result.features
     assert made.n_features_in_ == 2
     assert made.result_.document().to_json() == result.document().to_json()
     rows = np.array([[40.0, 5.0], [1e5, 5.0]])
@@ -43,8 +45,28 @@ def test_parameters_stay_as_given_and_default_as_published(method: str):
     assert (method in {"calibrated", "ols", *ON_MOMENTS}) is METHODS[method].intercept
     assert made.get_params() == {"method": method, "fit_intercept": None, "within": None}
     assert LinearRegression(**LinearRegression(method, fit_intercept=True).get_params()).fit_intercept is True
-    with pytest.raises(InvalidInput, match="call fit first"):
+    assert (repr(made), repr(LinearRegression())) == (f"LinearRegression(method={method!r})", "LinearRegression()")
+    with pytest.raises(NotFittedError, match="call fit first") as refused:
         made.predict(np.zeros((1, 1)))
+    assert all(isinstance(refused.value, each) for each in (InvalidInput, ValueError, AttributeError))
+
+
+def test_a_target_as_text_is_one_number_a_row(noisy_mixed: Release):
+    one, listed = (LinearRegression().fit(noisy_mixed, targets, ["age", "dose"]) for targets in ("score", ["score"]))
+    rows = np.array([[40.0, 5.0], [50.0, 6.0], [60.0, 4.0]])
+    assert (one.coef_.shape, np.ndim(one.intercept_), one.predict(rows).shape) == ((2,), 0, (3,))
+    np.testing.assert_array_equal(one.coef_, listed.coef_[0])
+    np.testing.assert_array_equal(one.predict(rows), listed.predict(rows)[:, 0])
+    assert one.score(rows, [1.0, 2.0, 4.0]) == listed.score(rows, [1.0, 2.0, 4.0])
+
+
+def test_it_tells_scikit_learn_that_it_is_a_regressor(monkeypatch: pytest.MonkeyPatch):
+    """Its own checks are run by hand: the package is no dependency, and its room is asked only by itself."""
+    answers = SimpleNamespace(Tags=SimpleNamespace, TargetTags=SimpleNamespace, RegressorTags=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "sklearn", SimpleNamespace(utils=answers))
+    monkeypatch.setitem(sys.modules, "sklearn.utils", answers)
+    tags = LinearRegression().__sklearn_tags__()
+    assert (tags.estimator_type, tags.target_tags.required) == ("regressor", False)
 
 
 def test_parameters_can_be_set_and_wrong_ones_are_refused(noisy_mixed: Release):
