@@ -23,14 +23,14 @@ from dprelease.errors import Conflict, OutOfTurn
 from dprelease.spec_base import instant
 
 
-class Kind(StrEnum):
+class Topic(StrEnum):
     """A release or an alignment run; the values are the words for them."""
 
     RELEASE = "release"
     RUN = "alignment run"
 
 
-class State(StrEnum):
+class Stage(StrEnum):
     """A step in the life of an agreement."""
 
     PROPOSED = "PROPOSED"
@@ -44,12 +44,12 @@ class State(StrEnum):
     EXPIRED = "EXPIRED"
 
 
-OPEN = frozenset({State.PROPOSED, State.APPROVED, State.RUNNING})
+OPEN = frozenset({Stage.PROPOSED, Stage.APPROVED, Stage.RUNNING})
 """States that are not final."""
 
 
 @dataclass(frozen=True)
-class Record:
+class Standing:
     """State of one agreement.
 
     Attributes:
@@ -69,9 +69,9 @@ class Record:
         joint: True for a release whose parties compute one result together (mechanism ``moments``, two parties or more).
     """
 
-    kind: Kind
+    kind: Topic
     parties: tuple[str, ...]
-    state: State
+    state: Stage
     since: datetime
     deadline: datetime | None
     run_time: timedelta
@@ -94,24 +94,24 @@ class Record:
         """Whom it waits for: parties in the proposal's order, or the hub; nobody when final."""
         if self.final:
             return ()
-        if self.state is State.PROPOSED:
+        if self.state is Stage.PROPOSED:
             return self._without(self.approved)
-        if self.kind is Kind.RUN:
+        if self.kind is Topic.RUN:
             return self._without(self.finished)
         return ("the hub",) if self.publishing else self._without(self.received) or ("the hub",)
 
     def explain(self) -> str:
         """One sentence: whom it waits for, for what and since when, or how it ended."""
-        if self.state is State.PUBLISHED:
+        if self.state is Stage.PUBLISHED:
             return f"published at {instant(self.since)}, manifest {self.manifest}"
-        if self.state is State.DONE:
+        if self.state is Stage.DONE:
             return f"done at {instant(self.since)}; releases may name it"
         if self.deadline is None:
             return f"ended at {instant(self.since)}: {self.reason}"
         doing, what, end = "", "to send blocks", "fails"
-        if self.state is State.PROPOSED:
+        if self.state is Stage.PROPOSED:
             what, end = "to decide", "expires"
-        elif self.kind is Kind.RUN:
+        elif self.kind is Topic.RUN:
             what = "to compute"
         elif self.waits_for == ("the hub",):
             what = "to publish"
@@ -130,9 +130,9 @@ def propose(
     expires: datetime,
     run_time: timedelta,
     *,
-    kind: Kind = Kind.RELEASE,
+    kind: Topic = Topic.RELEASE,
     joint: bool = False,
-) -> Record:
+) -> Standing:
     """The record of a fresh proposal.
 
     Args:
@@ -143,7 +143,7 @@ def propose(
         kind: what it is about.
         joint: whether the parties of a release compute one result together.
     """
-    return Record(kind, tuple(parties), State.PROPOSED, now, expires, run_time, joint=joint)
+    return Standing(kind, tuple(parties), Stage.PROPOSED, now, expires, run_time, joint=joint)
 
 
 PUBLICATION_TIME = timedelta(days=30)
@@ -185,7 +185,7 @@ class PublicationAuthorized:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublicationReported:
     """The release is visible to the public under this manifest's SHA-256."""
 
     manifest: str
@@ -216,14 +216,14 @@ Event = (
     | IntakeReported
     | Finished
     | PublicationAuthorized
-    | Published
+    | PublicationReported
     | Cancelled
     | PartyRevoked
     | Tick
 )
 
 
-def advance(record: Record, event: Event, now: datetime) -> Record:
+def advance(record: Standing, event: Event, now: datetime) -> Standing:
     """The record after an event. Equal to `record` when the event is a repetition or concerns it no more.
 
     A deadline that has passed counts as passed whether or not a `Tick` came in between; only the report of a publication,
@@ -234,7 +234,7 @@ def advance(record: Record, event: Event, now: datetime) -> Record:
     """
     if _repeats(record, event):
         return record
-    current = record if isinstance(event, Published) else _lapse(record, now)
+    current = record if isinstance(event, PublicationReported) else _lapse(record, now)
     if isinstance(event, Tick) or (isinstance(event, PartyRevoked) and current.final):
         return current
     if current.final:
@@ -256,7 +256,7 @@ def words(event: Event) -> str:
             return f"{party} has the result"
         case PublicationAuthorized():
             return "the hub may publish"
-        case Published(manifest):
+        case PublicationReported(manifest):
             return f"published, manifest {manifest}"
         case Cancelled(reason):
             return f"cancelled: {reason}"
@@ -266,111 +266,111 @@ def words(event: Event) -> str:
             return "the deadline passed"
 
 
-def _repeats(record: Record, event: Event) -> bool:
+def _repeats(record: Standing, event: Event) -> bool:
     match event:
         case Approved(party):
             return party in record.approved
         case Declined(party):
             return party in record.declined
         case IntakeReported(parties):
-            return record.state is not State.PROPOSED and parties <= record.received
+            return record.state is not Stage.PROPOSED and parties <= record.received
         case Finished(party):
             return party in record.finished
         case PublicationAuthorized():
-            return record.state is State.PUBLISHED or (record.publishing is not None and not record.final)
-        case Published(manifest):
+            return record.state is Stage.PUBLISHED or (record.publishing is not None and not record.final)
+        case PublicationReported(manifest):
             return record.manifest == manifest
         case Cancelled():
-            return record.state is State.CANCELLED
+            return record.state is Stage.CANCELLED
         case PartyRevoked(party):
             return record.final or party not in record.parties
         case Tick():
             return record.final
 
 
-def _check_fits(record: Record, event: Event) -> None:
+def _check_fits(record: Standing, event: Event) -> None:
     """Refuse what does not happen to this kind, is about others, or comes before all parties approved."""
     named = event.parties if isinstance(event, IntakeReported) else {getattr(event, "party", record.parties[0])}
     strangers = named - {*record.parties}
     if strangers:
         raise Conflict(f"not a party of this {record.kind}: {', '.join(sorted(strangers))}")
-    if isinstance(event, Finished if record.kind is Kind.RELEASE else PublicationAuthorized | Published):
+    if isinstance(event, Finished if record.kind is Topic.RELEASE else PublicationAuthorized | PublicationReported):
         raise Conflict(f"that does not happen to an agreement of this kind: {record.kind}")
     early = IntakeReported | Finished | PublicationAuthorized
-    if record.state is State.PROPOSED and isinstance(event, early):
+    if record.state is Stage.PROPOSED and isinstance(event, early):
         raise OutOfTurn(f"the {record.kind} still {record.explain()}")
 
 
-def _apply(record: Record, event: Event, now: datetime) -> Record:
+def _apply(record: Standing, event: Event, now: datetime) -> Standing:
     match event:
         case Approved(party):
             return _approved(record, party, now)
         case Declined(party):
             return _declined(record, party, now)
         case IntakeReported(parties):
-            return replace(record, state=State.RUNNING, received=record.received | parties)
+            return replace(record, state=Stage.RUNNING, received=record.received | parties)
         case Finished(party):
             return _finished(record, party, now)
         case PublicationAuthorized():
-            complete = replace(record, state=State.RUNNING, received=frozenset(record.parties))
+            complete = replace(record, state=Stage.RUNNING, received=frozenset(record.parties))
             return replace(complete, since=now, publishing=now, deadline=now + PUBLICATION_TIME)
-        case Published(manifest):
+        case PublicationReported(manifest):
             if record.publishing is None:
                 raise Conflict("the hub was not allowed to publish this release")
-            return replace(_end(record, State.PUBLISHED, "", now), manifest=manifest)
+            return replace(_end(record, Stage.PUBLISHED, "", now), manifest=manifest)
         case Cancelled(reason):
             if record.publishing is not None:
                 raise Conflict("the hub was allowed to publish this release; it can no longer be cancelled")
-            return _end(record, State.CANCELLED, f"cancelled: {reason}", now)
+            return _end(record, Stage.CANCELLED, f"cancelled: {reason}", now)
         case PartyRevoked(party):
             if record.publishing is not None:
                 return record
-            state = State.CANCELLED if record.state is State.PROPOSED else State.FAILED
+            state = Stage.CANCELLED if record.state is Stage.PROPOSED else Stage.FAILED
             return _end(record, state, f"{party} was revoked", now)
         case Tick():
             return record
 
 
-def _approved(record: Record, party: str, now: datetime) -> Record:
+def _approved(record: Standing, party: str, now: datetime) -> Standing:
     approved = record.approved | {party}
     if len(approved) < len(record.parties):
         return replace(record, approved=approved)
-    state = State.APPROVED if record.kind is Kind.RELEASE else State.RUNNING
+    state = Stage.APPROVED if record.kind is Topic.RELEASE else Stage.RUNNING
     return replace(record, state=state, approved=approved, since=now, deadline=now + record.run_time)
 
 
-def _declined(record: Record, party: str, now: datetime) -> Record:
+def _declined(record: Standing, party: str, now: datetime) -> Standing:
     declined = replace(record, declined=record.declined | {party})
-    if record.state is State.PROPOSED:
-        return _end(declined, State.REJECTED, f"{party} declined", now)
-    if record.kind is Kind.RELEASE and party in record.received:
+    if record.state is Stage.PROPOSED:
+        return _end(declined, Stage.REJECTED, f"{party} declined", now)
+    if record.kind is Topic.RELEASE and party in record.received:
         raise Conflict(f"the hub holds the block of {party}; it can no longer decline")
-    return _end(declined, State.FAILED, f"{party} withdrew after approving", now)
+    return _end(declined, Stage.FAILED, f"{party} withdrew after approving", now)
 
 
-def _finished(record: Record, party: str, now: datetime) -> Record:
+def _finished(record: Standing, party: str, now: datetime) -> Standing:
     if party not in record.received:
         raise OutOfTurn(f"{party} cannot have the result: the hub has not carried all that it sends")
     finished = replace(record, finished=record.finished | {party})
-    return finished if finished.waits_for else _end(finished, State.DONE, "", now)
+    return finished if finished.waits_for else _end(finished, Stage.DONE, "", now)
 
 
-def _lapse(record: Record, now: datetime) -> Record:
+def _lapse(record: Standing, now: datetime) -> Standing:
     if record.deadline is None or now < record.deadline:
         return record
     missing = ", ".join(record.waits_for)
-    if record.state is State.PROPOSED:
-        return _end(record, State.EXPIRED, f"no decision in time by {missing}", now)
+    if record.state is Stage.PROPOSED:
+        return _end(record, Stage.EXPIRED, f"no decision in time by {missing}", now)
     if record.publishing is not None:
         when = instant(record.publishing)
         reason = f"the hub was allowed to publish at {when} and did not report back; look there whether it did"
-        return _end(record, State.FAILED, reason, now)
-    if record.kind is Kind.RUN:
-        return _end(record, State.FAILED, f"no result in time at {missing}", now)
+        return _end(record, Stage.FAILED, reason, now)
+    if record.kind is Topic.RUN:
+        return _end(record, Stage.FAILED, f"no result in time at {missing}", now)
     if set(record.parties) <= record.received:
-        return _end(record, State.FAILED, "the hub held every block and did not ask to publish in time", now)
-    return _end(record, State.FAILED, f"no block in time from {missing}", now)
+        return _end(record, Stage.FAILED, "the hub held every block and did not ask to publish in time", now)
+    return _end(record, Stage.FAILED, f"no block in time from {missing}", now)
 
 
-def _end(record: Record, state: State, reason: str, now: datetime) -> Record:
+def _end(record: Standing, state: Stage, reason: str, now: datetime) -> Standing:
     return replace(record, state=state, since=now, deadline=None, reason=reason)

@@ -40,7 +40,7 @@ Address = Annotated[str, AfterValidator(_checked_address)]
 PARTY_DAYS = 90
 
 
-class Limits(Settings):
+class CallLimits(Settings):
     """How much one caller may ask for.
 
     Attributes:
@@ -95,4 +95,4 @@ class CoordinatorSettings(Settings):
     run_hours: Annotated[int, Field(ge=1, le=8760)] = 72
     tick_seconds: Annotated[float, Field(gt=0, le=3600)] = 5.0
     reflection: bool = False
-    limits: Limits = Limits()
+    limits: CallLimits = CallLimits()

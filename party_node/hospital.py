@@ -21,9 +21,9 @@ from party_node.decision.decision import Assessment, Participation, Review, asse
 from party_node.decision.duplicates import repetitions
 from party_node.decision.linkage import linkages
 from party_node.declarations.declarations import with_sources
-from party_node.identity import Enrolment, Identity
+from party_node.identity import Enrolment, KeyFolder
 from party_node.settings import PartySettings
-from party_node.source.alignment import Comparison, in_force, patients_of
+from party_node.source.alignment import ShownDigests, in_force, patients_of
 from party_node.source.findings import Findings, problems, read_findings, write_findings
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
@@ -37,7 +37,7 @@ from party_node.state.vault import Vault
 
 if TYPE_CHECKING:
     from party_node.source.alignment import Roster
-    from party_node.source.scan import Scan, Table
+    from party_node.source.scan import BoundedTable, Scan
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class HospitalState:
     def __init__(self, settings: PartySettings) -> None:
         self.settings = settings
         settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)  # keys, salts and decisions are nobody else's
-        self.identity = Identity(settings.state)
+        self.identity = KeyFolder(settings.state)
         self.ledger = Ledger(settings.state / "ledger.sqlite")
         self.journal = Journal(settings.state / "journal.sqlite")
         self.vault = Vault(settings.state / "sealed")
@@ -73,7 +73,7 @@ class HospitalState:
         streams, joint, name = self.streams.folder, self.settings.state / "joint", self.settings.name
         return Books(self.ledger, self.journal, self.vault, streams, joint, name, self.identity.charges())
 
-    def read(self) -> Table:
+    def read(self) -> BoundedTable:
         """The whole table, bounded and in canonical order."""
         return self._scanned(self.columns(), None, in_force(self.journal, self.settings)).table()
 
@@ -281,7 +281,7 @@ class HospitalState:
             raise DataRefused("the columns changed after they were approved")
         return found
 
-    def table(self, spec: ReleaseSpec) -> Table:
+    def table(self, spec: ReleaseSpec) -> BoundedTable:
         """Our columns of a spec as the source has them now.
 
         Raises:
@@ -297,9 +297,9 @@ class HospitalState:
             raise DataRefused("the source no longer holds the patients that the release was proposed for")
         return table
 
-    def _comparison(self, roster: Roster | None) -> Comparison:
+    def _comparison(self, roster: Roster | None) -> ShownDigests:
         settings, run = self.settings, None if roster is None else roster.secret
-        return Comparison(self.identity.own_secret(), run, settings.same_patients, settings.rows_per_subject)
+        return ShownDigests(self.identity.own_secret(), run, settings.same_patients, settings.rows_per_subject)
 
     def sign(self, record: Record) -> bytes:
         """Keep what our consent is about, then sign it; the same consent again if it exists.

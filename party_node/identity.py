@@ -62,7 +62,7 @@ class Enrolment(Value):
     delta: Annotated[float, Field(ge=0, lt=1, exclude_if=lambda delta: delta == 0)] = 0.0
 
 
-class Identity:
+class KeyFolder:
     """Keys and pins in the party's state folder.
 
     Args:

@@ -129,7 +129,7 @@ def check_reading(declared: Mapping[str, Declaration], source: SourceSettings) -
             )
 
 
-class Limits(Settings):
+class PolicyLimits(Settings):
     """Limits in numbers on one proposal. A field left out does not limit.
 
     Attributes:
@@ -165,8 +165,8 @@ class Policy(Settings):
         alignments: most alignment runs that a roster ever takes part in; a person accepts each of them.
     """
 
-    limits: Limits = Limits()
-    auto_approve: Limits | None = None
+    limits: PolicyLimits = PolicyLimits()
+    auto_approve: PolicyLimits | None = None
     allow_large_delta: bool = False
     alignments: Annotated[int, Field(ge=0)] = 5
 

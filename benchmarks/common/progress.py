@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coordinator.cli.options import opened
-from coordinator.lifecycle import Record, State
+from coordinator.lifecycle import Stage, Standing
 from coordinator.settings import CoordinatorSettings
 from demo.consortium import Consortium, wait_for
 from dprelease.errors import Conflict
 from dprelease.files.settings import read_settings
 
-_ENDED_UNPUBLISHED = (State.REJECTED, State.FAILED, State.CANCELLED, State.EXPIRED)
+_ENDED_UNPUBLISHED = (Stage.REJECTED, Stage.FAILED, Stage.CANCELLED, Stage.EXPIRED)
 
 
 def wait_until_approved(made: Consortium, release: str, seconds: float) -> None:
@@ -21,7 +21,7 @@ def wait_until_approved(made: Consortium, release: str, seconds: float) -> None:
         CommandFailed: it is not approved within `seconds`.
         Conflict: it ended before.
     """
-    wait_for(lambda: _record(made, release).state is not State.PROPOSED, seconds, "every approval")
+    wait_for(lambda: _record(made, release).state is not Stage.PROPOSED, seconds, "every approval")
 
 
 def wait_until_published(made: Consortium, release: str, seconds: float) -> None:
@@ -31,7 +31,7 @@ def wait_until_published(made: Consortium, release: str, seconds: float) -> None
         CommandFailed: it is not published within `seconds`.
         Conflict: it ended unpublished.
     """
-    wait_for(lambda: _record(made, release).state is State.PUBLISHED, seconds, "publication")
+    wait_for(lambda: _record(made, release).state is Stage.PUBLISHED, seconds, "publication")
 
 
 def wait_until_joined(made: Consortium, release: str, names: Iterable[str], seconds: float) -> None:
@@ -44,12 +44,12 @@ def wait_until_joined(made: Consortium, release: str, names: Iterable[str], seco
     sessions = [made.hospital(name) / "state" / "joint" / release / "session.json" for name in names]
 
     def joined() -> bool:
-        return all(path.exists() for path in sessions) or _record(made, release).state is State.PUBLISHED
+        return all(path.exists() for path in sessions) or _record(made, release).state is Stage.PUBLISHED
 
     wait_for(joined, seconds, "every hospital to join")
 
 
-def _record(made: Consortium, release: str) -> Record:
+def _record(made: Consortium, release: str) -> Standing:
     """What the office's database says of a release."""
     with opened(read_settings(made.office / "coordinator.toml", CoordinatorSettings)) as store, store.reading() as tx:
         record = tx.releases.find(release).record

@@ -17,7 +17,7 @@ from dprelease.files.settings import read_settings
 from dprelease.release.block import Block, SealedBlock, expected_header
 from dprelease.wire.transport import connect
 from party_node.hospital import HospitalState
-from party_node.identity import Identity
+from party_node.identity import KeyFolder
 from party_node.outgoing.calls import upload
 from party_node.settings import PartySettings
 from party_node.state.vault import Vault
@@ -48,7 +48,7 @@ class Release:
     def upload(self, party: str) -> Callable[[], None]:
         """Brings a hospital's block to the hub when called, over a connection of its own."""
         sealed, path = self.sealed(party)
-        identity = Identity(self.consortium.hospital(party) / "state")
+        identity = KeyFolder(self.consortium.hospital(party) / "state")
         hub, credentials = identity.enrolment().hub, identity.credentials()
 
         def send() -> None:

@@ -47,7 +47,7 @@ def _real(name: str) -> str:
     return name
 
 
-class Plan(Settings):
+class Founding(Settings):
     """Settings that a consortium is founded with.
 
     Attributes:
@@ -94,7 +94,7 @@ class Founded:
     mu2: str
 
 
-def found(home: Path, plan: Plan, now: datetime) -> Founded:
+def found(home: Path, plan: Founding, now: datetime) -> Founded:
     """Make a consortium.
 
     Args:
@@ -117,7 +117,7 @@ def found(home: Path, plan: Plan, now: datetime) -> Founded:
         store.close()
 
 
-def _fill(home: Path, plan: Plan, store: Store, now: datetime) -> Founded:
+def _fill(home: Path, plan: Founding, store: Store, now: datetime) -> Founded:
     _make_private(home)
     authority = Authority.found(plan.name, now)
     hub = home / HUB_FOLDER
@@ -137,7 +137,7 @@ def _fill(home: Path, plan: Plan, store: Store, now: datetime) -> Founded:
     )
 
 
-def _check(home: Path, plan: Plan) -> None:
+def _check(home: Path, plan: Founding) -> None:
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise InvalidInput(f"{home} exists and is not an empty folder; it is left as it is")
     check_target(plan.epsilon, plan.delta)
@@ -165,7 +165,7 @@ def write_identity(folder: Path, authority: Authority, role: Role, hosts: Iterab
     return certificate.decode()
 
 
-def _coordinator_settings(plan: Plan, public: str) -> dict[str, str | bool]:
+def _coordinator_settings(plan: Founding, public: str) -> dict[str, str | bool]:
     return {
         "consortium": plan.name,
         "database": plan.database or f"{SQLITE}{DATABASE}",
@@ -182,7 +182,7 @@ def _coordinator_settings(plan: Plan, public: str) -> dict[str, str | bool]:
     }
 
 
-def _hub_settings(plan: Plan, public: str) -> dict[str, str | bool]:
+def _hub_settings(plan: Founding, public: str) -> dict[str, str | bool]:
     return {
         "consortium": plan.name,
         "storage": "storage",

@@ -46,9 +46,9 @@ def init(home: Path, **options: Any) -> None:
     """
     options["hub_hosts"] = options["hub_hosts"] or options["hosts"]
     try:
-        plan = founding.Plan.model_validate(options)
+        plan = founding.Founding.model_validate(options)
     except ValidationError as error:
-        raise InvalidInput("coordinator init", mistakes(error, founding.Plan, options)) from error
+        raise InvalidInput("coordinator init", mistakes(error, founding.Founding, options)) from error
     founded = founding.found(home, plan, utc_now())
     click.echo(f"{plan.name} is founded in {home}.")
     click.echo(f"root fingerprint, for learners to pin: {founded.fingerprint}")

@@ -16,7 +16,7 @@ from coordinator.cli.dry_run_report import opened_with, report
 from coordinator.cli.options import opened, with_settings
 from coordinator.clock import utc_now
 from coordinator.dry_run.dry_run import dry_run
-from coordinator.lifecycle import Cancelled, Kind, State
+from coordinator.lifecycle import Cancelled, Stage, Topic
 from coordinator.proposals import proposals
 from coordinator.proposals.checks import LABELS, PublicSide
 from coordinator.service.witness import left_after, left_text
@@ -45,7 +45,7 @@ MORE = "Guarantee and trust: --explain"
 
 def named(found: Agreement) -> str:
     """The title of a release; of a checkpoint, which one it is of which stream, too; the roster of an alignment run."""
-    if found.record.kind is Kind.RUN:
+    if found.record.kind is Topic.RUN:
         return f"patients of {found.title} (alignment run)"
     at = checkpoint_of(found.read_spec())
     return found.title if at is None else f"{found.title} (checkpoint {at.number} of stream {at.stream[:12]})"
@@ -79,7 +79,7 @@ def agreement(
         lines: of its history.
         more: further facts.
     """
-    run = found.record.kind is Kind.RUN
+    run = found.record.kind is Topic.RUN
     stands = standing(found)
     state = Said(stands.pop("state"), f"{found.record.state}, {found.record.explain()}")
     body = _of_run(found.read_task()) if run else _of_release(found.read_spec())
@@ -354,7 +354,7 @@ def watch(
             )
             click.echo(line)
     record = seen.record
-    if until_final and record.state not in {State.PUBLISHED, State.DONE}:
+    if until_final and record.state not in {Stage.PUBLISHED, Stage.DONE}:
         raise Conflict(f"{record.kind} {seen.digest[:SHORT]} is {record.state}, not published: {record.explain()}")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from coordinator.authority.authority import Authority
 from coordinator.dry_run.simulate import Rehearsed, Signer, Signers, Stopwatch, rehearse
 from coordinator.dry_run.trial_fit import Trial, trial
-from coordinator.proposals.proposals import Proposal, Request, make_proposal
+from coordinator.proposals.proposals import CheckedProposal, Request, make_proposal
 from coordinator.proposals.published import EarlierReleases, similar_to
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
@@ -68,7 +68,7 @@ class DryRun:
         kept: where the made-up release stands; None unless it was to be kept.
     """
 
-    proposal: Proposal
+    proposal: CheckedProposal
     similar: Agreement | None
     rehearsed: Rehearsed
     outcome: str

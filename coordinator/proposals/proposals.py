@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from coordinator.lifecycle import Kind, State, propose
+from coordinator.lifecycle import Stage, Topic, propose
 from coordinator.proposals.checks import (
     PublicSide,
     agree,
@@ -104,7 +104,7 @@ class Request(Settings):
 
 
 @dataclass(frozen=True)
-class Proposal:
+class CheckedProposal:
     """A spec that survived every check, and where its numbers came from.
 
     Attributes:
@@ -131,7 +131,7 @@ class Created:
     """
 
     release: Agreement
-    proposal: Proposal
+    proposal: CheckedProposal
     similar: Agreement | None
 
 
@@ -182,7 +182,7 @@ def make_proposal(
     allow_large_delta: bool = False,
     draw: Callable[[int], bytes] = secrets.token_bytes,
     earlier: EarlierReleases = NOTHING,
-) -> Proposal:
+) -> CheckedProposal:
     """A spec for a request.
 
     Args:
@@ -231,7 +231,7 @@ def make_proposal(
     spec = read_data(ReleaseSpec, fields, "the request")
     check_sizes(spec)
     ranged = with_ranges(earlier.known, columns, agreed) if mechanism.ranged(spec) else None
-    return Proposal(spec, check_spec(spec), numbers.explanation, ranged)
+    return CheckedProposal(spec, check_spec(spec), numbers.explanation, ranged)
 
 
 def make_draft(
@@ -293,7 +293,7 @@ def propose_next(
     now: datetime,
     *,
     number: int | None = None,
-) -> tuple[Agreement, Proposal]:
+) -> tuple[Agreement, CheckedProposal]:
     """Make the spec of a stream's next checkpoint and offer it to the parties, who have as long to decide as for the one before.
 
     It follows from the last one that was published, and from the new rows that all parties have. The parties approved the stream
@@ -341,7 +341,7 @@ def _last(tx: Transaction, named: Agreement) -> tuple[Agreement, int, datetime]:
             raise Conflict(
                 f"checkpoint {number} of {title!r} is open, {release.digest[:12]}: {release.record.explain()}"
             )
-    published = [(number, release) for number, release in numbered if release.record.state is State.PUBLISHED]
+    published = [(number, release) for number, release in numbered if release.record.state is Stage.PUBLISHED]
     if not published:
         raise Conflict(
             f"stream {stream[:12]} has no published checkpoint to go on from; propose a new one: coordinator release create"
@@ -356,7 +356,7 @@ def _checkpoints(releases: Iterable[Agreement], stream: str) -> list[tuple[int, 
     return [(at.number, release) for at, release in found if at is not None and at.stream == stream]
 
 
-def _proposal(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime) -> Proposal:
+def _proposal(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime) -> CheckedProposal:
     names = tuple(part.party for part in previous.parties)
     for part in previous.parties:
         if enrolled(tx.members, part.party, now).fingerprint != part.key:
@@ -375,7 +375,7 @@ def _proposal(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime
     spec = read_data(ReleaseSpec, fields, "the next checkpoint")
     spec.terms.check_follows(spec, previous)
     check_sizes(spec)
-    return Proposal(spec, check_spec(spec), "")
+    return CheckedProposal(spec, check_spec(spec), "")
 
 
 FEWEST_IN_RUN, MOST_IN_RUN = 2, 10
@@ -427,5 +427,5 @@ def propose_run(
             "created": instant(now),
             "expires": instant(now + expires),
         }
-        record = propose(parties, now, now + expires, run_time, kind=Kind.RUN)
+        record = propose(parties, now, now + expires, run_time, kind=Topic.RUN)
         return tx.alignments.add(read_data(Task, fields, "the alignment run"), record, now)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinator.lifecycle import State
+from coordinator.lifecycle import Stage
 from coordinator.store.agreements import Agreement
 from dprelease.catalogue import Catalogue
 from dprelease.data.column import DeclaredColumn
@@ -124,7 +124,7 @@ def with_ranges(
     wanted = _owned({party: numbers(own) for party, own in columns.items()})
     found = None
     for release in releases if wanted else ():
-        if release.record.state is State.PUBLISHED:
+        if release.record.state is Stage.PUBLISHED:
             spec = release.read_spec()
             then = _owned(spec.columns_by_party)
             fits = wanted.items() <= then.items() and wanted.keys() <= mechanism_of(spec).ranged(spec)
@@ -148,7 +148,7 @@ def similar_to(spec: ReleaseSpec, releases: Iterable[Agreement]) -> Agreement | 
 
 
 def _pays_again(release: Agreement, spec: ReleaseSpec) -> bool:
-    if release.record.final and release.record.state is not State.PUBLISHED:
+    if release.record.final and release.record.state is not Stage.PUBLISHED:
         return False
     return _content(release.read_spec()) == _content(spec)
 

@@ -16,10 +16,10 @@ from coordinator.lifecycle import (
     Event,
     Finished,
     IntakeReported,
-    Kind,
     PublicationAuthorized,
-    Published,
-    State,
+    PublicationReported,
+    Stage,
+    Topic,
 )
 from coordinator.service import dealer as dealing
 from coordinator.service.announcer import HUB, Announcer, named
@@ -27,7 +27,7 @@ from coordinator.service.enrolment import renew
 from coordinator.service.recovery import hear_forgotten
 from coordinator.service.witness import statement
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.agreements import Agreement, Agreements
+from coordinator.store.agreements import Agreement, AgreementTable
 from coordinator.store.store import Store
 from dprelease.acceptance import SignedAcceptance
 from dprelease.agreement import Signed, check_consent
@@ -91,11 +91,11 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
 
     def ListReleases(self, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
         """A page of a party's releases that are open or ended lately; of the latter only some, where it names them."""
-        return self._list(Kind.RELEASE, request, context)
+        return self._list(Topic.RELEASE, request, context)
 
     def ListRuns(self, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
         """As `ListReleases`, of alignment runs."""
-        return self._list(Kind.RUN, request, context)
+        return self._list(Topic.RUN, request, context)
 
     def Approve(self, request: pb.ApproveRequest, context: Any) -> pb.ApproveResponse:
         """Keep a party's signed approval; see `approve`."""
@@ -107,11 +107,11 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
 
     def Decline(self, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
         """Note that a party will not take part in a release."""
-        return self._decline(Kind.RELEASE, request, context)
+        return self._decline(Topic.RELEASE, request, context)
 
     def DeclineRun(self, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
         """As `Decline`, of an alignment run."""
-        return self._decline(Kind.RUN, request, context)
+        return self._decline(Topic.RUN, request, context)
 
     def FinishRun(self, request: pb.FinishRunRequest, context: Any) -> pb.FinishRunResponse:
         """Note that a party has the result of an alignment run on its disk."""
@@ -123,11 +123,11 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
 
     def GetRelease(self, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
         """One release with all its approvals, for the hub."""
-        return self._get(Kind.RELEASE, request, context)
+        return self._get(Topic.RELEASE, request, context)
 
     def GetRun(self, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
         """One alignment run with all its acceptances, for the hub, which asks before it carries a message of the run."""
-        answer = self._get(Kind.RUN, request, context)
+        answer = self._get(Topic.RUN, request, context)
         if answer.agreement.state == RunState.RUN_STATE_RUNNING and not request.reports:
             with suppress(OutOfTurn), self._store.writing() as tx:  # it may end in between
                 run = tx.alignments.get(request.digest.hex())
@@ -151,7 +151,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
     def ReportPublication(self, request: pb.ReportPublicationRequest, context: Any) -> pb.ReportPublicationResponse:
         """Note that the hub made the release public."""
         self._hub(context)
-        self._advance(request.spec_digest, Published(read_digest(request.manifest_digest)))
+        self._advance(request.spec_digest, PublicationReported(read_digest(request.manifest_digest)))
         return pb.ReportPublicationResponse()
 
     def RenewCertificate(self, request: pb.RenewCertificateRequest, context: Any) -> pb.RenewCertificateResponse:
@@ -192,7 +192,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
         with self._changing(), self._store.writing() as tx:
             tx.agreements.advance(read_digest(digest), event, self._clock())
 
-    def _list(self, kind: Kind, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
+    def _list(self, kind: Topic, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
         party = self._party(context)
         if len(request.unsettled) > MOST_UNSETTLED:
             raise InvalidInput(f"a party names at most {MOST_UNSETTLED} proposals; ask for all that ended lately")
@@ -216,7 +216,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
             approve(signed, request.proposal, self._store, party, self._authority.root_pem, self._clock())
         return pb.ApproveResponse()
 
-    def _decline(self, kind: Kind, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
+    def _decline(self, kind: Topic, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
         party, digest = self._party(context), read_digest(request.digest)
         event = Declined(party, one_line(request.reason, self._settings.limits.longest_reason))
         with self._changing(), self._store.writing() as tx:
@@ -224,7 +224,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
             tx.of(kind).advance(digest, event, self._clock())
         return pb.DeclineResponse()
 
-    def _get(self, kind: Kind, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
+    def _get(self, kind: Topic, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
         self._hub(context)
         with self._store.reading() as tx:
             return pb.GetAgreementResponse(agreement=to_proto(tx.of(kind).get(read_digest(request.digest))))
@@ -262,7 +262,7 @@ def approve(signed: Signed, forgotten: bytes, store: Store, party: str, root_pem
         IntegrityError: wrong proposal, signature, certificate or key.
         Conflict: it is past its decision, or the party approved with another commitment before.
     """
-    consent, kind = signed.consent, Kind.RELEASE if isinstance(signed, SignedApproval) else Kind.RUN
+    consent, kind = signed.consent, Topic.RELEASE if isinstance(signed, SignedApproval) else Topic.RUN
     _check_own(party, consent.party)
     shown = bool(forgotten) and isinstance(signed, SignedApproval)
     if shown and hear_forgotten(signed, forgotten, store, root_pem.decode(), now):
@@ -280,10 +280,10 @@ def approve(signed: Signed, forgotten: bytes, store: Store, party: str, root_pem
 def to_proto(found: Agreement) -> AgreementRecord:
     """An agreement as it travels. It leaves out what a party may not see, such as another's reason to decline."""
     record = found.record
-    if record.kind is Kind.RELEASE:
+    if record.kind is Topic.RELEASE:
         state: int = ReleaseState.Value(f"RELEASE_STATE_{record.state}")
     else:
-        state = RunState.Value("RUN_STATE_" + ("DECLINED" if record.state is State.REJECTED else record.state))
+        state = RunState.Value("RUN_STATE_" + ("DECLINED" if record.state is Stage.REJECTED else record.state))
     return AgreementRecord(proposal=found.proposal, state=state, consents=found.consents, explanation=record.explain())
 
 
@@ -299,7 +299,7 @@ def _check_own(party: str, named_party: str) -> None:
         raise AccessDenied(f"{party} spoke for {named_party}")
 
 
-def _check_party(agreements: Agreements, digest: str, party: str) -> None:
+def _check_party(agreements: AgreementTable, digest: str, party: str) -> None:
     record = agreements.get(digest).record
     if party not in record.parties:
         raise AccessDenied(f"{party} is not a party of {record.kind} {digest[:12]}")

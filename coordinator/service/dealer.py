@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from coordinator.clock import Clock
-from coordinator.lifecycle import Kind, State, Tick, advance
+from coordinator.lifecycle import Stage, Tick, Topic, advance
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import check_all
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Session:
+class DealRequest:
     """A session whose offers were checked.
 
     Attributes:
@@ -86,7 +86,7 @@ def request_deal(
     return pb.RequestDealResponse(sealed=dealer.fetch(session, party))
 
 
-def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: bytes) -> Session:
+def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: bytes) -> DealRequest:
     """The session that signed offers make, after checking them under the keys that approved the release.
 
     Raises:
@@ -114,7 +114,7 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
     for parcel in parcels:
         check_message(parcel, schedule, keys)
-    session = Session(schedule, headers)
+    session = DealRequest(schedule, headers)
     session.sealed(dict.fromkeys(release.record.parties, b""))  # refuses an unusable key before the work, not after it
     return session
 
@@ -138,7 +138,7 @@ class Dealer:
         self._keeping = threading.Lock()  # guards the next line
         self._stopped = False
 
-    def fetch(self, session: Session, party: str) -> bytes:
+    def fetch(self, session: DealRequest, party: str) -> bytes:
         """A party's sealed deal; begins to make the session's deals if nobody has.
 
         Raises:
@@ -159,7 +159,7 @@ class Dealer:
         with self._keeping:
             self._stopped = True
 
-    def _held(self, session: Session, party: str) -> bytes | None:
+    def _held(self, session: DealRequest, party: str) -> bytes | None:
         with self._store.reading() as tx:
             self._check(tx, session)
             found = tx.deals.find(session.digest, party)
@@ -167,13 +167,13 @@ class Dealer:
                 tx.deals.check_turn(session.release, session.round)
             return found
 
-    def _check(self, tx: Transaction, session: Session) -> None:
+    def _check(self, tx: Transaction, session: DealRequest) -> None:
         release = tx.releases.get(session.release)
         _check_running(release)
         if advance(release.record, Tick(), self._clock()).final:
             raise OutOfTurn(f"the time of release {session.release[:12]} is over")
 
-    def _work(self, session: Session) -> None:
+    def _work(self, session: DealRequest) -> None:
         try:
             with self._turn:
                 self._make(session)
@@ -186,7 +186,7 @@ class Dealer:
                 self._under_way.remove(session.release)
             self._kept()
 
-    def _make(self, session: Session) -> None:
+    def _make(self, session: DealRequest) -> None:
         if self._stopped:
             return
         sealed = session.sealed(deal(session.schedule, COORDINATOR))
@@ -197,10 +197,13 @@ class Dealer:
                 self._check(tx, session)
                 tx.deals.add(session.release, session.round, session.digest, sealed)
                 tx.history.note(
-                    f"dealt for round {session.round}", self._clock(), about=Kind.RELEASE, agreement=session.release
+                    f"dealt for round {session.round}",
+                    self._clock(),
+                    about=Topic.RELEASE,
+                    agreement=session.release,
                 )
 
 
 def _check_running(release: Agreement) -> None:
-    if release.record.state not in (State.APPROVED, State.RUNNING):
+    if release.record.state not in (Stage.APPROVED, Stage.RUNNING):
         raise OutOfTurn(f"release {release.digest[:12]} is {release.record.state}: nothing is dealt now")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from coordinator.lifecycle import Cancelled, Kind, Record, State
+from coordinator.lifecycle import Cancelled, Stage, Standing, Topic
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import Signed, check_consent
 from dprelease.canonical import sha256
@@ -57,7 +57,7 @@ def take_into_use(store: Store, now: datetime) -> Restored:
         event = Cancelled(f"the office restored its database, which ends at {instant(since)}")
         due = [each.digest for each in tx.agreements.open() if each.record.publishing is None]
         over = [tx.agreements.advance(each, event, now) for each in due]
-        ended = tuple(each.digest for each in over if each.record.kind is Kind.RELEASE)
+        ended = tuple(each.digest for each in over if each.record.kind is Topic.RELEASE)
         invited = tx.members.end_invitations(now)
         tx.history.note(f"restored; what happened from {instant(since)} to now was forgotten", now)
     return Restored(since, invited, ended)
@@ -146,7 +146,7 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
     return True
 
 
-def _known(tx: Transaction, digest: str) -> Record | None:
+def _known(tx: Transaction, digest: str) -> Standing | None:
     try:
         return tx.releases.get(digest).record
     except NotFound:
@@ -158,21 +158,21 @@ def _check_consortium(spec: ReleaseSpec, store: Store) -> None:
         raise IntegrityError(f"this is a release of {spec.consortium}, not of {store.consortium.name}")
 
 
-def _published(manifest: Manifest, digest: str) -> Record:
+def _published(manifest: Manifest, digest: str) -> Standing:
     parties = frozenset(_parties(manifest.spec))
     at = moment(manifest.published)
-    return _over(manifest.spec, State.PUBLISHED, at, approved=parties, received=parties, publishing=at, manifest=digest)
+    return _over(manifest.spec, Stage.PUBLISHED, at, approved=parties, received=parties, publishing=at, manifest=digest)
 
 
-def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Record:
+def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Standing:
     reason = "the office had forgotten it in a restore; propose it again"
-    return _over(spec, State.FAILED, now, approved=frozenset({party}), reason=reason)
+    return _over(spec, Stage.FAILED, now, approved=frozenset({party}), reason=reason)
 
 
-def _over(spec: ReleaseSpec, state: State, since: datetime, **known: object) -> Record:
+def _over(spec: ReleaseSpec, state: Stage, since: datetime, **known: object) -> Standing:
     joint = mechanism_of(spec).schedule(spec) is not None
     nothing = since - since
-    return Record(Kind.RELEASE, _parties(spec), state, since, None, nothing, joint=joint, **known)  # type: ignore[arg-type]
+    return Standing(Topic.RELEASE, _parties(spec), state, since, None, nothing, joint=joint, **known)  # type: ignore[arg-type]
 
 
 def _parties(spec: ReleaseSpec) -> tuple[str, ...]:

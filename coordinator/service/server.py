@@ -17,7 +17,7 @@ from coordinator.service.enrolment import EnrolmentService, OwnCertificate
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.store import Store
 from dprelease.errors import InvalidInput
-from dprelease.wire.limits import Limiter, Rate, Streams
+from dprelease.wire.limits import Limiter, OpenStreams, Rate
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.v1.coordination_pb2_grpc import (
     add_AlignmentServiceServicer_to_server,
@@ -102,7 +102,7 @@ class Server:
                     probe=self._store.answers,
                     reflect=settings.reflection,
                     workers=WORKERS,
-                    limiter=Limiter(rate, Streams(0, 0)),
+                    limiter=Limiter(rate, OpenStreams(0, 0)),
                 )
             )
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from coordinator.authority.authority import Authority
-from coordinator.lifecycle import State
+from coordinator.lifecycle import Stage
 from coordinator.store.store import Store, Transaction
 from dprelease.errors import NotFound
 from dprelease.privacy.price import price_text, room_text
@@ -30,7 +30,7 @@ def statement(store: Store, tx: Transaction, authority: Authority, party: str, n
 
 def _charges(tx: Transaction, party: str) -> list[Charge]:
     return [
-        charge(release.read_spec(), party, published=release.record.state is State.PUBLISHED)
+        charge(release.read_spec(), party, published=release.record.state is Stage.PUBLISHED)
         for release in tx.releases.approved_by_all(party)
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 
-from coordinator.lifecycle import OPEN, Event, Kind, Record, State, advance, words
+from coordinator.lifecycle import OPEN, Event, Stage, Standing, Topic, advance, words
 from coordinator.store.database import digest_prefix
 from coordinator.store.tables import agreements, consents, deals, history, parties
 from dprelease.acceptance import SignedAcceptance
@@ -134,16 +134,16 @@ class Agreement:
     title: str
     proposal: bytes
     created: datetime
-    record: Record
+    record: Standing
     consents: tuple[bytes, ...]
 
     def read(self) -> ReleaseSpec | Task:
         """The proposal."""
-        return self.read_spec() if self.record.kind is Kind.RELEASE else self.read_task()
+        return self.read_spec() if self.record.kind is Topic.RELEASE else self.read_task()
 
     def read_consents(self) -> tuple[SignedConsent, ...]:
         """The signed consents."""
-        signed = SignedApproval if self.record.kind is Kind.RELEASE else SignedAcceptance
+        signed = SignedApproval if self.record.kind is Topic.RELEASE else SignedAcceptance
         return tuple(signed.from_bytes(data).consent for data in self.consents)
 
     def read_spec(self) -> ReleaseSpec:
@@ -155,7 +155,7 @@ class Agreement:
         return Task.from_bytes(self.proposal)
 
 
-class Agreements:
+class AgreementTable:
     """Agreements, in one transaction.
 
     Args:
@@ -163,13 +163,13 @@ class Agreements:
         kind: those of one kind; all if left out.
     """
 
-    def __init__(self, connection: Connection, kind: Kind | None = None) -> None:
+    def __init__(self, connection: Connection, kind: Topic | None = None) -> None:
         self._connection = connection
         self._history = History(connection)
         self._noun = kind or "agreement"
         self._mine = true() if kind is None else agreements.c.kind == kind.value
 
-    def add(self, proposal: ReleaseSpec | Task, record: Record, now: datetime) -> Agreement:
+    def add(self, proposal: ReleaseSpec | Task, record: Standing, now: datetime) -> Agreement:
         """Keep a fresh proposal.
 
         Raises:
@@ -291,7 +291,9 @@ class Agreements:
         self._history.note(words(event), now, about=old.kind, agreement=digest)
         return self.get(digest)
 
-    def take_back(self, spec: ReleaseSpec, record: Record, approvals: Mapping[str, bytes], now: datetime) -> Agreement:
+    def take_back(
+        self, spec: ReleaseSpec, record: Standing, approvals: Mapping[str, bytes], now: datetime
+    ) -> Agreement:
         """Put down a release that was forgotten in a restore as it is known to have ended, over whatever stands here.
 
         Args:
@@ -316,7 +318,10 @@ class Agreements:
         self._mark(digest, record.received, {"received": now})
         Deals(self._connection).forget(digest)
         self._history.note(
-            f"taken back, it was forgotten in a restore: {record.explain()}", now, about=Kind.RELEASE, agreement=digest
+            f"taken back, it was forgotten in a restore: {record.explain()}",
+            now,
+            about=Topic.RELEASE,
+            agreement=digest,
         )
         return self.get(digest)
 
@@ -324,7 +329,10 @@ class Agreements:
         """Keep an approval of a release that is over: it says what a ledger was charged, and moves nothing."""
         self._mark(digest, frozenset({party}), {"approved": now, "consent": approval})
         self._history.note(
-            f"{party} showed its approval, which was forgotten in a restore", now, about=Kind.RELEASE, agreement=digest
+            f"{party} showed its approval, which was forgotten in a restore",
+            now,
+            about=Topic.RELEASE,
+            agreement=digest,
         )
 
     def _complete(self, party: str) -> Any:
@@ -337,7 +345,7 @@ class Agreements:
             .having(func.count(consents.c.approved) == func.count())
         )
 
-    def _insert(self, proposal: ReleaseSpec | Task, record: Record, created: datetime) -> None:
+    def _insert(self, proposal: ReleaseSpec | Task, record: Standing, created: datetime) -> None:
         digest = proposal.digest()
         title = proposal.title if isinstance(proposal, ReleaseSpec) else proposal.roster
         identity = {"digest": digest, "title": title, "proposal": proposal.to_bytes(), "created": created}
@@ -360,7 +368,7 @@ class Agreements:
         return tuple(_agreement(row, members[row.digest]) for row in found)
 
 
-_ORDER = {State.RUNNING: 1, State.APPROVED: 1, State.PROPOSED: 2}
+_ORDER = {Stage.RUNNING: 1, Stage.APPROVED: 1, Stage.PROPOSED: 2}
 _AT_ONCE = 50
 """Releases that are loaded together; they and their approvals have some hundred kilobytes."""
 
@@ -371,7 +379,7 @@ def _digests_of(party: str) -> Any:
     return select(consents.c.agreement).where(consents.c.party == party)
 
 
-def _columns(record: Record) -> dict[str, Any]:
+def _columns(record: Standing) -> dict[str, Any]:
     return {
         "kind": record.kind.value,
         "state": record.state.value,
@@ -387,10 +395,10 @@ def _columns(record: Record) -> dict[str, Any]:
 
 def _agreement(row: Row[Any], members: Iterable[Row[Any]]) -> Agreement:
     parties = tuple(members)
-    record = Record(
-        kind=Kind(row.kind),
+    record = Standing(
+        kind=Topic(row.kind),
         parties=tuple(member.party for member in parties),
-        state=State(row.state),
+        state=Stage(row.state),
         since=row.since,
         deadline=row.deadline,
         run_time=timedelta(seconds=row.run_seconds),

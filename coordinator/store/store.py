@@ -12,8 +12,8 @@ from typing import Self
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from coordinator.lifecycle import Kind, PartyRevoked, Tick
-from coordinator.store.agreements import Agreements, Deals, History
+from coordinator.lifecycle import PartyRevoked, Tick, Topic
+from coordinator.store.agreements import AgreementTable, Deals, History
 from coordinator.store.database import Database
 from coordinator.store.members import HubCertificate, Members
 from coordinator.store.tables import REVISION, layout, meta, version
@@ -45,17 +45,17 @@ class Transaction:
     """Tables that can be read, or changed together."""
 
     members: Members
-    agreements: Agreements
-    releases: Agreements
-    alignments: Agreements
+    agreements: AgreementTable
+    releases: AgreementTable
+    alignments: AgreementTable
     deals: Deals
     history: History
     hub: HubCertificate
     copies: Copies
 
-    def of(self, kind: Kind) -> Agreements:
+    def of(self, kind: Topic) -> AgreementTable:
         """The agreements of one kind."""
-        return self.releases if kind is Kind.RELEASE else self.alignments
+        return self.releases if kind is Topic.RELEASE else self.alignments
 
 
 class Store:
@@ -186,7 +186,7 @@ class Store:
             tx.history.note(f"{name} was revoked", now, party=name)
             mine = [each.digest for each in tx.agreements.open() if name in each.record.parties]
             ended = [tx.agreements.advance(digest, PartyRevoked(name), now) for digest in mine]
-        return tuple(each.digest for each in ended if each.record.final and each.record.kind is Kind.RELEASE)
+        return tuple(each.digest for each in ended if each.record.final and each.record.kind is Topic.RELEASE)
 
     def close(self) -> None:
         """Close every connection."""
@@ -196,9 +196,9 @@ class Store:
 def _transaction(connection: Connection) -> Transaction:
     return Transaction(
         Members(connection),
-        Agreements(connection),
-        Agreements(connection, Kind.RELEASE),
-        Agreements(connection, Kind.RUN),
+        AgreementTable(connection),
+        AgreementTable(connection, Topic.RELEASE),
+        AgreementTable(connection, Topic.RUN),
         Deals(connection),
         History(connection),
         HubCertificate(connection),

@@ -82,8 +82,8 @@ DOMAIN = "dprelease"
 
 
 @dataclass(frozen=True)
-class Status:
-    """A row of the table.
+class Ending:
+    """A way in which a call ends with an error: a row of the table.
 
     Attributes:
         error: error class.
@@ -98,21 +98,21 @@ class Status:
     exit_code: int
 
 
-TABLE: tuple[Status, ...] = (
-    Status(errors.InvalidInput, grpc.StatusCode.INVALID_ARGUMENT, "The request is not valid.", 2),
-    Status(errors.DataRefused, grpc.StatusCode.FAILED_PRECONDITION, "The party cannot take part.", 10),
-    Status(errors.SpecRefused, grpc.StatusCode.INVALID_ARGUMENT, "The release spec does not check out.", 11),
-    Status(errors.PolicyRefused, grpc.StatusCode.FAILED_PRECONDITION, "The party declines this release.", 12),
-    Status(errors.BudgetExceeded, grpc.StatusCode.RESOURCE_EXHAUSTED, "The privacy budget does not allow this.", 13),
-    Status(errors.NotFound, grpc.StatusCode.NOT_FOUND, "There is no such thing here.", 14),
-    Status(errors.Conflict, grpc.StatusCode.FAILED_PRECONDITION, "The request does not fit the present state.", 15),
-    Status(errors.AccessDenied, grpc.StatusCode.PERMISSION_DENIED, "The certificate does not allow this call.", 16),
-    Status(errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, "The certificate or invite is not valid.", 17),
-    Status(errors.VersionMismatch, grpc.StatusCode.UNIMPLEMENTED, "The protocol versions do not match.", 18),
-    Status(errors.IntegrityError, grpc.StatusCode.DATA_LOSS, "The bytes do not match what was signed.", 19),
-    Status(errors.PeerUnavailable, grpc.StatusCode.UNAVAILABLE, "The service is not available now.", 20),
-    Status(errors.TooManyRequests, grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many requests; try again later.", 22),
-    Status(errors.InternalError, grpc.StatusCode.INTERNAL, "Something went wrong on this side.", 21),
+TABLE: tuple[Ending, ...] = (
+    Ending(errors.InvalidInput, grpc.StatusCode.INVALID_ARGUMENT, "The request is not valid.", 2),
+    Ending(errors.DataRefused, grpc.StatusCode.FAILED_PRECONDITION, "The party cannot take part.", 10),
+    Ending(errors.SpecRefused, grpc.StatusCode.INVALID_ARGUMENT, "The release spec does not check out.", 11),
+    Ending(errors.PolicyRefused, grpc.StatusCode.FAILED_PRECONDITION, "The party declines this release.", 12),
+    Ending(errors.BudgetExceeded, grpc.StatusCode.RESOURCE_EXHAUSTED, "The privacy budget does not allow this.", 13),
+    Ending(errors.NotFound, grpc.StatusCode.NOT_FOUND, "There is no such thing here.", 14),
+    Ending(errors.Conflict, grpc.StatusCode.FAILED_PRECONDITION, "The request does not fit the present state.", 15),
+    Ending(errors.AccessDenied, grpc.StatusCode.PERMISSION_DENIED, "The certificate does not allow this call.", 16),
+    Ending(errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, "The certificate or invite is not valid.", 17),
+    Ending(errors.VersionMismatch, grpc.StatusCode.UNIMPLEMENTED, "The protocol versions do not match.", 18),
+    Ending(errors.IntegrityError, grpc.StatusCode.DATA_LOSS, "The bytes do not match what was signed.", 19),
+    Ending(errors.PeerUnavailable, grpc.StatusCode.UNAVAILABLE, "The service is not available now.", 20),
+    Ending(errors.TooManyRequests, grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many requests; try again later.", 22),
+    Ending(errors.InternalError, grpc.StatusCode.INTERNAL, "Something went wrong on this side.", 21),
 )
 
 LOCAL = frozenset({errors.DataRefused, errors.SpecRefused, errors.PolicyRefused, errors.BudgetExceeded})
@@ -123,7 +123,7 @@ _BY_CLASS = {row.error: row for row in TABLE}
 _BY_NAME = {row.error.__name__: row for row in TABLE}
 
 
-def row_for(error: BaseException) -> Status:
+def row_for(error: BaseException) -> Ending:
     """The table's row for an error; unforeseen errors get the row of `InternalError`."""
     for kind in type(error).__mro__:
         if kind in _BY_CLASS:

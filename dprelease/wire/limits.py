@@ -78,7 +78,7 @@ class Buckets:
             return allowed
 
 
-class Streams:
+class OpenStreams:
     """Streams that are under way.
 
     Args:
@@ -129,7 +129,7 @@ class Limiter:
         streams: as given.
     """
 
-    def __init__(self, rate: Rate, streams: Streams, clock: Clock = time.monotonic) -> None:
+    def __init__(self, rate: Rate, streams: OpenStreams, clock: Clock = time.monotonic) -> None:
         self.streams = streams
         self._calls = Buckets(rate, clock)
         self._checks = Buckets(HEALTH, clock)

@@ -11,7 +11,7 @@ from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import Identity
 from dprelease.wire.call import caller
 from dprelease.wire.chunks import stream_chunks
-from dprelease.wire.limits import Streams
+from dprelease.wire.limits import OpenStreams
 from dprelease.wire.news import News
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
 from learner.hub.disk import on_disk
@@ -31,7 +31,7 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
         news: of parcels, for parties by name.
     """
 
-    def __init__(self, relay: Relay, revocations: Revocations, streams: Streams, news: News) -> None:
+    def __init__(self, relay: Relay, revocations: Revocations, streams: OpenStreams, news: News) -> None:
         self._relay = relay
         self._revocations = revocations
         self._streams = streams

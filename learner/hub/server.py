@@ -15,7 +15,7 @@ import grpc
 from dprelease.errors import NotFound, VersionMismatch
 from dprelease.wire import transport
 from dprelease.wire.call import Pace
-from dprelease.wire.limits import Limiter, Rate, Streams
+from dprelease.wire.limits import Limiter, OpenStreams, Rate
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.news import News
 from dprelease.wire.retry import Backoff
@@ -134,8 +134,8 @@ class Hub:
 
         news = News()
         intake = Intake(storage, find_record, root_pem, publisher.nudge, _now, news.tell)
-        party_streams = Streams(limits.streams_per_peer, limits.streams_total)
-        public_streams = Streams(limits.streams_per_peer, limits.streams_total)
+        party_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
+        public_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         intake_servicer = IntakeServicer(intake, revocations, party_streams)
         relay = Relay(storage, find_session, revocations.look, news.tell, coordination.report_intake)
         relay_servicer = RelayServicer(relay, revocations, party_streams, news)
@@ -155,7 +155,7 @@ class Hub:
             address: str,
             register: Sequence[Callable[[Any], None]],
             names: Sequence[str],
-            streams: Streams,
+            streams: OpenStreams,
             workers: int,
             *,
             mutual: bool,

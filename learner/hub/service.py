@@ -14,7 +14,7 @@ from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
 from dprelease.wire.call import Call, caller
 from dprelease.wire.chunks import KnownChecksums, stream_chunks
-from dprelease.wire.limits import Streams
+from dprelease.wire.limits import OpenStreams
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
 from learner.hub.disk import on_disk
 from learner.hub.intake import Intake
@@ -33,7 +33,7 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
         streams: uploads and downloads that are under way.
     """
 
-    def __init__(self, intake: Intake, revocations: Revocations, streams: Streams) -> None:
+    def __init__(self, intake: Intake, revocations: Revocations, streams: OpenStreams) -> None:
         self._intake = intake
         self._revocations = revocations
         self._streams = streams
@@ -135,7 +135,7 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         streams: downloads that are under way.
     """
 
-    def __init__(self, shelf: Shelf, streams: Streams) -> None:
+    def __init__(self, shelf: Shelf, streams: OpenStreams) -> None:
         self._shelf = shelf
         self._streams = streams
         self._checksums = KnownChecksums()

@@ -25,7 +25,7 @@ from party_node.hospital import HospitalState
 from party_node.outgoing.calls import reach
 from party_node.settings import PartySettings
 from party_node.source.alignment import in_force
-from party_node.source.first_look import ColumnLook, Distribution, Histogram, Levels, SourceLook, Span, look_at
+from party_node.source.first_look import CellCounts, ColumnLook, Histogram, Levels, SourceLook, Span, look_at
 from party_node.source.table import last_complete, read_subjects
 from party_node.state.books import check as check_books
 
@@ -251,7 +251,7 @@ def _described(look: ColumnLook, where: Callable[[int], str], *, ascii_only: boo
     return lines
 
 
-def plot(counts: Distribution, outside: int, *, ascii_only: bool = False) -> list[str]:
+def plot(counts: CellCounts, outside: int, *, ascii_only: bool = False) -> list[str]:
     """A column's distribution in a few lines of text.
 
     Args:

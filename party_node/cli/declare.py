@@ -14,7 +14,7 @@ import click
 from dprelease.errors import InvalidInput
 from dprelease.files.durable import write_durably
 from dprelease.one_line import one_line
-from party_node.source.first_lines import MISSING, FirstLines, Proposed, first_lines
+from party_node.source.first_lines import MISSING, FirstLines, ProposedColumn, first_lines
 
 _SUBJECT = re.compile(r"(^|[_\W])(id|pid|mrn|nhs|patient|subject|person|patid|subjid)([_\W]|$)", re.IGNORECASE)
 """Names that a column of identifiers is likely to have."""
@@ -116,7 +116,7 @@ def _lines(
             yield from _column(names[column.name], column, unknown_bounds=unknown_bounds, levels=levels)
 
 
-def _column(name: str, column: Proposed, *, unknown_bounds: bool, levels: bool) -> Iterator[str]:
+def _column(name: str, column: ProposedColumn, *, unknown_bounds: bool, levels: bool) -> Iterator[str]:
     yield f"[columns.{name}]"
     if name != column.name:
         yield f"from = {_quoted(column.name)}"

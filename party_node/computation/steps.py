@@ -26,7 +26,7 @@ from party_node.state.used_seeds import UsedSeeds
 
 
 @dataclass(frozen=True, repr=False)
-class Finished:
+class FinishedSession:
     """The result of a finished session, for the block.
 
     Attributes:
@@ -88,7 +88,7 @@ class Computation:
             Outside(relay.fetch, request_deal, seeds.use, charge, self._matrix),
         )
 
-    def advance(self) -> str | Finished:
+    def advance(self) -> str | FinishedSession:
         """Go as far as it goes.
 
         Returns:
@@ -100,7 +100,7 @@ class Computation:
             DataRefused, Conflict: our rows are not those that were approved, or nothing is reserved for them.
         """
         done = take_turns(self.session, self._folder, self._relay)
-        return done if isinstance(done, str) else Finished(self._bounded(), done)
+        return done if isinstance(done, str) else FinishedSession(self._bounded(), done)
 
     def _matrix(self) -> Codes:
         return mechanism_of(self._spec).matrix(self._bounded(), self._spec, self._earlier)

@@ -20,7 +20,7 @@ from dprelease.privacy.price import epsilon_figure, price_text
 from dprelease.release.accounting import Guarantee, check_spec
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
-from party_node.settings import Limits, Policy
+from party_node.settings import Policy, PolicyLimits
 from party_node.state.entries import Balance
 from party_node.state.journal import Proposed
 
@@ -235,7 +235,7 @@ def _check_columns(spec: ReleaseSpec, own: Catalogue) -> None:
             raise SpecRefused(f"column {column.name} is not declared here as the release says")
 
 
-def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, balance: Balance) -> list[str]:
+def _outside(limits: PolicyLimits, spec: ReleaseSpec, party: str, result: Guarantee, balance: Balance) -> list[str]:
     """Every limit that the proposal exceeds, in words."""
     others = {part.party for part in spec.parties} - {party}
     own = spec.party(party)
@@ -262,7 +262,7 @@ def _outside(limits: Limits, spec: ReleaseSpec, party: str, result: Guarantee, b
     return found
 
 
-def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
+def _more_trust(limits: PolicyLimits, spec: ReleaseSpec, party: str) -> list[str]:
     """Why a release that asks for more trust than blocks do, or protects less, needs a person unless the policy names it."""
     found = []
     if spec.public and limits.guarantees is None:
@@ -273,7 +273,7 @@ def _more_trust(limits: Limits, spec: ReleaseSpec, party: str) -> list[str]:
     return [*found, *reasons]
 
 
-def _unlimited_delta(auto: Limits, limits: Limits) -> list[str]:
+def _unlimited_delta(auto: PolicyLimits, limits: PolicyLimits) -> list[str]:
     """Why a policy that limits epsilon alone approves nothing: the proposal would choose the delta that makes it small."""
     if (auto.max_epsilon, auto.max_total_epsilon) == (None, None) or (auto.max_delta or limits.max_delta) is not None:
         return []

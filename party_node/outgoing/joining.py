@@ -19,7 +19,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.hospital import HospitalState
-from party_node.identity import Enrolment, Identity
+from party_node.identity import Enrolment, KeyFolder
 from party_node.outgoing.agreements import PEER
 from party_node.outgoing.calls import Coordinator
 from party_node.state.books import check, reconcile
@@ -58,7 +58,7 @@ def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> 
     return enrolment
 
 
-def trade(invite: Invite, identity: Identity, name: str) -> Enrolment:
+def trade(invite: Invite, identity: KeyFolder, name: str) -> Enrolment:
     """Trade an invite for a certificate, over TLS pinned to the root that the invite carries, and keep it.
 
     Args:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from dprelease.errors import DpReleaseError, PeerUnavailable
 from dprelease.identity.certificates import renewal_due
 from dprelease.one_line import one_line
-from party_node.identity import Identity
+from party_node.identity import KeyFolder
 from party_node.outgoing.calls import Coordinator
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ class Renewal:
         identity: keys and certificate in the state folder.
     """
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: KeyFolder) -> None:
         self._identity = identity
         self._told = ""
 

@@ -2,7 +2,7 @@
 
 A subject's pseudonym is HMAC-SHA-256 of its identifier under a key that only the hospitals hold. Rows are ordered by
 pseudonym, whatever their order in the file, and the alignment digest is an HMAC over the ordered pseudonyms: equal
-digests mean the same patients in the same order. `Comparison` says how they leave; the coordinator compares them and never has
+digests mean the same patients in the same order. `ShownDigests` says how they leave; the coordinator compares them and never has
 the key.
 """
 
@@ -137,7 +137,7 @@ def subjects_of(rows: Sequence[bytes]) -> set[bytes]:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class ShownDigests:
     """Digests of one table as they leave: keyed so that only hospitals that know these patients can test a guess with them.
 
     All hospitals of a consortium hold the alignment key, so any of them could open a digest under that key alone, together with

@@ -64,7 +64,7 @@ Key = Literal["", "batch", "record"]
 
 
 @dataclass(frozen=True)
-class Proposed:
+class ProposedColumn:
     """Proposal for a column.
 
     Attributes:
@@ -93,7 +93,7 @@ class FirstLines:
         written: keys of ``[source]`` that say how it is written, where they are not the usual ones.
     """
 
-    columns: tuple[Proposed, ...]
+    columns: tuple[ProposedColumn, ...]
     written: dict[str, str]
 
 
@@ -125,7 +125,7 @@ def _parquet(path: Path) -> FirstLines:
         unseen = batch is None or kind == "date" or longest_text(batch.column(place)) > LONGEST_CELL
         cells = [] if batch is None or unseen else batch.column(place).to_pylist()
         texts = _levels(cells) if kind == "categorical" else ()
-        columns.append(Proposed(name, kind, texts=texts, key=_key(name, kind, cells)))
+        columns.append(ProposedColumn(name, kind, texts=texts, key=_key(name, kind, cells)))
     return FirstLines(tuple(columns), {})
 
 
@@ -202,17 +202,17 @@ def _most(fit: int, there: int) -> bool:
     return there > 0 and fit >= _MOST * there
 
 
-def _proposed(name: str, cells: pa.Array, style: NumberStyle) -> Proposed:
+def _proposed(name: str, cells: pa.Array, style: NumberStyle) -> ProposedColumn:
     if _reads(cells, style):
-        return Proposed(name, "numeric", key=_key(name, "numeric", cells.to_pylist()))
+        return ProposedColumn(name, "numeric", key=_key(name, "numeric", cells.to_pylist()))
     if _reads(cells, NumberStyle(style.decimal, style.thousands, ends=_ENDS)):
-        return Proposed(name, "numeric", bands=True)
+        return ProposedColumn(name, "numeric", bands=True)
     texts = [text for text in cells.to_pylist() if text not in MISSING]
     for each in _DATES if texts else ():
         pattern = re.compile(DateColumn(kind="date", name="date", format=each).pattern)
         if _most(sum(pattern.match(text) is not None for text in texts), len(texts)):
-            return Proposed(name, "date", format=each)
-    return Proposed(name, "categorical", texts=_levels(texts), key=_key(name, "categorical", texts))
+            return ProposedColumn(name, "date", format=each)
+    return ProposedColumn(name, "categorical", texts=_levels(texts), key=_key(name, "categorical", texts))
 
 
 def _levels(texts: Sequence[object]) -> tuple[str, ...]:

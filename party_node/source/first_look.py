@@ -33,7 +33,7 @@ BARS = 24
 """Cells of equal width between declared bounds."""
 
 
-class Distribution(Protocol):
+class CellCounts(Protocol):
     """Counts of a column's cells, batch by batch."""
 
     def add(self, cells: Cells) -> None:
@@ -137,7 +137,7 @@ class Span:
         return {"first": self.first, "last": self.last}
 
 
-def distribution_of(column: Source) -> Distribution:
+def distribution_of(column: Source) -> CellCounts:
     """Empty counts for a column."""
     if column.values:
         return Levels(dict.fromkeys(column.vocabulary, 0))
@@ -246,7 +246,7 @@ class ColumnLook:
     """
 
     declared: Declaration
-    distribution: Distribution
+    distribution: CellCounts
     findings: Findings = field(default_factory=Findings)
     problem: str = ""
     cells: int = 0

@@ -26,7 +26,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Alignment, Comparison, Roster, align, subjects_of
+from party_node.source.alignment import Alignment, Roster, ShownDigests, align, subjects_of
 from party_node.source.findings import Findings
 from party_node.source.reader import Stamp, stamp
 from party_node.source.table import (
@@ -47,7 +47,7 @@ Chosen = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Table:
+class BoundedTable:
     """Rows of a release, bounded and in canonical order.
 
     Attributes:
@@ -133,7 +133,7 @@ class Scan:
         numbers = np.unique(self.numbers[self.numbers != NONE])
         return tuple(self._batch(int(number), self._aligned(self.numbers == number)) for number in numbers)
 
-    def catalogue(self, comparison: Comparison, columns: tuple[Column, ...] | None = None) -> Catalogue:
+    def catalogue(self, comparison: ShownDigests, columns: tuple[Column, ...] | None = None) -> Catalogue:
         """The catalogue that the office gets, with the batches that are complete and large enough to be compared.
 
         Args:
@@ -174,7 +174,7 @@ class Scan:
             raise DataRefused(f"not declared: {error.message}; declare fewer columns or levels") from error
         return made
 
-    def table(self, columns: tuple[Column, ...] | None = None, at: Checkpoint | None = None) -> Table:
+    def table(self, columns: tuple[Column, ...] | None = None, at: Checkpoint | None = None) -> BoundedTable:
         """The rows of a release.
 
         Args:
@@ -190,7 +190,7 @@ class Scan:
         findings = {name: found for name, found in self.findings.items() if name in names}
         if at is None:
             alignment = self._aligned()
-            return Table(
+            return BoundedTable(
                 self._bounded(columns), alignment, findings, self.implausible & names, self.batches, self.complete
             )
         new = self.numbers == at.number
@@ -206,7 +206,7 @@ class Scan:
                 )
         alignment = self._aligned(new)
         batches = (self._batch(at.number, alignment),)
-        return Table(self._bounded(columns, new), alignment, findings, self.implausible & names, batches)
+        return BoundedTable(self._bounded(columns, new), alignment, findings, self.implausible & names, batches)
 
     def _bounded(self, columns: tuple[Column, ...], rows: Chosen | None = None) -> BoundedRows:
         """Some columns of some rows, or of all."""

@@ -94,7 +94,7 @@ def numbers_of(parts: Iterable[Numbers], source: SourceSettings) -> Numbers:
 
 
 @dataclass(frozen=True, repr=False)
-class Rows:
+class BoundedPiece:
     """Some rows of a source in its order.
 
     Attributes:
@@ -117,7 +117,7 @@ def read_rows(
     grid_bits: int,
     findings: dict[str, Findings],
     roster: Roster | None = None,
-) -> Iterator[Rows]:
+) -> Iterator[BoundedPiece]:
     """The rows of the source, bounded, in pieces.
 
     A row's batch is a number in a column of the source, or follows from its place in the file: batch t is the t-th N rows, once
@@ -146,7 +146,7 @@ def read_rows(
             for name, cells in raw.items():
                 findings[name].count(*(mask[counted] for mask in (cells.missing, cells.unreadable, cells.outside)))
             codes = bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits)
-            yield Rows(codes[counted], counted, names, of_batch)
+            yield BoundedPiece(codes[counted], counted, names, of_batch)
 
 
 def names_read(settings: PartySettings, columns: tuple[Column, ...]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.authority.authority import Authority
-from coordinator.authority.founding import Founded, Plan, found
+from coordinator.authority.founding import Founded, Founding, found
 from coordinator.proposals.proposals import Request, create
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
@@ -150,4 +150,4 @@ def founded(home: Path, now: datetime, **changed: object) -> Founded:
         "delta": 1e-6,
         "listen_host": "127.0.0.1",
     }
-    return found(home, read_data(Plan, {**plan, **changed}, "the plan"), now)
+    return found(home, read_data(Founding, {**plan, **changed}, "the plan"), now)

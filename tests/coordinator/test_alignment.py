@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from coordinator.cli.main import main
-from coordinator.lifecycle import Approved, Cancelled, State
+from coordinator.lifecycle import Approved, Cancelled, Stage
 from coordinator.proposals.proposals import create, propose_run
 from coordinator.service import coordination
 from coordinator.service.recovery import take_into_use
@@ -101,7 +101,7 @@ def test_a_restored_office_ends_what_was_open(office: Office, tmp_path: Path) ->
     with closing(Store.open(f"sqlite:///{tmp_path / 'copy.sqlite'}", copy=True)) as copied:
         take_into_use(copied, NOW)
         with copied.reading() as tx:
-            assert tx.alignments.get(run.digest).record.state is State.CANCELLED
+            assert tx.alignments.get(run.digest).record.state is Stage.CANCELLED
 
 
 @pytest.mark.parametrize(

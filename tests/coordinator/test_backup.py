@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from coordinator.authority.founding import write_identity
 from coordinator.cli.main import main
-from coordinator.lifecycle import State
+from coordinator.lifecycle import Stage
 from coordinator.service.enrolment import caps
 from coordinator.service.recovery import Restored, recall, take_into_use
 from coordinator.service.server import Server
@@ -119,7 +119,7 @@ def publish(world: World, spec: ReleaseSpec, folder: Path) -> Path:
     return folder / spec.digest()
 
 
-def state(world: World, digest: bytes) -> State:
+def state(world: World, digest: bytes) -> Stage:
     with world.store().reading() as tx:
         return tx.releases.get(digest.hex()).record.state
 
@@ -131,7 +131,7 @@ def test_a_copy_is_whole_while_the_office_works_and_a_copied_file_is_not(world: 
     with closing(sqlite3.connect(plain)) as torn, suppress(sqlite3.DatabaseError):
         assert (digest.hex(),) not in torn.execute("SELECT digest FROM agreements").fetchall()
     with closing(Store.open(f"sqlite:///{copied(world)}", copy=True)) as store, store.reading() as tx:
-        assert tx.releases.get(digest.hex()).record.state is State.PROPOSED
+        assert tx.releases.get(digest.hex()).record.state is Stage.PROPOSED
     assert database(world).with_name("copy.sqlite").stat().st_mode & 0o077 == 0
 
 
@@ -286,7 +286,7 @@ def test_approvals_of_a_release_that_ended_in_the_restore_are_kept(world: World,
         world.clock.now -= LATER  # it was signed before the restore
         remind(world, spec, party)
         world.clock.now += LATER
-    assert state(world, digest) is State.CANCELLED
+    assert state(world, digest) is Stage.CANCELLED
     assert charged(world, "south") == {digest.hex(): False}
 
 
@@ -332,7 +332,7 @@ def test_published_releases_are_taken_back_from_their_manifests(
     published = tmp_path / "published"
     folders = [publish(world, world.spec(digest), published) for digest in (first, second)]
     restore(world, copy)
-    assert state(world, first) is State.CANCELLED
+    assert state(world, first) is Stage.CANCELLED
     done = run(world, "backup", "recall", str(published))
     assert done.output.count("taken back as published") == 2
     assert listed(world.as_party("north")) == [(first, PUBLISHED), (second, PUBLISHED)]

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
-from coordinator.lifecycle import Approved, PublicationAuthorized, Published
+from coordinator.lifecycle import Approved, PublicationAuthorized, PublicationReported
 from dprelease.identity.certificates import certificate_fingerprint, read_identity
 from dprelease.identity.invite import Invite
 from dprelease.identity.peer_keys import PeerKeys
@@ -272,7 +272,7 @@ def test_watch_prints_every_change_until_the_release_is_public(opened: Office, s
     _approve_all(opened, digest)
     with opened.store.writing() as tx:
         tx.releases.advance(digest, PublicationAuthorized(), utc_now())
-        tx.releases.advance(digest, Published("cd" * 32), utc_now())
+        tx.releases.advance(digest, PublicationReported("cd" * 32), utc_now())
     watcher.join(60)
     assert not watcher.is_alive()
     assert results[0].exit_code == 0

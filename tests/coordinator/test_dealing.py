@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.lifecycle import Cancelled, Declined, IntakeReported, PublicationAuthorized, Published, Tick
+from coordinator.lifecycle import Cancelled, Declined, IntakeReported, PublicationAuthorized, PublicationReported, Tick
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, IntegrityError
@@ -134,7 +134,7 @@ def advance(store: Store, digest: str, *events: Any) -> None:
 ENDS: dict[str, Callable[[Store, str], object]] = {
     "declined": lambda store, digest: advance(store, digest, Declined("north")),
     "cancelled": lambda store, digest: advance(store, digest, Cancelled("no")),
-    "published": lambda store, digest: advance(store, digest, PublicationAuthorized(), Published("cd" * 32)),
+    "published": lambda store, digest: advance(store, digest, PublicationAuthorized(), PublicationReported("cd" * 32)),
     "revoked": lambda store, digest: store.revoke("north", LATER),
     "overdue": lambda store, digest: store.tick(NOW + RUN_TIME),
 }

@@ -18,13 +18,13 @@ from coordinator.lifecycle import (
     Event,
     Finished,
     IntakeReported,
-    Kind,
     PartyRevoked,
     PublicationAuthorized,
-    Published,
-    Record,
-    State,
+    PublicationReported,
+    Stage,
+    Standing,
     Tick,
+    Topic,
     advance,
     propose,
     words,
@@ -39,7 +39,7 @@ MANIFEST = "cd" * 32
 BLOCKS = IntakeReported(frozenset(PARTIES))
 
 
-def play(*events: Event, record: Record | None = None, kind: Kind = Kind.RELEASE) -> Record:
+def play(*events: Event, record: Standing | None = None, kind: Topic = Topic.RELEASE) -> Standing:
     record = record or propose(PARTIES, NOW, EXPIRES, RUN_TIME, kind=kind)
     for event in events:
         record = advance(record, event, LATER)
@@ -52,7 +52,7 @@ STAGES: dict[str, tuple[Event, ...]] = {
     "APPROVED": APPROVALS,
     "RUNNING": (*APPROVALS, IntakeReported(frozenset({"south"}))),
     "publishing": (*APPROVALS, BLOCKS, PublicationAuthorized()),
-    "PUBLISHED": (*APPROVALS, BLOCKS, PublicationAuthorized(), Published(MANIFEST)),
+    "PUBLISHED": (*APPROVALS, BLOCKS, PublicationAuthorized(), PublicationReported(MANIFEST)),
     "REJECTED": (Declined("west", "no"),),
     "CANCELLED": (Cancelled("wrong columns"),),
     "FAILED": (*APPROVALS, PartyRevoked("north")),
@@ -61,21 +61,26 @@ STAGES: dict[str, tuple[Event, ...]] = {
 
 def test_the_whole_way_to_publication() -> None:
     record = propose(PARTIES, NOW, EXPIRES, RUN_TIME)
-    assert (record.state, record.waits_for, record.deadline) == (State.PROPOSED, PARTIES, EXPIRES)
+    assert (record.state, record.waits_for, record.deadline) == (Stage.PROPOSED, PARTIES, EXPIRES)
     record = play(Approved("south"), record=record)
-    assert (record.state, record.waits_for) == (State.PROPOSED, ("north", "west"))
+    assert (record.state, record.waits_for) == (Stage.PROPOSED, ("north", "west"))
     record = play(Approved("west"), Approved("north"), record=record)
-    assert (record.state, record.waits_for, record.since) == (State.APPROVED, PARTIES, LATER)
+    assert (record.state, record.waits_for, record.since) == (Stage.APPROVED, PARTIES, LATER)
     assert record.deadline == LATER + RUN_TIME
     record = play(IntakeReported(frozenset({"west"})), record=record)
-    assert (record.state, record.waits_for) == (State.RUNNING, ("north", "south"))
+    assert (record.state, record.waits_for) == (Stage.RUNNING, ("north", "south"))
     assert record.deadline == LATER + RUN_TIME
     record = play(BLOCKS, record=record)
     assert record.waits_for == ("the hub",)
     record = play(PublicationAuthorized(), record=record)
     assert record.deadline == LATER + PUBLICATION_TIME
-    record = play(Published(MANIFEST), record=record)
-    assert (record.state, record.manifest, record.deadline, record.waits_for) == (State.PUBLISHED, MANIFEST, None, ())
+    record = play(PublicationReported(MANIFEST), record=record)
+    assert (record.state, record.manifest, record.deadline, record.waits_for) == (
+        Stage.PUBLISHED,
+        MANIFEST,
+        None,
+        (),
+    )
 
 
 SENT = IntakeReported(frozenset({"south"}))
@@ -84,27 +89,27 @@ SENT = IntakeReported(frozenset({"south"}))
 @pytest.mark.parametrize(
     ("events", "state", "explanation"),
     [
-        ((), State.PROPOSED, "waits for north, south, west to decide since 2026-03-01T12:00:00Z"),
-        (APPROVALS[:2], State.PROPOSED, "waits for west to decide"),
-        (APPROVALS, State.RUNNING, "waits for north, south, west to compute"),
-        ((*APPROVALS, SENT), State.RUNNING, "waits for north, south, west to compute"),
-        ((*APPROVALS, SENT, Finished("south")), State.RUNNING, "waits for north, west to compute"),
-        ((*APPROVALS, BLOCKS, *map(Finished, PARTIES)), State.DONE, "releases may name it"),
-        ((Approved("north"), Declined("south", "no time")), State.REJECTED, "south declined"),
-        ((*APPROVALS, SENT, Declined("south")), State.FAILED, "south withdrew after approving"),
-        ((*APPROVALS, BLOCKS, Cancelled("newer export")), State.CANCELLED, "cancelled: newer export"),
-        ((*APPROVALS, PartyRevoked("south")), State.FAILED, "south was revoked"),
+        ((), Stage.PROPOSED, "waits for north, south, west to decide since 2026-03-01T12:00:00Z"),
+        (APPROVALS[:2], Stage.PROPOSED, "waits for west to decide"),
+        (APPROVALS, Stage.RUNNING, "waits for north, south, west to compute"),
+        ((*APPROVALS, SENT), Stage.RUNNING, "waits for north, south, west to compute"),
+        ((*APPROVALS, SENT, Finished("south")), Stage.RUNNING, "waits for north, west to compute"),
+        ((*APPROVALS, BLOCKS, *map(Finished, PARTIES)), Stage.DONE, "releases may name it"),
+        ((Approved("north"), Declined("south", "no time")), Stage.REJECTED, "south declined"),
+        ((*APPROVALS, SENT, Declined("south")), Stage.FAILED, "south withdrew after approving"),
+        ((*APPROVALS, BLOCKS, Cancelled("newer export")), Stage.CANCELLED, "cancelled: newer export"),
+        ((*APPROVALS, PartyRevoked("south")), Stage.FAILED, "south was revoked"),
     ],
 )
-def test_an_alignment_run_lives_so(events: tuple[Event, ...], state: State, explanation: str) -> None:
-    record = play(*events, kind=Kind.RUN)
+def test_an_alignment_run_lives_so(events: tuple[Event, ...], state: Stage, explanation: str) -> None:
+    record = play(*events, kind=Topic.RUN)
     assert record.state is state
     assert explanation in record.explain()
     assert (record.deadline is None) is record.final
 
 
 def test_nobody_has_the_result_before_the_hub_has_carried_its_own() -> None:
-    running = play(*APPROVALS, SENT, kind=Kind.RUN)
+    running = play(*APPROVALS, SENT, kind=Topic.RUN)
     with pytest.raises(Conflict, match="north cannot have the result: the hub has not carried all that it sends"):
         advance(running, Finished("north"), LATER)
     assert running.deadline is not None
@@ -130,15 +135,15 @@ def test_what_is_computed_jointly_says_so_and_whose_numbers_are_missing(stage: s
 
 def test_a_decline_rejects_and_keeps_its_reason_from_the_other_parties() -> None:
     record = play(Declined("south", "our board said no"))
-    assert record.state is State.REJECTED
+    assert record.state is Stage.REJECTED
     assert "south declined" in record.explain()
     assert "board" not in record.explain()
     assert "our board said no" in words(Declined("south", "our board said no"))
 
 
 def test_a_party_may_change_its_mind_until_its_block_is_in() -> None:
-    assert play(Approved("south"), Declined("south")).state is State.REJECTED
-    assert play(*APPROVALS, Declined("south")).state is State.FAILED
+    assert play(Approved("south"), Declined("south")).state is Stage.REJECTED
+    assert play(*APPROVALS, Declined("south")).state is Stage.FAILED
     running = play(*STAGES["RUNNING"])
     with pytest.raises(Conflict, match="the hub holds the block of south"):
         advance(running, Declined("south"), LATER)
@@ -148,7 +153,7 @@ def test_a_party_may_change_its_mind_until_its_block_is_in() -> None:
 @pytest.mark.parametrize("stage", ["PROPOSED", "APPROVED", "RUNNING"])
 def test_the_office_may_cancel_until_the_hub_may_publish(stage: str) -> None:
     record = advance(play(*STAGES[stage]), Cancelled("wrong columns"), LATER)
-    assert record.state is State.CANCELLED
+    assert record.state is Stage.CANCELLED
     assert "wrong columns" in record.explain()
 
 
@@ -162,9 +167,10 @@ def test_nobody_can_cancel_what_may_be_public() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "state"), [("PROPOSED", State.CANCELLED), ("APPROVED", State.FAILED), ("RUNNING", State.FAILED)]
+    ("stage", "state"),
+    [("PROPOSED", Stage.CANCELLED), ("APPROVED", Stage.FAILED), ("RUNNING", Stage.FAILED)],
 )
-def test_revoking_a_party_ends_its_releases(stage: str, state: State) -> None:
+def test_revoking_a_party_ends_its_releases(stage: str, state: Stage) -> None:
     before = play(*STAGES[stage])
     after = advance(before, PartyRevoked("west"), LATER)
     assert (after.state, after.reason) == (state, "west was revoked")
@@ -174,14 +180,14 @@ def test_revoking_a_party_ends_its_releases(stage: str, state: State) -> None:
 @pytest.mark.parametrize(
     ("stage", "state", "words_of_the_end"),
     [
-        ("PROPOSED", State.EXPIRED, "no decision in time by north, south, west"),
-        ("APPROVED", State.FAILED, "no block in time from north, south, west"),
-        ("RUNNING", State.FAILED, "no block in time from north, west"),
-        ("publishing", State.FAILED, "look there whether it did"),
+        ("PROPOSED", Stage.EXPIRED, "no decision in time by north, south, west"),
+        ("APPROVED", Stage.FAILED, "no block in time from north, south, west"),
+        ("RUNNING", Stage.FAILED, "no block in time from north, west"),
+        ("publishing", Stage.FAILED, "look there whether it did"),
     ],
 )
 def test_every_open_state_lapses_at_its_deadline_and_names_who_was_waited_for(
-    stage: str, state: State, words_of_the_end: str
+    stage: str, state: Stage, words_of_the_end: str
 ) -> None:
     record = play(*STAGES[stage])
     assert record.deadline is not None
@@ -202,8 +208,8 @@ def test_a_deadline_counts_without_a_tick_but_a_publication_is_a_fact() -> None:
         advance(play(), Approved("north"), EXPIRES)
     overdue = play(*STAGES["publishing"])
     assert overdue.deadline is not None
-    assert advance(overdue, Published(MANIFEST), overdue.deadline).state is State.PUBLISHED
-    assert advance(play(), PartyRevoked("north"), EXPIRES).state is State.EXPIRED
+    assert advance(overdue, PublicationReported(MANIFEST), overdue.deadline).state is Stage.PUBLISHED
+    assert advance(play(), PartyRevoked("north"), EXPIRES).state is Stage.EXPIRED
 
 
 @pytest.mark.parametrize(
@@ -211,18 +217,18 @@ def test_a_deadline_counts_without_a_tick_but_a_publication_is_a_fact() -> None:
     [
         ("PROPOSED", BLOCKS),
         ("PROPOSED", PublicationAuthorized()),
-        ("PROPOSED", Published(MANIFEST)),
-        ("APPROVED", Published(MANIFEST)),
-        ("RUNNING", Published(MANIFEST)),
+        ("PROPOSED", PublicationReported(MANIFEST)),
+        ("APPROVED", PublicationReported(MANIFEST)),
+        ("RUNNING", PublicationReported(MANIFEST)),
         ("PROPOSED", Approved("stranger")),
         ("PROPOSED", Declined("stranger")),
         ("APPROVED", IntakeReported(frozenset({"stranger"}))),
-        ("PUBLISHED", Published("ef" * 32)),
+        ("PUBLISHED", PublicationReported("ef" * 32)),
         ("PUBLISHED", Cancelled("too late")),
         ("REJECTED", Approved("north")),
         ("CANCELLED", BLOCKS),
         ("CANCELLED", PublicationAuthorized()),
-        ("FAILED", Published(MANIFEST)),
+        ("FAILED", PublicationReported(MANIFEST)),
     ],
 )
 def test_what_does_not_fit_is_a_conflict(stage: str, event: Event) -> None:
@@ -233,13 +239,13 @@ def test_what_does_not_fit_is_a_conflict(stage: str, event: Event) -> None:
 @pytest.mark.parametrize(
     ("kind", "event"),
     [
-        (Kind.RUN, PublicationAuthorized()),
-        (Kind.RUN, Published(MANIFEST)),
-        (Kind.RELEASE, Finished("north")),
-        (Kind.RUN, Finished("stranger")),
+        (Topic.RUN, PublicationAuthorized()),
+        (Topic.RUN, PublicationReported(MANIFEST)),
+        (Topic.RELEASE, Finished("north")),
+        (Topic.RUN, Finished("stranger")),
     ],
 )
-def test_what_does_not_happen_to_a_kind_is_a_conflict(kind: Kind, event: Event) -> None:
+def test_what_does_not_happen_to_a_kind_is_a_conflict(kind: Topic, event: Event) -> None:
     with pytest.raises(Conflict):
         advance(play(*APPROVALS, BLOCKS, kind=kind), event, LATER)
 
@@ -257,20 +263,20 @@ events = st.one_of(
     st.builds(IntakeReported, st.frozensets(st.sampled_from(PARTIES))),
     st.builds(Finished, st.sampled_from(PARTIES)),
     st.just(PublicationAuthorized()),
-    st.builds(Published, st.sampled_from([MANIFEST, "ef" * 32])),
+    st.builds(PublicationReported, st.sampled_from([MANIFEST, "ef" * 32])),
     st.just(Cancelled("why not")),
     st.builds(PartyRevoked, st.sampled_from(PARTIES)),
     st.just(Tick()),
 )
 # Most sequences begin with approvals, or few would get beyond PROPOSED.
 before = st.sampled_from([(), APPROVALS[:1], APPROVALS, (*APPROVALS, BLOCKS)])
-starts = st.tuples(st.sampled_from(Kind), before) | st.just((Kind.RELEASE, STAGES["publishing"]))
+starts = st.tuples(st.sampled_from(Topic), before) | st.just((Topic.RELEASE, STAGES["publishing"]))
 steps = st.tuples(events, st.integers(min_value=0, max_value=20))
 
 
 @given(starts, st.lists(steps, max_size=20))
 def test_no_sequence_of_events_breaks_the_rules(
-    start: tuple[Kind, tuple[Event, ...]], sequence: list[tuple[Event, int]]
+    start: tuple[Topic, tuple[Event, ...]], sequence: list[tuple[Event, int]]
 ) -> None:
     now = LATER
     record = play(*start[1], kind=start[0])
@@ -291,19 +297,24 @@ def test_no_sequence_of_events_breaks_the_rules(
     for one in seen:
         assert (one.deadline is None) == one.final == (one.state not in OPEN)
         assert one.final == (not one.waits_for)
-        if one.state in (State.APPROVED, State.RUNNING, State.PUBLISHED, State.DONE):
+        if one.state in (
+            Stage.APPROVED,
+            Stage.RUNNING,
+            Stage.PUBLISHED,
+            Stage.DONE,
+        ):
             assert one.approved == frozenset(PARTIES)
-        if one.state is State.PUBLISHED:
+        if one.state is Stage.PUBLISHED:
             assert one.publishing is not None
             assert one.received == frozenset(PARTIES)
         assert one.finished <= one.received
-        assert (one.state is State.DONE) == (one.finished == frozenset(PARTIES))
-        assert one.kind is (Kind.RUN if one.finished else one.kind)
+        assert (one.state is Stage.DONE) == (one.finished == frozenset(PARTIES))
+        assert one.kind is (Topic.RUN if one.finished else one.kind)
         assert one.explain()
 
 
 @given(starts, st.lists(events, max_size=12))
-def test_a_repeated_event_is_heard_once(start: tuple[Kind, tuple[Event, ...]], sequence: list[Event]) -> None:
+def test_a_repeated_event_is_heard_once(start: tuple[Topic, tuple[Event, ...]], sequence: list[Event]) -> None:
     record = play(*start[1], kind=start[0])
     for event in sequence:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.service import server
-from coordinator.settings import Limits
+from coordinator.settings import CallLimits
 from dprelease.catalogue import Catalogue
 from dprelease.errors import InvalidInput, TooManyRequests, Unauthenticated
 from dprelease.identity.certificates import signing_request
@@ -17,7 +17,7 @@ from dprelease.identity.signing import new_private_key
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.limits import Limiter
 from dprelease.wire.v1 import coordination_pb2 as pb
-from party_node.identity import Enrolment, Identity
+from party_node.identity import Enrolment, KeyFolder
 from party_node.outgoing import joining
 from tests.coordinator.office import catalogue
 from tests.coordinator.world import Stub, World, ask, listed, report
@@ -25,7 +25,7 @@ from tests.coordinator.world import Stub, World, ask, listed, report
 
 def limit(world: World, **limits: float) -> None:
     world.stop()
-    world.settings = world.settings.model_copy(update={"limits": Limits.model_validate(limits)})
+    world.settings = world.settings.model_copy(update={"limits": CallLimits.model_validate(limits)})
     world.start()
 
 
@@ -73,7 +73,7 @@ def trade(world: World, name: str, folder: Path) -> Enrolment:
     """A hospital enrols, as `party-node enrol` does."""
     assert world.server is not None
     invite = world.invite(name).model_copy(update={"address": f"localhost:{world.server.enrolment_port}"})
-    return joining.trade(invite, Identity(folder / name), name)
+    return joining.trade(invite, KeyFolder(folder / name), name)
 
 
 def test_whoever_enrols_from_a_busy_address_waits_for_its_turn(world: World, waited: Waited, tmp_path: Path) -> None:

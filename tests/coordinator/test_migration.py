@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import MetaData, inspect, select
 
 from coordinator.cli.main import main
-from coordinator.lifecycle import Finished, Kind, Record, State
+from coordinator.lifecycle import Finished, Stage, Standing, Topic
 from coordinator.service.coordination import approve
 from coordinator.service.witness import left
 from coordinator.store.database import Database
@@ -64,10 +64,10 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
             )
             spent = store.consortium.mu2 / 4 - left(tx, "north", "cohort")
         assert {title: release.record.state for title, release in found.items()} == {
-            first.PROPOSED: State.PROPOSED,
-            first.DEALT: State.APPROVED,
-            first.PUBLISHED: State.PUBLISHED,
-            first.CANCELLED: State.CANCELLED,
+            first.PROPOSED: Stage.PROPOSED,
+            first.DEALT: Stage.APPROVED,
+            first.PUBLISHED: Stage.PUBLISHED,
+            first.CANCELLED: Stage.CANCELLED,
         }
         offers, desk = first.offers_of(found[first.DEALT].read_spec()), Desk(office, Clock(LATER))
         offers.check_correlations(desk.get(offers))  # what was dealt then: these session keys open nothing else
@@ -81,7 +81,7 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
                     tx.members.admit(read_identity(office.certificates[party]), LATER, protocol=2)
         signed = office.approval(half.read_spec(), "south", LATER)
         approve(signed, b"", store, "south", office.authority.root_pem, LATER)
-        assert office.release(half.digest).record.state is State.APPROVED
+        assert office.release(half.digest).record.state is Stage.APPROVED
         with store.writing() as tx:
             assert tx.members.redeem(first.WEST, LATER).party == "west"
             assert [(one.name, one.protocol) for one in tx.members.all()] == [
@@ -91,17 +91,17 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
             ]
             assert store.consortium.mu2 / 4 - left(tx, "north", "cohort") > spent > 0
         office.enrol("west", now=LATER)
-        assert office.propose(LATER, title="after the update").record.state is State.PROPOSED
+        assert office.propose(LATER, title="after the update").record.state is Stage.PROPOSED
 
 
 STATES_OF_RUNS = {
-    "PROPOSED": State.PROPOSED,
-    "RUNNING": State.RUNNING,
-    "DONE": State.DONE,
-    "DECLINED": State.REJECTED,
-    "FAILED": State.FAILED,
-    "CANCELLED": State.CANCELLED,
-    "EXPIRED": State.EXPIRED,
+    "PROPOSED": Stage.PROPOSED,
+    "RUNNING": Stage.RUNNING,
+    "DONE": Stage.DONE,
+    "DECLINED": Stage.REJECTED,
+    "FAILED": Stage.FAILED,
+    "CANCELLED": Stage.CANCELLED,
+    "EXPIRED": Stage.EXPIRED,
 }
 """Of layout 0004, and what became of them."""
 
@@ -148,10 +148,10 @@ def test_agreements_of_every_kind_and_state_are_carried_over(older_url: str) -> 
         }
         running = runs[tasks["RUNNING"].digest()]
         assert (running.title, running.consents, running.created) == ("cohort", (b"south", b"north"), NOW)
-        assert running.record == Record(
-            Kind.RUN,
+        assert running.record == Standing(
+            Topic.RUN,
             ("south", "north"),
-            State.RUNNING,
+            Stage.RUNNING,
             NOW,
             LATER,
             timedelta(seconds=60),
@@ -165,7 +165,7 @@ def test_agreements_of_every_kind_and_state_are_carried_over(older_url: str) -> 
             assert (found[state].consents, found[state].record.received) == ((b"signed",), frozenset({"north"}))
         with store.writing() as tx:
             done = tx.alignments.advance(running.digest, Finished("south"), NOW)
-        assert done.record.state is State.DONE
+        assert done.record.state is Stage.DONE
 
 
 def test_a_new_database_is_what_the_revisions_lead_to(database_url: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals.proposals import LARGEST_DEAL_BYTES, Proposal, Request, create, make_proposal
+from coordinator.proposals.proposals import LARGEST_DEAL_BYTES, CheckedProposal, Request, create, make_proposal
 from coordinator.store.store import Store
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
@@ -40,16 +40,16 @@ def office(store: Store) -> Office:
     return office
 
 
-def propose(office: Office, **changed: Any) -> Proposal:
+def propose(office: Office, **changed: Any) -> CheckedProposal:
     with office.store.reading() as tx:
         return make_proposal(request(**{"mechanism": "moments", **changed}), "Trio", tx.members, NOW)
 
 
-def moments_of(proposal: Proposal) -> JointMoments:
+def moments_of(proposal: CheckedProposal) -> JointMoments:
     return joint_moments(proposal.spec)
 
 
-def plan_of(proposal: Proposal) -> MomentsPlan:
+def plan_of(proposal: CheckedProposal) -> MomentsPlan:
     """What the explanation was made from."""
     spec, moments = proposal.spec, moments_of(proposal)
     plan = MomentsPlan.of(layout_of(spec), moments, len(spec.parties), spec.rows, spec.grid_bits)

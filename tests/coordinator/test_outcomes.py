@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals.proposals import Proposal, Request, create, make_proposal
+from coordinator.proposals.proposals import CheckedProposal, Request, create, make_proposal
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.moments.outcome_calibration import best_split
@@ -21,7 +21,7 @@ from tests.coordinator.test_moments_proposals import plan_of
 OPEN_AGE, OPEN_SEX, OPEN_GLUCOSE = (column.model_copy(update={"public": True}) for column in (AGE, SEX, GLUCOSE))
 
 
-def propose(office: Office, **changed: Any) -> Proposal:
+def propose(office: Office, **changed: Any) -> CheckedProposal:
     with office.store.reading() as tx:
         return make_proposal(request(**{"mechanism": "moments", **changed}), "Trio", tx.members, NOW)
 

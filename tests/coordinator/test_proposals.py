@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coordinator.lifecycle import Cancelled, State
-from coordinator.proposals.proposals import Proposal, Request, create, make_proposal
+from coordinator.lifecycle import Cancelled, Stage
+from coordinator.proposals.proposals import CheckedProposal, Request, create, make_proposal
 from coordinator.service import enrolment
 from coordinator.store.members import Invitation
 from dprelease.canonical import sha256
@@ -23,12 +23,12 @@ from dprelease.spec_base import instant
 from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, grow, request
 
 
-def propose(office: Office, *, allow_large_delta: bool = False, **changed: Any) -> Proposal:
+def propose(office: Office, *, allow_large_delta: bool = False, **changed: Any) -> CheckedProposal:
     with office.store.reading() as tx:
         return make_proposal(request(**changed), "Trio", tx.members, NOW, allow_large_delta=allow_large_delta)
 
 
-def mixed(made: Proposal) -> MixedTerms:
+def mixed(made: CheckedProposal) -> MixedTerms:
     assert isinstance(made.spec.terms, MixedTerms)
     return made.spec.terms
 
@@ -254,7 +254,7 @@ def test_the_same_content_twice_is_two_releases_and_a_warning(office: Office) ->
 
 def test_a_created_release_waits_for_its_parties_until_it_expires(office: Office) -> None:
     release = create(office.store, request(expires_hours=1.5), RUN_TIME, NOW).release
-    assert release.record.state is State.PROPOSED
+    assert release.record.state is Stage.PROPOSED
     assert release.record.waits_for == ("north", "south")
     assert release.record.deadline == NOW + timedelta(minutes=90)
     assert release.read_spec().expires == instant(NOW + timedelta(minutes=90))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
-from coordinator.proposals.proposals import Proposal, make_proposal
+from coordinator.proposals.proposals import CheckedProposal, make_proposal
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.release.accounting import check_spec
@@ -28,12 +28,12 @@ def public(office: Office) -> Office:
     return office
 
 
-def propose(office: Office, **changed: Any) -> Proposal:
+def propose(office: Office, **changed: Any) -> CheckedProposal:
     with office.store.reading() as tx:
         return make_proposal(request(**changed), "Trio", tx.members, NOW)
 
 
-def scale(made: Proposal, party: str) -> float:
+def scale(made: CheckedProposal, party: str) -> float:
     assert isinstance(made.spec.terms, NoisyRowsTerms)
     return made.spec.terms.noise_of(party).scale
 

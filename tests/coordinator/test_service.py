@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from coordinator.authority.authority import Authority
-from coordinator.lifecycle import Cancelled, State
+from coordinator.lifecycle import Cancelled, Stage
 from dprelease.agreement import check_all
 from dprelease.errors import (
     AccessDenied,
@@ -266,7 +266,7 @@ def test_a_client_that_trusts_another_root_does_not_speak_to_us(world: World) ->
 
 def test_states_have_the_same_names_on_the_wire() -> None:
     wire = {name.removeprefix("RELEASE_STATE_") for name in ReleaseState.keys()}  # noqa: SIM118 - not a dict
-    assert wire == {state.value for state in State if state is not State.DONE} | {"UNSPECIFIED"}
+    assert wire == {state.value for state in Stage if state is not Stage.DONE} | {"UNSPECIFIED"}
 
 
 def test_a_party_is_told_what_the_office_has_seen_charged_to_it(world: World, two: tuple[Stub, Stub]) -> None:

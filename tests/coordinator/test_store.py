@@ -18,8 +18,8 @@ from coordinator.lifecycle import (
     Declined,
     IntakeReported,
     PublicationAuthorized,
-    Published,
-    State,
+    PublicationReported,
+    Stage,
     Tick,
 )
 from coordinator.store.database import Database
@@ -220,7 +220,7 @@ def test_a_release_is_read_as_it_was_written_at_every_step(both: Office) -> None
         tx.releases.advance(fresh.digest, Approved("north"), LATER, signed["north"].to_bytes())
         tx.releases.advance(fresh.digest, IntakeReported(frozenset({"north"})), LATER)
         tx.releases.advance(fresh.digest, PublicationAuthorized(), LATER)
-        public = tx.releases.advance(fresh.digest, Published("cd" * 32), LATER)
+        public = tx.releases.advance(fresh.digest, PublicationReported("cd" * 32), LATER)
     assert both.release(fresh.digest) == public
     assert public.consents == (signed["north"].to_bytes(), signed["south"].to_bytes())
     assert public.record.received == frozenset({"north", "south"})
@@ -265,7 +265,7 @@ def test_deadlines_are_kept_by_the_store(both: Office) -> None:
     both.store.tick(NOW + timedelta(minutes=59))
     assert both.release(early.digest) == early
     both.store.tick(LATER)
-    assert both.release(early.digest).record.state is State.EXPIRED
+    assert both.release(early.digest).record.state is Stage.EXPIRED
     assert both.release(late.digest) == late
     with both.store.reading() as tx:
         assert [line.what for line in tx.history.of_agreement(early.digest)] == ["proposed", "the deadline passed"]
@@ -274,7 +274,7 @@ def test_deadlines_are_kept_by_the_store(both: Office) -> None:
 def test_revoking_ends_the_partys_open_releases_and_no_other(both: Office) -> None:
     shared, alone = both.propose(), both.propose(parties={"south": "*"})
     assert both.store.revoke("north", LATER) == (shared.digest,)
-    assert both.release(shared.digest).record.state is State.CANCELLED
+    assert both.release(shared.digest).record.state is Stage.CANCELLED
     assert both.release(alone.digest) == alone
 
 
@@ -377,7 +377,7 @@ def test_many_parties_may_write_at_once(both: Office) -> None:
         thread.join()
     assert failures == []
     after = both.release(fresh.digest)
-    assert after.record.state is State.APPROVED
+    assert after.record.state is Stage.APPROVED
     assert after.consents == tuple(party.encode() for party in parties)
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from coordinator.authority.authority import Authority
 from coordinator.cli.main import main
-from coordinator.lifecycle import Approved, Cancelled, PublicationAuthorized, Published
+from coordinator.lifecycle import Approved, Cancelled, PublicationAuthorized, PublicationReported
 from coordinator.proposals.proposals import propose_next
 from coordinator.service.witness import left, statement
 from coordinator.store.agreements import Agreement
@@ -38,7 +38,11 @@ def end(office: Office, release: Agreement, *, published: bool = True, approved:
         for party in release.record.parties if approved else ():
             signed = office.approval(release.read_spec(), party).to_bytes()
             tx.releases.advance(release.digest, Approved(party), NOW, signed)
-        events = (PublicationAuthorized(), Published("ab" * 32)) if published else (Cancelled("a hospital is away"),)
+        events = (
+            (PublicationAuthorized(), PublicationReported("ab" * 32))
+            if published
+            else (Cancelled("a hospital is away"),)
+        )
         for event in events:
             tx.releases.advance(release.digest, event, NOW)
 

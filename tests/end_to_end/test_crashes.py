@@ -71,7 +71,7 @@ COORDINATOR = {
         for call, place in _CALLS.items()
     },
     "one approved, one did not": "kill-after@coordinator.service.coordination:approve#2",
-    "within a transaction": "kill-after@coordinator.store.agreements:Agreements.advance",
+    "within a transaction": "kill-after@coordinator.store.agreements:AgreementTable.advance",
 }
 
 USUAL = {
@@ -102,7 +102,7 @@ FULL_DISKS = {
     "hub's blocks": ("hub", "learner.hub.storage:Storage.put"),
     "hub's publication": ("hub", "learner.hub.storage:rename_durably"),
     "hub's list": ("hub", "learner.hub.index:write_durably"),
-    "coordinator": ("coordinator", "coordinator.store.agreements:Agreements.advance"),
+    "coordinator": ("coordinator", "coordinator.store.agreements:AgreementTable.advance"),
 }
 USUAL_DISKS = {"ledger", "block", "hub's publication"}
 

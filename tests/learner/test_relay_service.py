@@ -29,7 +29,7 @@ from dprelease.release.block import expected_header
 from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import CHUNK_BYTES
-from dprelease.wire.limits import Streams
+from dprelease.wire.limits import OpenStreams
 from dprelease.wire.news import News
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
 from learner.hub.publish import Signer
@@ -337,7 +337,7 @@ def test_a_download_of_a_revoked_party_is_cut(tmp_path: Path, world: World) -> N
     revoked: set[str] = set()
     revocations = Revocations(lambda: frozenset(revoked), lambda: datetime.now(UTC), lambda: None)
     call = NorthsCall(world)
-    servicer = RelayServicer(LongBody(tmp_path), revocations, Streams(1, 1), News())  # type: ignore[arg-type]
+    servicer = RelayServicer(LongBody(tmp_path), revocations, OpenStreams(1, 1), News())  # type: ignore[arg-type]
 
     async def download() -> None:
         async with aclosing(servicer.FetchParcel(relay_pb2.FetchParcelRequest(), call)) as answers:

@@ -33,7 +33,7 @@ from dprelease.privatization import privatize
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, Before
-from party_node.computation.steps import Computation, Finished
+from party_node.computation.steps import Computation, FinishedSession
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
@@ -166,7 +166,7 @@ class Site:
             self.finish(done)
         return MADE
 
-    def finish(self, done: Finished) -> None:
+    def finish(self, done: FinishedSession) -> None:
         """Make the block."""
         spec, earlier = self.world.spec, self.world.before.values
         (self.block,) = privatize(done.bounded, spec, self.name, self.noise, done.products, earlier)

@@ -9,7 +9,7 @@ from typing import Any
 from dprelease.catalogue import Catalogue
 from dprelease.release.spec import ReleaseSpec
 from party_node.decision.decision import Assessment, assess
-from party_node.settings import Limits, Policy
+from party_node.settings import Policy, PolicyLimits
 from party_node.state.entries import Balance
 from tests.support.certificates import NOW
 from tests.support.specs import TWO_PARTIES, build_spec
@@ -25,7 +25,7 @@ class Known:
     fingerprint: str = KEYS["north"]
     pins: dict[str, str] = field(default_factory=lambda: {"south": KEYS["south"]})
     consortium: str = "trial"
-    policy: Policy = Policy(auto_approve=Limits())  # noqa: RUF009 - settings are frozen
+    policy: Policy = Policy(auto_approve=PolicyLimits())  # noqa: RUF009 - settings are frozen
     balance: Balance = Balance(Fraction(10), Fraction(0), Fraction(0), Fraction(0))  # noqa: RUF009 - a balance is frozen
 
     def assess(self, spec: ReleaseSpec, now: Any = NOW) -> Assessment:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from party_node.settings import PartySettings
-from party_node.source.alignment import Comparison, pseudonym
-from party_node.source.scan import Table, scan
+from party_node.source.alignment import ShownDigests, pseudonym
+from party_node.source.scan import BoundedTable, scan
 
 KEY = hashlib.sha256(b"the hospitals' own").digest()
 GRID_BITS = 10
 UNIT = 1 << GRID_BITS
-OURS = Comparison(hashlib.sha256(b"a hospital's own").digest())
+OURS = ShownDigests(hashlib.sha256(b"a hospital's own").digest())
 """How digests leave that are compared with nobody's."""
 
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -46,7 +46,7 @@ def settings(
     )
 
 
-def read(path: Path, columns: dict[str, dict[str, Any]] | None = None, key: bytes = KEY, **more: Any) -> Table:
+def read(path: Path, columns: dict[str, dict[str, Any]] | None = None, key: bytes = KEY, **more: Any) -> BoundedTable:
     """Read a file."""
     described = settings(path, columns, **more)
     return scan(described, key, described.declarations(), GRID_BITS).table()
@@ -66,7 +66,7 @@ def parquet(folder: Path, columns: dict[str, Any], name: str = "rows.parquet", *
     return path
 
 
-def codes_by_subject(table: Table, subjects: list[str], key: bytes = KEY) -> dict[str, list[int]]:
+def codes_by_subject(table: BoundedTable, subjects: list[str], key: bytes = KEY) -> dict[str, list[int]]:
     """Codes of each subject, whatever the canonical order."""
     ordered = sorted(subjects, key=lambda subject: pseudonym(key, subject))
     return {subject: row.tolist() for subject, row in zip(ordered, table.bounded.codes, strict=True)}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprelease.catalogue import FEWEST_COMPARED
-from party_node.source.alignment import Comparison, align, pseudonym
+from party_node.source.alignment import ShownDigests, align, pseudonym
 from tests.party_node.aligning import accepted, common, go, overlap
 from tests.party_node.streams import MONTH, lines_of
 from tests.party_node.world import ALIGNMENT_KEY, ROWS, Hospital, World, rows_of
@@ -145,16 +145,16 @@ def test_digests_under_other_secrets_are_never_equal() -> None:
     shown = set()
     for _ in range(20):
         own, run = random.bytes(32), random.bytes(32)
-        shown |= {Comparison(own).shown(digest, 40), Comparison(own, run).shown(digest, 40)}
-        few = Comparison(own, declared=True).shown(digest, FEWEST_COMPARED - 1)
-        filling = Comparison(own, declared=True).shown(digest, FEWEST_COMPARED, complete=False)
-        assert few == filling == Comparison(own).shown(digest, 40)
-        assert Comparison(own, declared=True).shown(digest, FEWEST_COMPARED) == digest
-        assert Comparison(own, run, declared=True).shown(digest, 40) == Comparison(bytes(32), run).shown(digest, 1)
+        shown |= {ShownDigests(own).shown(digest, 40), ShownDigests(own, run).shown(digest, 40)}
+        few = ShownDigests(own, declared=True).shown(digest, FEWEST_COMPARED - 1)
+        filling = ShownDigests(own, declared=True).shown(digest, FEWEST_COMPARED, complete=False)
+        assert few == filling == ShownDigests(own).shown(digest, 40)
+        assert ShownDigests(own, declared=True).shown(digest, FEWEST_COMPARED) == digest
+        assert ShownDigests(own, run, declared=True).shown(digest, 40) == ShownDigests(bytes(32), run).shown(digest, 1)
     assert len(shown) == 40
 
 
 def test_patients_are_counted_and_not_their_rows() -> None:
-    several = Comparison(bytes(32), declared=True, rows_per_subject=5)
+    several = ShownDigests(bytes(32), declared=True, rows_per_subject=5)
     assert not several.is_enough(5 * FEWEST_COMPARED - 1)
     assert several.is_enough(5 * FEWEST_COMPARED)

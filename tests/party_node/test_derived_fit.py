@@ -18,7 +18,7 @@ from learner.cli.main import main
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.party_node.tables import KEY, csv, settings
 from tests.support.joint import compute
@@ -40,7 +40,7 @@ COLUMNS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
-def tables(folder: Path, chosen: tuple[str, ...]) -> dict[str, tuple[tuple[Column, ...], Table]]:
+def tables(folder: Path, chosen: tuple[str, ...]) -> dict[str, tuple[tuple[Column, ...], BoundedTable]]:
     """Each hospital's columns and its table as its node reads it, in the file's own order."""
     found = {}
     for seed, (party, values) in enumerate({"north": ("age", AGE), "south": ("y", OUTCOME)}.items()):

@@ -31,7 +31,7 @@ from dprelease.wire.boundary import exit_code
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.cli.main import main
-from party_node.identity import Identity
+from party_node.identity import KeyFolder
 from party_node.outgoing.joining import trade
 from party_node.state.ledger import Ledger
 from tests.support.certificates import HOST, Authority
@@ -107,8 +107,8 @@ def invite(listener: Listener, authority: Authority) -> Invite:
 
 
 @pytest.fixture
-def identity(folder: Path) -> Identity:
-    return Identity(folder / "state")
+def identity(folder: Path) -> KeyFolder:
+    return KeyFolder(folder / "state")
 
 
 def enrol(folder: Path, invite: Invite, *options: str) -> Result:
@@ -129,7 +129,7 @@ def test_a_budget_is_shown_at_the_delta_of_the_consortium(
 
 
 def test_an_invite_becomes_a_certificate_a_budget_and_two_addresses(
-    folder: Path, invite: Invite, office: Office, identity: Identity
+    folder: Path, invite: Invite, office: Office, identity: KeyFolder
 ) -> None:
     result = enrol(folder, invite)
     assert result.exit_code == 0, result.output
@@ -147,7 +147,7 @@ def test_an_invite_becomes_a_certificate_a_budget_and_two_addresses(
 
 
 def test_enrolling_again_renews_the_certificate_and_keeps_key_and_budget(
-    folder: Path, invite: Invite, identity: Identity
+    folder: Path, invite: Invite, identity: KeyFolder
 ) -> None:
     assert enrol(folder, invite).exit_code == 0
     before = identity.enrolment()
@@ -159,7 +159,7 @@ def test_enrolling_again_renews_the_certificate_and_keeps_key_and_budget(
 
 
 def test_another_cap_is_refused_before_anybody_is_asked(
-    folder: Path, invite: Invite, office: Office, identity: Identity
+    folder: Path, invite: Invite, office: Office, identity: KeyFolder
 ) -> None:
     assert enrol(folder, invite).exit_code == 0
     before = identity.enrolment()
@@ -170,7 +170,7 @@ def test_another_cap_is_refused_before_anybody_is_asked(
 
 
 def test_a_ledger_that_is_there_fixes_the_cap_too(
-    folder: Path, invite: Invite, office: Office, identity: Identity
+    folder: Path, invite: Invite, office: Office, identity: KeyFolder
 ) -> None:
     assert enrol(folder, invite).exit_code == 0
     (folder / "state" / "identity" / "enrolment.json").unlink()
@@ -189,7 +189,7 @@ def test_a_ledger_that_is_there_fixes_the_cap_too(
     ],
 )
 def test_an_invite_that_does_not_fit_asks_nobody(
-    identity: Identity, invite: Invite, office: Office, changes: dict[str, str], error: type[Exception], words: str
+    identity: KeyFolder, invite: Invite, office: Office, changes: dict[str, str], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
         trade(invite.model_copy(update=changes), identity, "north")
@@ -209,7 +209,7 @@ def test_an_invite_that_does_not_fit_asks_nobody(
     ids=str,
 )
 def test_a_certificate_that_is_not_ours_is_not_kept(
-    identity: Identity, invite: Invite, office: Office, changes: dict[str, Any], error: type[Exception]
+    identity: KeyFolder, invite: Invite, office: Office, changes: dict[str, Any], error: type[Exception]
 ) -> None:
     office.certify = lambda key: office.authority.issue(**{"name": "north", "role": "party", "key": key, **changes})
     with pytest.raises(error):
@@ -229,7 +229,7 @@ def test_an_office_that_does_not_know_the_invite(folder: Path, invite: Invite, o
 
 
 def test_an_office_that_is_away_leaves_the_invite_unused(
-    folder: Path, invite: Invite, listener: Listener, identity: Identity
+    folder: Path, invite: Invite, listener: Listener, identity: KeyFolder
 ) -> None:
     listener.stop()
     result = enrol(folder, invite)
@@ -258,7 +258,7 @@ def test_a_new_ledger_begins_with_what_the_office_has_seen_charged(
 
 
 def test_a_statement_that_the_root_did_not_sign_for_us_is_not_believed(
-    folder: Path, invite: Invite, office: Office, identity: Identity, monkeypatch: pytest.MonkeyPatch
+    folder: Path, invite: Invite, office: Office, identity: KeyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for statement in (Authority("trial").statement("north"), office.authority.statement("south")):
         monkeypatch.setattr(office.authority, "statement", lambda *_, given=statement: given)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from party_node.alignment_key import alignment_key_from_text, alignment_key_text, key_check
-from party_node.identity import Identity
+from party_node.identity import KeyFolder
 from party_node.source.alignment import KEY_BYTES
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
@@ -19,33 +19,33 @@ FINGERPRINT = "0123456789abcdef" * 4
 
 
 @pytest.fixture
-def identity(folder: Path) -> Identity:
-    return Identity(folder / "state")
+def identity(folder: Path) -> KeyFolder:
+    return KeyFolder(folder / "state")
 
 
-def test_the_key_is_made_once_and_only_its_owner_can_read_it(identity: Identity, folder: Path) -> None:
+def test_the_key_is_made_once_and_only_its_owner_can_read_it(identity: KeyFolder, folder: Path) -> None:
     first = identity.fingerprint()
-    assert Identity(folder / "state").fingerprint() == first
+    assert KeyFolder(folder / "state").fingerprint() == first
     assert re.fullmatch("[0-9a-f]{64}", first)
     assert (folder / "state" / "identity" / "key.pem").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
-def test_a_key_that_others_can_read_is_not_used(identity: Identity, folder: Path, mode: int) -> None:
+def test_a_key_that_others_can_read_is_not_used(identity: KeyFolder, folder: Path, mode: int) -> None:
     identity.fingerprint()
     (folder / "state" / "identity" / "key.pem").chmod(mode)
     with pytest.raises(InvalidInput, match="chmod 600"):
         identity.fingerprint()
 
 
-def test_before_enrolment_there_is_no_certificate(identity: Identity) -> None:
+def test_before_enrolment_there_is_no_certificate(identity: KeyFolder) -> None:
     for use in (identity.enrolment, identity.credentials):
         with pytest.raises(NotFound, match="ask the consortium's office for an invite"):
             use()
 
 
 def test_the_alignment_key_is_made_at_one_hospital_and_imported_at_the_others(folder: Path) -> None:
-    one, other = Identity(folder / "one"), Identity(folder / "other")
+    one, other = KeyFolder(folder / "one"), KeyFolder(folder / "other")
     for identity in (one, other):
         with pytest.raises(NotFound, match="alignment-key new"):
             identity.alignment_key()
@@ -57,7 +57,7 @@ def test_the_alignment_key_is_made_at_one_hospital_and_imported_at_the_others(fo
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_alignment_key_is_not_replaced(identity: Identity) -> None:
+def test_an_alignment_key_is_not_replaced(identity: KeyFolder) -> None:
     key = identity.new_alignment_key()
     with pytest.raises(InvalidInput, match="exists already"):
         identity.new_alignment_key()
@@ -112,7 +112,7 @@ def test_any_other_text_is_no_key(text: str) -> None:
         alignment_key_from_text(text)
 
 
-def test_a_refused_text_is_not_kept(identity: Identity) -> None:
+def test_a_refused_text_is_not_kept(identity: KeyFolder) -> None:
     with pytest.raises(InvalidInput):
         identity.import_alignment_key("ABCD-EFGH")
     with pytest.raises(NotFound):
@@ -128,15 +128,15 @@ def test_a_refused_text_is_not_kept(identity: Identity) -> None:
         " ".join(FINGERPRINT[i : i + 8] for i in range(0, 64, 8)),
     ],
 )
-def test_a_peer_is_pinned_however_its_key_is_read_out(identity: Identity, folder: Path, written: str) -> None:
+def test_a_peer_is_pinned_however_its_key_is_read_out(identity: KeyFolder, folder: Path, written: str) -> None:
     assert identity.pins() == {}
     identity.pin("south", written)
     identity.pin("south", FINGERPRINT)
-    assert Identity(folder / "state").pins() == {"south": FINGERPRINT}
+    assert KeyFolder(folder / "state").pins() == {"south": FINGERPRINT}
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"[1]", b"\xff", b"[" * 10_000, b'{"x":1' + b"0" * 5_000 + b"}"])
-def test_damaged_pins_are_refused_by_name(identity: Identity, folder: Path, damaged: bytes) -> None:
+def test_damaged_pins_are_refused_by_name(identity: KeyFolder, folder: Path, damaged: bytes) -> None:
     identity.pin("south", FINGERPRINT)
     (folder / "state" / "identity" / "peers.json").write_bytes(damaged)
     with pytest.raises(InvalidInput, match=r"peers\.json: "):
@@ -144,13 +144,13 @@ def test_damaged_pins_are_refused_by_name(identity: Identity, folder: Path, dama
 
 
 @pytest.mark.parametrize("written", ["", FINGERPRINT[:-1], FINGERPRINT + "0", "g" * 64, "٣" * 64, "south"])
-def test_what_is_no_fingerprint_is_refused(identity: Identity, written: str) -> None:
+def test_what_is_no_fingerprint_is_refused(identity: KeyFolder, written: str) -> None:
     with pytest.raises(InvalidInput, match="64 hexadecimal digits"):
         identity.pin("south", written)
     assert identity.pins() == {}
 
 
-def test_another_key_for_a_pinned_peer_is_a_conflict_until_it_is_forgotten(identity: Identity) -> None:
+def test_another_key_for_a_pinned_peer_is_a_conflict_until_it_is_forgotten(identity: KeyFolder) -> None:
     identity.pin("south", FINGERPRINT)
     identity.pin("east", "b" * 64)
     with pytest.raises(Conflict, match="peers forget south"):
@@ -163,13 +163,13 @@ def test_another_key_for_a_pinned_peer_is_a_conflict_until_it_is_forgotten(ident
         identity.forget("west")
 
 
-def test_nobody_is_pinned_by_a_name_that_no_hospital_can_have(identity: Identity) -> None:
+def test_nobody_is_pinned_by_a_name_that_no_hospital_can_have(identity: KeyFolder) -> None:
     with pytest.raises(InvalidInput, match="'south, not' cannot name a hospital; take a name of at most 64"):
         identity.pin("south, not", "ab" * 32)
     assert identity.pins() == {}
 
 
-def test_a_key_that_is_pinned_under_another_name_is_refused(identity: Identity) -> None:
+def test_a_key_that_is_pinned_under_another_name_is_refused(identity: KeyFolder) -> None:
     identity.pin("south", FINGERPRINT)
     with pytest.raises(Conflict, match="this key of sout is the key of south"):
         identity.pin("sout", FINGERPRINT)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
-from party_node.settings import Limits, Policy
+from party_node.settings import Policy, PolicyLimits
 from party_node.state.entries import Balance
 from tests.party_node.known import KEYS, KNOWN, SPEC, Known
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
 
 
 def limited(**limits: Any) -> Known:
-    return replace(KNOWN, policy=Policy(limits=Limits(**limits), auto_approve=Limits()))
+    return replace(KNOWN, policy=Policy(limits=PolicyLimits(**limits), auto_approve=PolicyLimits()))
 
 
 LIMITS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -37,26 +37,26 @@ def test_each_limit_of_the_policy(outside: dict[str, Any], inside: dict[str, Any
         limited(**outside).assess(SPEC)
     assert limited(**inside).assess(SPEC).automatic
     bounded = {"max_delta": 1e-5}
-    person = replace(KNOWN, policy=Policy(auto_approve=Limits(**bounded | outside))).assess(SPEC)
+    person = replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(**bounded | outside))).assess(SPEC)
     assert not person.automatic
     assert [words in reason for reason in person.review_reasons] == [True]
-    assert replace(KNOWN, policy=Policy(auto_approve=Limits(**bounded | inside))).assess(SPEC).automatic
+    assert replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(**bounded | inside))).assess(SPEC).automatic
 
 
 @pytest.mark.parametrize("limit", ["max_epsilon", "max_total_epsilon"])
 def test_a_policy_that_limits_epsilon_at_any_delta_approves_nothing(limit: str) -> None:
     limits: dict[str, Any] = {limit: 2.0}
-    (reason,) = replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(SPEC).review_reasons
+    (reason,) = replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(**limits))).assess(SPEC).review_reasons
     assert "name max_delta in auto_approve" in reason
     for policy in (
-        Policy(auto_approve=Limits(**limits, max_delta=1e-5)),
-        Policy(auto_approve=Limits(**limits), limits=Limits(max_delta=1e-5)),
+        Policy(auto_approve=PolicyLimits(**limits, max_delta=1e-5)),
+        Policy(auto_approve=PolicyLimits(**limits), limits=PolicyLimits(max_delta=1e-5)),
     ):
         assert replace(KNOWN, policy=policy).assess(SPEC).automatic
 
 
 def test_every_limit_has_its_test() -> None:
-    assert {name for outside, _, _ in LIMITS for name in outside} == set(Limits.model_fields)
+    assert {name for outside, _, _ in LIMITS for name in outside} == set(PolicyLimits.model_fields)
 
 
 def test_every_limit_that_is_exceeded_is_named() -> None:
@@ -73,7 +73,7 @@ def test_what_was_spent_before_counts_in_the_total() -> None:
             reserved=KNOWN.assess(SPEC).cost,
             exposed=2 * KNOWN.assess(SPEC).cost,
         ),
-        policy=Policy(limits=Limits(max_total_epsilon=1.0), auto_approve=Limits()),
+        policy=Policy(limits=PolicyLimits(max_total_epsilon=1.0), auto_approve=PolicyLimits()),
     )
     with pytest.raises(PolicyRefused, match=r"total epsilon = 1\.\d+ would exceed 1"):
         spent.assess(SPEC)
@@ -94,7 +94,7 @@ def test_a_delta_that_permits_publishing_a_row_needs_an_explicit_policy(delta: f
     else:
         with pytest.raises(PolicyRefused, match="is not below 1/n"):
             KNOWN.assess(spec)
-    willing = replace(KNOWN, policy=Policy(auto_approve=Limits(), allow_large_delta=True))
+    willing = replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(), allow_large_delta=True))
     assert willing.assess(spec).automatic
 
 
@@ -150,7 +150,7 @@ def test_joint_moments_are_approved_by_a_policy_that_names_them_only() -> None:
     spec = build_spec(TWO_PARTIES, mechanism="moments", keys=KEYS, epsilon=0.5)
 
     def reasons(**limits: Any) -> tuple[str, ...]:
-        return replace(KNOWN, policy=Policy(auto_approve=Limits(**limits))).assess(spec).review_reasons
+        return replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(**limits))).assess(spec).review_reasons
 
     assert ["name the mechanism in auto_approve" in reason for reason in reasons()] == [True]
     assert reasons(mechanisms=("moments",)) == ()
@@ -162,7 +162,7 @@ def test_a_person_looks_where_the_coordinator_would_deal_although_a_hospital_cou
 
     def reasons(dealer: str) -> tuple[str, ...]:
         spec = build_spec(parties, mechanism="moments", keys=keys, epsilon=0.5, dealer=dealer)
-        known = replace(KNOWN, policy=Policy(auto_approve=Limits(mechanisms=("moments",))), pins=keys)
+        known = replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(mechanisms=("moments",))), pins=keys)
         return known.assess(spec).review_reasons
 
     assert reasons("rotating") == ()

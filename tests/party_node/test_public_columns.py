@@ -16,7 +16,7 @@ from dprelease.errors import SpecRefused
 from dprelease.release.block import read_block
 from dprelease.release.spec import ReleaseSpec
 from party_node.cli.public import public
-from party_node.settings import Limits, Policy
+from party_node.settings import Policy, PolicyLimits
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import deliver, joint_spec, released_exactly
 from tests.party_node.known import KEYS, KNOWN, SPEC, Known
@@ -180,11 +180,11 @@ def test_a_public_column_is_not_released_as_private() -> None:
 def test_a_policy_approves_public_columns_only_by_name(label: str, mechanism: str) -> None:
     spec = public_age(label, mechanism)
     mechanisms = ("mixed", "moments")
-    person = knowing(spec, Policy(auto_approve=Limits(mechanisms=mechanisms))).assess(spec)
+    person = knowing(spec, Policy(auto_approve=PolicyLimits(mechanisms=mechanisms))).assess(spec)
     assert any(f"name {label} in auto_approve's guarantees" in reason for reason in person.review_reasons)
-    named = Limits(guarantees=("DP", label), mechanisms=mechanisms)  # type: ignore[arg-type]
+    named = PolicyLimits(guarantees=("DP", label), mechanisms=mechanisms)  # type: ignore[arg-type]
     assert knowing(spec, Policy(auto_approve=named)).assess(spec).automatic
-    other = Limits(guarantees=("DP",), mechanisms=mechanisms)
+    other = PolicyLimits(guarantees=("DP",), mechanisms=mechanisms)
     assert not knowing(spec, Policy(auto_approve=other)).assess(spec).automatic
 
 

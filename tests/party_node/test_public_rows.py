@@ -12,7 +12,7 @@ from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from party_node.settings import PartySettings
 from party_node.source.public_columns import PublicDeclaration, covered
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from tests.party_node.tables import GRID_BITS, KEY, csv, settings
 from tests.party_node.test_public_columns import acts, declare
 from tests.party_node.test_source_sql import settings as anywhere
@@ -39,7 +39,7 @@ def public_in(described: PartySettings, *names: str) -> tuple[Column, ...]:
     return tuple(each.model_copy(update={"public": each.name in names}) for each in described.declarations())
 
 
-def table_of(folder: Path, rows: np.ndarray, kind: str, side: str) -> Table:
+def table_of(folder: Path, rows: np.ndarray, kind: str, side: str) -> BoundedTable:
     """The table of some rows, in a file or a database."""
     if kind == "csv":
         source: dict[str, Any] = {"path": csv(folder, "\n".join(map(",".join, [HEADER, *rows])) + "\n")}

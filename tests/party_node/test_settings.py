@@ -10,7 +10,7 @@ from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from party_node.hospital import HospitalState
-from party_node.settings import Limits, PartySettings
+from party_node.settings import PartySettings, PolicyLimits
 
 WHOLE = """
 name = "north"
@@ -46,12 +46,12 @@ def test_a_whole_file_with_safe_defaults(tmp_path: Path) -> None:
     assert (settings.source.path, settings.state) == (tmp_path / "rows.csv", tmp_path / "state")
     assert settings.rows_per_subject == 1
     assert settings.policy.auto_approve is None  # a person approves
-    assert settings.policy.limits == Limits()
+    assert settings.policy.limits == PolicyLimits()
     assert settings.policy.allow_large_delta is False
 
 
 def test_an_empty_section_approves_whatever_is_within_the_limits(tmp_path: Path) -> None:
-    assert read(tmp_path, WHOLE + "[policy.auto_approve]\n").policy.auto_approve == Limits()
+    assert read(tmp_path, WHOLE + "[policy.auto_approve]\n").policy.auto_approve == PolicyLimits()
 
 
 @pytest.mark.parametrize(

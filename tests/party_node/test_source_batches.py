@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import DataRefused
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from party_node.source.table import all_complete, last_complete, numbers_of
 from party_node.state.streams import Checkpoint
 from tests.party_node.tables import GRID_BITS, KEY, csv, parquet, read, settings
@@ -23,7 +23,7 @@ def text(lines: list[str]) -> str:
     return "id,x,c,month\n" + "".join(line + "\n" for line in lines)
 
 
-def at(path: Path, number: int, released: dict[int, str] | None = None, **more: object) -> Table:
+def at(path: Path, number: int, released: dict[int, str] | None = None, **more: object) -> BoundedTable:
     described = settings(path, **{"batch": "month", **more})  # type: ignore[arg-type]
     checkpoint = Checkpoint(number=number, released=tuple((released or {}).items()))
     return scan(described, KEY, described.declarations(), GRID_BITS).table(at=checkpoint)

@@ -14,7 +14,7 @@ import pytest
 from dprelease.data.bounding import bound
 from dprelease.errors import DataRefused
 from party_node.source.findings import Findings
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
 AGE: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 100, "fill": 40}
@@ -97,7 +97,7 @@ def test_an_indicator(
     assert table.findings["x"] == found
 
 
-def days(folder: Path, admitted: str, discharged: str, **admission: str) -> Table:
+def days(folder: Path, admitted: str, discharged: str, **admission: str) -> BoundedTable:
     columns: dict[str, dict[str, Any]] = {
         "a": {"kind": "date", **admission},
         "d": {"kind": "date"},

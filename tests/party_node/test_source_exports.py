@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from dprelease.errors import DataRefused
 from party_node.source.findings import MOST_EXAMPLES, Example, Findings, read_findings, write_findings
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from tests.party_node.tables import FILL, GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ SOURCE, COLUMNS = (tomllib.loads(TOML)[key] for key in ("source", "columns"))
 del SOURCE["path"], SOURCE["subject"]
 
 
-def export(folder: Path, data: bytes, name: str = "rows.csv", **source: Any) -> Table:
+def export(folder: Path, data: bytes, name: str = "rows.csv", **source: Any) -> BoundedTable:
     """The table that the page declares, from this file."""
     described = settings(csv(folder, data, name), COLUMNS, **SOURCE | source | {"subject": "Patient-Nr"})
     return scan(described, KEY, described.declarations(), GRID_BITS).table()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from tests.party_node.tables import GRID_BITS, KEY, LEVEL, UNIT, codes_by_subject, csv, parquet, read, settings
 
 ROWS = 300
@@ -29,11 +29,11 @@ def text(lines: list[str], head: str = "id,x,c", end: str = "\n") -> str:
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Table:
+def reference(tmp_path_factory: pytest.TempPathFactory) -> BoundedTable:
     return read(csv(tmp_path_factory.mktemp("reference"), text(LINES)))
 
 
-def same(table: Table, reference: Table) -> None:
+def same(table: BoundedTable, reference: BoundedTable) -> None:
     assert np.array_equal(table.bounded.codes, reference.bounded.codes)
     assert table.bounded.digest() == reference.bounded.digest()
     assert table.alignment.digest == reference.alignment.digest
@@ -41,7 +41,7 @@ def same(table: Table, reference: Table) -> None:
     assert table.findings == reference.findings
 
 
-def test_each_row_has_the_codes_of_its_own_cells(reference: Table) -> None:
+def test_each_row_has_the_codes_of_its_own_cells(reference: BoundedTable) -> None:
     found = codes_by_subject(reference, SUBJECTS)
     for subject, (x, c) in zip(SUBJECTS, CELLS, strict=True):
         expected = round(max(-1.0, min(1.0, float(x))) * UNIT)
@@ -50,7 +50,7 @@ def test_each_row_has_the_codes_of_its_own_cells(reference: Table) -> None:
 
 @given(order=st.permutations(range(ROWS)))
 def test_any_order_of_the_file_gives_the_same_codes(
-    tmp_path_factory: pytest.TempPathFactory, reference: Table, order: list[int]
+    tmp_path_factory: pytest.TempPathFactory, reference: BoundedTable, order: list[int]
 ) -> None:
     path = csv(tmp_path_factory.mktemp("shuffled"), text([LINES[i] for i in order]))
     same(read(path), reference)
@@ -70,11 +70,13 @@ def test_any_order_of_the_file_gives_the_same_codes(
     ],
     ids=["no last line end", "CRLF", "BOM", "blank lines", "quoted", "blanks", "columns reversed", "more columns"],
 )
-def test_any_way_of_writing_the_file_gives_the_same_codes(tmp_path: Path, reference: Table, written: str) -> None:
+def test_any_way_of_writing_the_file_gives_the_same_codes(
+    tmp_path: Path, reference: BoundedTable, written: str
+) -> None:
     same(read(csv(tmp_path, written)), reference)
 
 
-def test_compressed_and_with_another_delimiter(tmp_path: Path, reference: Table) -> None:
+def test_compressed_and_with_another_delimiter(tmp_path: Path, reference: BoundedTable) -> None:
     same(read(csv(tmp_path, gzip.compress(text(LINES).encode()), "rows.csv.gz")), reference)
     for delimiter in (";", "\t", "|", "~"):
         same(read(csv(tmp_path, text(LINES).replace(",", delimiter)), delimiter=delimiter), reference)
@@ -83,14 +85,16 @@ def test_compressed_and_with_another_delimiter(tmp_path: Path, reference: Table)
 
 @pytest.mark.parametrize("rows_in_group", [1, 7, ROWS])
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.pq", "rows.dat"])
-def test_the_same_table_in_parquet(tmp_path: Path, reference: Table, rows_in_group: int, name: str) -> None:
+def test_the_same_table_in_parquet(tmp_path: Path, reference: BoundedTable, rows_in_group: int, name: str) -> None:
     columns = {"id": SUBJECTS, "x": [float(x) for x, _ in CELLS], "c": [c or None for _, c in CELLS]}
     path = parquet(tmp_path, columns, name, row_group_size=rows_in_group)
     same(read(path, format="parquet" if name == "rows.dat" else None), reference)
 
 
 @pytest.mark.parametrize("quoted", [False, True])
-def test_a_file_of_many_blocks_gives_the_codes_of_its_rows(tmp_path: Path, reference: Table, quoted: bool) -> None:
+def test_a_file_of_many_blocks_gives_the_codes_of_its_rows(
+    tmp_path: Path, reference: BoundedTable, quoted: bool
+) -> None:
     # A remark of 16 kB makes three hundred rows span several of Arrow's blocks of 1 MiB; a quoted one also has line ends.
     remark = '"' + "a,\nb" * 4096 + '"' if quoted else "r" * 16384
     path = csv(tmp_path, text([f"{line},{remark}" for line in LINES], head="id,x,c,remark"))
@@ -135,7 +139,7 @@ def test_two_hospitals_with_other_columns_and_orders_have_equal_digests(tmp_path
 
 
 @pytest.mark.parametrize("change", ["another patient", "a patient less", "another key", "another roster"])
-def test_other_patients_other_digest(tmp_path: Path, reference: Table, change: str) -> None:
+def test_other_patients_other_digest(tmp_path: Path, reference: BoundedTable, change: str) -> None:
     lines, key = LINES, KEY
     if change == "another patient":
         lines = [*LINES[:-1], LINES[-1].replace("s-", "t-")]

@@ -21,7 +21,7 @@ from party_node.source.cells import read_cells
 from party_node.source.findings import Findings
 from party_node.source.public_columns import PublicDeclaration
 from party_node.source.records import Records
-from party_node.source.scan import Table
+from party_node.source.scan import BoundedTable
 from tests.party_node.tables import LEVEL, UNIT, codes_by_subject, csv, parquet, read
 from tests.party_node.tables import settings as settings_of
 
@@ -153,7 +153,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
 }
 
 
-def codes(table: Table) -> dict[str, list[int]]:
+def codes(table: BoundedTable) -> dict[str, list[int]]:
     return codes_by_subject(table, ["a", "b"])
 
 

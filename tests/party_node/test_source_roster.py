@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.errors import DataRefused
 from party_node.source.alignment import Roster, pseudonym
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from party_node.source.table import read_subjects
 from party_node.state.streams import Checkpoint
 from tests.party_node.tables import GRID_BITS, KEY, OURS, csv, settings
@@ -29,7 +29,7 @@ def written(folder: Path, lines: Sequence[str], name: str) -> Path:
     return csv(folder, "\n".join(["id,x,c,record,month", *lines]) + "\n", name)
 
 
-def read(path: Path, patients: Roster | None = None, **source: Any) -> Table:
+def read(path: Path, patients: Roster | None = None, **source: Any) -> BoundedTable:
     described = settings(path, **source)
     return scan(described, KEY, described.declarations(), GRID_BITS, patients).table()
 

@@ -14,7 +14,7 @@ from dprelease.data.columns import NumericColumn
 from party_node.settings import PartySettings
 from party_node.source.cells import read_cells
 from party_node.source.reader import record_batches
-from party_node.source.scan import Table, scan
+from party_node.source.scan import BoundedTable, scan
 from party_node.state.streams import Checkpoint
 from tests.party_node.tables import GRID_BITS, KEY, csv, parquet
 from tests.support.databases import Rows, postgres_table, sqlite_table, told
@@ -67,11 +67,11 @@ def settings(folder: Path, columns: dict[str, dict[str, Any]] | None = None, **s
     )
 
 
-def read(described: PartySettings) -> Table:
+def read(described: PartySettings) -> BoundedTable:
     return scan(described, KEY, described.declarations(), GRID_BITS).table()
 
 
-def same(one: Table, other: Table) -> bool:
+def same(one: BoundedTable, other: BoundedTable) -> bool:
     return (one.bounded.digest(), one.alignment.digest, one.findings, one.batches) == (
         other.bounded.digest(),
         other.alignment.digest,
@@ -137,7 +137,7 @@ def test_parquet_and_gzip_give_them_too(tmp_path: Path, written: Path) -> None:
 
 
 def test_a_stream_takes_its_batches_from_a_column(tmp_path: Path, written: Path, place: dict[str, str]) -> None:
-    def checkpoint(described: PartySettings) -> Table:
+    def checkpoint(described: PartySettings) -> BoundedTable:
         found = scan(described, KEY, described.declarations(), GRID_BITS)
         tells_changes = not (described.source.url or "").startswith("postgres")
         assert (found.stamp is not None) == tells_changes

@@ -15,7 +15,7 @@ from dprelease.errors import AccessDenied, InvalidInput, PeerUnavailable
 from dprelease.wire import call as call_module
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.call import Call, Pace
-from dprelease.wire.limits import Limiter, Rate, Streams
+from dprelease.wire.limits import Limiter, OpenStreams, Rate
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import (
@@ -65,12 +65,12 @@ def source() -> Source:
 
 
 @pytest.fixture
-def streams() -> Streams:
-    return Streams(100, 100)
+def streams() -> OpenStreams:
+    return OpenStreams(100, 100)
 
 
 @pytest.fixture
-def start(authority: Authority, server: Member, source: Source, desk: Desk, streams: Streams) -> Iterator[Start]:
+def start(authority: Authority, server: Member, source: Source, desk: Desk, streams: OpenStreams) -> Iterator[Start]:
     with ExitStack() as running:
 
         def make(pace: Pace, workers: int = 4) -> Listener:
@@ -160,7 +160,7 @@ def test_a_download_below_the_least_rate_is_cut(
     start: Start,
     dial: Callable[[Listener], grpc.Channel],
     source: Source,
-    streams: Streams,
+    streams: OpenStreams,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(call_module, "SENT_GRACE_SECONDS", 0.2)
@@ -186,7 +186,7 @@ def test_a_call_may_be_ended_with_a_reason_from_any_thread(
 
 
 def test_a_caller_that_goes_away_frees_its_stream(
-    start: Start, dial: Callable[[Listener], grpc.Channel], source: Source, streams: Streams
+    start: Start, dial: Callable[[Listener], grpc.Channel], source: Source, streams: OpenStreams
 ) -> None:
     stub = public_pb2_grpc.PublicServiceStub(dial(start(Pace())))
     download = stub.DownloadBlock(public_pb2.DownloadBlockRequest(), timeout=SECONDS, metadata=VERSION)

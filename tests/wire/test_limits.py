@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from dprelease.errors import PeerUnavailable, TooManyRequests, VersionMismatch
 from dprelease.wire import limits
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.limits import HEALTH, Buckets, Limiter, Rate, Streams, source_of
+from dprelease.wire.limits import HEALTH, Buckets, Limiter, OpenStreams, Rate, source_of
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, public_pb2, public_pb2_grpc
@@ -77,7 +77,7 @@ def test_peers_that_were_quiet_for_longest_are_forgotten(monkeypatch: pytest.Mon
 
 
 def test_streams_of_one_peer_and_of_all_together() -> None:
-    streams = Streams(per_peer=2, total=3)
+    streams = OpenStreams(per_peer=2, total=3)
     first, second = streams.begin("a"), streams.begin("a")
     with pytest.raises(TooManyRequests, match="a has 2 streams"):
         streams.begin("a")
@@ -157,7 +157,7 @@ def test_calls_are_counted_by_certificate_whatever_the_connection(
     time = Time()
     heard: list[object] = []
     desk.answer = lambda request, context: heard.append(request)
-    listener = serve(Limiter(Rate(per_second=1.0, burst=2.0), Streams(1, 1), time))
+    listener = serve(Limiter(Rate(per_second=1.0, burst=2.0), OpenStreams(1, 1), time))
     for _ in range(2):
         decline(dial(listener, party))
     with pytest.raises(TooManyRequests, match="try again later"):
@@ -185,7 +185,7 @@ def test_streams_are_counted_while_they_last(
         go_on.wait(SECONDS)
 
     shelf.chunks = slowly
-    channel = dial(serve(Limiter(Rate.of(1000.0), Streams(2, 4))), party)
+    channel = dial(serve(Limiter(Rate.of(1000.0), OpenStreams(2, 4))), party)
     under_way = [download(channel) for _ in range(2)]
     for stream in under_way:
         next(stream)
@@ -200,7 +200,7 @@ def test_streams_are_counted_while_they_last(
 def test_health_checks_have_a_bucket_of_their_own(
     serve: Serve, dial: Callable[[Listener, Member], grpc.Channel], party: Member
 ) -> None:
-    channel = dial(serve(Limiter(Rate(per_second=1e-9, burst=1.0), Streams(1, 1), Time())), party)
+    channel = dial(serve(Limiter(Rate(per_second=1e-9, burst=1.0), OpenStreams(1, 1), Time())), party)
     decline(channel)
     stub = health_pb2_grpc.HealthStub(channel)
     for _ in range(int(HEALTH.burst)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.service.server import WORKERS
-from coordinator.settings import Limits as OfficeLimits
+from coordinator.settings import CallLimits as OfficeLimits
 from dprelease.wire.boundary import CALL_SECONDS
 from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
 from dprelease.wire.chunks import CHUNK_BYTES, chunk_bytes
