@@ -16,7 +16,7 @@ from dprelease.release.block import SealedBlock
 from dprelease.release.charges import SignedStatement
 from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
-from dprelease.wire.retry import ProgressDeadline
+from dprelease.wire.retry import PROGRESS_BYTES, ProgressDeadline
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import (
     coordination_pb2,
@@ -150,7 +150,7 @@ def stream(method: Any, requests: Iterator[Any], stall_seconds: float, what: str
 
 
 def received(call: Any, position: int, size: int, stall_seconds: float) -> Iterator[bytes]:
-    """The bytes of a stream of chunks that may take as long as it needs, as long as it moves.
+    """The bytes of a stream of chunks that may take as long as it needs, as long as it moves: one that trickles does not.
 
     Args:
         call: under way; what it answers with has a chunk.
@@ -163,12 +163,14 @@ def received(call: Any, position: int, size: int, stall_seconds: float) -> Itera
         grpc.RpcError: as the peer answers, or the stream stood still.
     """
     with ProgressDeadline(call.cancel, stall_seconds) as deadline:
+        noted = position
         for answer in call:
             data = check_chunk(answer.chunk, position, size)
             position += len(data)
-            deadline.moved()
             yield data
-            deadline.moved()
+            if position - noted >= PROGRESS_BYTES:
+                noted = position
+                deadline.moved()  # and the time that our disk took is not the peer's
 
 
 def naming(requests: Iterator[Any], names: Mapping[str, bytes | int]) -> Iterator[Any]:

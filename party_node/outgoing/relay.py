@@ -11,11 +11,15 @@ from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import read_chunks
+from dprelease.wire.retry import PROGRESS_BYTES
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
 from party_node.outgoing.calls import naming, received, stream
 from party_node.state.session import Outgoing
 
 PEER = "the hub's relay"
+
+MOST_MESSAGES = 20_000
+"""Most messages of one release or run that are read: ten hospitals that deal to one another send some 2,000 in a round."""
 
 
 class Relay:
@@ -49,6 +53,8 @@ class Relay:
             if answer.last <= after:
                 raise IntegrityError(f"{PEER} lists the same messages again and again")
             after = answer.last
+            if len(found) + len(answer.parcels) > MOST_MESSAGES:
+                raise IntegrityError(f"{PEER} lists more messages than a session has")
             try:
                 found += [Message.from_bytes(data) for data in answer.parcels]
             except InvalidInput as error:
@@ -87,7 +93,7 @@ class Relay:
     def fetch(self, header: MessageHeader) -> Iterator[bytes]:
         """The body of a message that is for us, in pieces; its length and digest are checked at the end.
 
-        A stream that breaks is taken up where it broke, as long as every attempt brings something.
+        A stream that breaks is taken up where it broke, as long as every attempt moves it.
 
         Raises:
             IntegrityError: it is not what its sender signed.
@@ -103,7 +109,7 @@ class Relay:
                     yield data
                 break
             except PeerUnavailable:
-                if position == begun:
+                if position - begun < PROGRESS_BYTES:
                     raise
         if position != header.size or digest.hexdigest() != header.sha256:
             raise IntegrityError(f"{PEER} handed out a {header.kind} of {header.sender} that it did not sign")

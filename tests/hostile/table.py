@@ -14,13 +14,14 @@ from tests.hostile.hospital import (
     test_hostile_data,
     test_hostile_database,
     test_hostile_hub,
+    test_hostile_relay,
     test_joining,
     test_lying_specs,
     test_lying_states,
 )
 from tests.hostile.hub import test_block_stream, test_callers, test_lying_publishers, test_parcels
 from tests.hostile.office import test_callers as test_office_callers
-from tests.hostile.office import test_requests
+from tests.hostile.office import test_forgotten, test_requests
 from tests.hostile.servers import (
     test_floods,
     test_garbage,
@@ -44,10 +45,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Joining, and who calls", (*test_joining.FAULTS, *test_office_callers.FAULTS, *test_callers.FAULTS)),
     ("Proposals", (*test_requests.FAULTS, *test_lying_specs.FAULTS, *test_undecided.FAULTS)),
-    ("Approvals and states", tuple(test_lying_states.FAULTS)),
+    ("Approvals and states", (*test_lying_states.FAULTS, *test_forgotten.FAULTS)),
     ("Data at a hospital", (*test_hostile_data.FAULTS, *test_hostile_database.FAULTS)),
     ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
-    ("Parcels between hospitals", tuple(test_parcels.FAULTS)),
+    ("Parcels between hospitals", (*test_parcels.FAULTS, *test_hostile_relay.FAULTS)),
     ("Publication", tuple(test_lying_publishers.FAULTS)),
     (
         "Aligning",

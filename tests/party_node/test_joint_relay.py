@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
+from dprelease.wire.v1 import relay_pb2, release_pb2
 from party_node.outgoing.relay import Relay
 from party_node.state.session import Outgoing
 from tests.party_node.joint_release import joint_spec
@@ -123,6 +126,31 @@ def test_a_body_that_was_not_signed_is_named_as_the_relays(
     world.relay.post(release).serves = lambda party, header, body: altered
     with pytest.raises(IntegrityError, match=r"did not sign|past the 5120 bytes"):
         list(south.fetch(outgoing.message.header))
+
+
+def test_a_body_that_trickles_is_given_up(
+    world: World, south: Relay, north: Relay, outgoing: Outgoing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte now and then would hold the daemon for as long as the hub likes."""
+    served: list[int] = []
+
+    async def trickle(request: Any, context: Any) -> AsyncIterator[Any]:
+        for offset in range(request.offset, len(BODY)):
+            served.append(offset)
+            yield relay_pb2.FetchParcelResponse(
+                chunk=release_pb2.Chunk(
+                    offset=offset, data=BODY[offset : offset + 1], crc32=zlib.crc32(BODY[offset : offset + 1])
+                )
+            )
+            await asyncio.sleep(0.05)
+
+    north.send(outgoing)
+    monkeypatch.setattr(world.relay, "FetchParcel", trickle)
+    world.shelf.stop()
+    world.shelf.start()
+    with pytest.raises(PeerUnavailable):
+        list(south.fetch(outgoing.message.header))
+    assert 0 < len(served) < len(BODY)
 
 
 class Garbage:
