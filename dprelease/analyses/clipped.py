@@ -27,7 +27,7 @@ import numpy as np
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.estimates import Estimates
 from dprelease.arrays import Floats
-from dprelease.release.reaches import LEAST_KEPT
+from dprelease.estimators.intervals.clipped import lost, moved_by
 
 STEP = 1e-4
 """Of derivatives, in standard deviations of a column, or a product of two."""
@@ -59,10 +59,8 @@ def taken(draws: Draws) -> Taken | None:
         (at,) = draws.places([name])
         kept[at] = min(reach.kept, clipped[at] / published.get(name, clipped[at]))
         far[at] = reach.spread if reach.hidden else clipped[at] / kept[at]
-        moved[at] = abs(reach.centre - mean[at]) + (reach.spread if reach.hidden else 0.0)
-    parts, size = np.outer(kept, kept), np.abs(covariance)
-    lost = np.where(parts < LEAST_KEPT, size + np.outer(far, far), size * (1 / np.maximum(parts, LEAST_KEPT) - 1))
-    return Taken(moved, lost)
+        moved[at] = moved_by(reach, mean[at])
+    return Taken(moved, lost(covariance, kept, kept, np.outer(far, far)))
 
 
 def _published(draws: Draws) -> dict[str, float]:

@@ -53,20 +53,20 @@ def taken(
     wider = lost(estimates, outcome, feature, most * units[:, None] / np.abs(names.feature_half_width))
     means = [np.array([_mean(view, name) for name in each]) for each in columns]
     moved = [
-        np.array([_moved(reaches.get(name), mean) for name, mean in zip(each, own, strict=True)])
+        np.array([moved_by(reaches.get(name), mean) for name, mean in zip(each, own, strict=True)])
         for each, own in zip(columns, means, strict=True)
     ]
     return wider, moved[0] + np.abs(estimates) @ moved[1] + wider @ np.abs(means[1])
 
 
 def lost(estimates: Floats, outcomes: Floats, features: Floats, most: Floats) -> Floats:
-    """(l, d) w of slopes; NaN where they are.
+    """(l, d) w of slopes, or what clipping may have taken from covariances; NaN where they are.
 
     Args:
-        estimates: (l, d) slopes as clipped.
+        estimates: (l, d) of clipped rows.
         outcomes: (l,) kept parts.
         features: (d,) kept parts.
-        most: (l, d) from `steepest`, in the units of the slopes.
+        most: (l, d) sizes that Cauchy's inequality allows, in the same units; of slopes those of `steepest`.
     """
     parts, size = np.outer(outcomes, features), np.abs(estimates)
     found: Floats = np.where(parts < LEAST_KEPT, size + most, size * (1 / np.maximum(parts, LEAST_KEPT) - 1))
@@ -102,7 +102,7 @@ def steepest(
     return found
 
 
-def _moved(reach: Reach | None, mean: float) -> float:
+def moved_by(reach: Reach | None, mean: float) -> float:
     """How far clipping may have moved a mean."""
     if reach is None:
         return 0.0
