@@ -5,8 +5,9 @@ M is the published centre of a number, S its published standard deviation, and s
 
     a mean by about |M - m_i|,    a covariance by about |C_ij| (1 / (s_i s_j) - 1),
 
-s_i being at most sqrt(C_ii) / S_i, so that no error is smaller than what the two rounds disagree by. The tail of a number hides
-where s is below `LEAST_KEPT`. The spread that counts and public bounds leave open then adds to the error of its mean, and
+s_i being at most sqrt(C_ii) / S_i, so that no error is smaller than what the two rounds disagree by. The part of n rows that is
+lost goes with other columns by chance, which adds the error sqrt(C_ii C_jj (1 - s_i s_j) / n) / (s_i s_j). The tail of a number
+hides where s is below `LEAST_KEPT`. The spread that counts and public bounds leave open then adds to the error of its mean, and
 Cauchy's inequality bounds its covariances. Each error is followed by itself to what an analysis g makes of the moments:
 
     w^2 = sum (dg/dm_i dm_i)^2 + sum_{i <= j} (dg/dC_ij dC_ij)^2,
@@ -60,7 +61,9 @@ def taken(draws: Draws) -> Taken | None:
         kept[at] = min(reach.kept, clipped[at] / published.get(name, clipped[at]))
         far[at] = reach.spread if reach.hidden else clipped[at] / kept[at]
         moved[at] = moved_by(reach, mean[at])
-    return Taken(moved, lost(covariance, kept, kept, np.outer(far, far)))
+    both, parts = np.outer(far, far), np.outer(kept, kept)
+    by_chance = both * np.sqrt(np.maximum(1 - parts, 0.0) / draws.patients)
+    return Taken(moved, np.hypot(lost(covariance, kept, kept, both), by_chance))
 
 
 def _published(draws: Draws) -> dict[str, float]:

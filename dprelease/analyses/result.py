@@ -107,7 +107,8 @@ class Analysis:
 
 def _table(caption: str, found: Estimates) -> Table:
     lower, upper = found.interval()
-    known = found.scale is None and len(found.location) == 1  # one draw without an error: nothing is left open
+    # One draw without an error, of rows as they are, leaves nothing open.
+    known = found.scale is None and len(found.location) == 1 and found.taken is None
     estimates = [
         Estimate(
             float(found.estimate[place]),
@@ -131,11 +132,12 @@ def _table(caption: str, found: Estimates) -> Table:
         Heading("noise_sd", detail=True),
         Heading("interval_holds", detail=True),
         Heading("scale", detail=True),
+        Heading("wider", detail=True),
     )
     holds = "noise" if found.scale is None else "noise and sampling"
     rows = [
-        (caption, name, one, float(sd), holds, found.link)
-        for name, one, sd in zip(found.names, estimates, found.noise_sd, strict=True)
+        (caption, name, one, float(sd), holds, found.link, float(wider))
+        for name, one, sd, wider in zip(found.names, estimates, found.noise_sd, found.wider, strict=True)
     ]
     return Table.of("tables", headings, rows, title=caption, below=() if known else (" ".join(told),))
 

@@ -83,13 +83,18 @@ def test_a_correlation_is_wider_by_three_errors_and_a_difference_by_one() -> Non
     release = clipped(kept)
     found = correlations(release, ["x", "y"]).tables["correlations"]
     r = found.estimate[0]
-    assert found.wider[0] * (1 - r**2) == pytest.approx(abs(r) * (kept**-2 - 1) * np.sqrt(1 + 2 / 4), rel=1e-4)
+    lost, chance = r * (kept**-2 - 1), kept**-4 * (1 - kept**2) / PATIENTS
+    errors = lost**2 + chance, *(((kept**-2 - 1) ** 2 + chance) * (r / 2) ** 2,) * 2
+    assert found.wider[0] * (1 - r**2) == pytest.approx(np.sqrt(sum(errors)), rel=1e-4)
     lower, upper = found.interval()
     inner = replace(found, taken=None).interval()
     assert np.arctanh(upper) - np.arctanh(inner[1]) == pytest.approx(found.wider)
     assert np.arctanh(inner[0]) - np.arctanh(lower) == pytest.approx(found.wider)
     differences = compare_groups(release, "x", ["ill"]).tables["differences of ill to ill=yes"]
-    assert differences.wider == pytest.approx(np.abs(differences.estimate) * (1 / kept - 1))
+    cells = patients()
+    ill = (cells["ill"] == "yes").var()
+    chance = cells["x"].var() / kept**2 / ill * (1 - kept) / PATIENTS
+    assert differences.wider**2 == pytest.approx((differences.estimate * (1 / kept - 1)) ** 2 + chance)
 
 
 def test_a_mean_is_wider_by_what_both_rounds_disagree_by() -> None:
