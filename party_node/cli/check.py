@@ -226,7 +226,7 @@ def _row(name: str, column: ColumnLook, source: SourceLook, *, ascii_only: bool)
     found = column.findings
     seen = bool(source.rows) and not column.unread
     counts = {"missing": found.missing, "unreadable": found.unreadable, "outside": found.outside}
-    examples = [{"kind": each.kind, "text": each.text, "where": source.where(each.row)} for each in found.examples]
+    examples = [{"kind": each.kind, "text": each.text, "where": source.where(each.row)} for each in column.examples]
     return [
         name,
         *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in counts.values()),
@@ -244,7 +244,7 @@ def _described(look: ColumnLook, where: Callable[[int], str], *, ascii_only: boo
     for kind in _KINDS:
         found = [
             f"{one_line(each.text, _LONGEST_TEXT)!r} in {where(each.row)}"
-            for each in look.findings.examples
+            for each in look.examples
             if each.kind == kind
         ]
         lines += [f"{kind}: {', '.join(found[:_MOST_EXAMPLES])}"] if found else []

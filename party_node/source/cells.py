@@ -8,7 +8,7 @@ of one text. If that takes every text of a batch nothing else is asked: it takes
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -357,20 +357,22 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def derive(formula: Formula, sources: Sequence[tuple[Source, Cells]], column: Source) -> Cells:
+def derive(declared: Declaration, raw: Mapping[str, Cells], column: Source) -> Cells:
     """The cells of a derived column: a formula of the cells of the same row, each clipped to its own column's bounds first.
 
     So a derived cell is what anybody would compute from its sources' cells as they are released, but for missing ones: it is
     missing where one of its sources is, and takes its own column's fill value. An indicator of missing cells is never missing.
 
     Args:
-        formula: that it is derived by.
-        sources: declaration and cells of each source, in the order of the formula's arguments.
+        declared: says which formula of which columns it is.
+        raw: name to cells, its sources' among them.
         column: its own declaration.
 
     Returns:
         Its cells: missing where a source is missing, unreadable where a source is or the formula is not defined.
     """
+    formula, sources = declared.formula, [(of.column, raw[of.column.name]) for of in declared.sources]
+    assert formula is not None  # noqa: S101 - it is derived
     absent = np.any([cells.missing for _, cells in sources], axis=0) & (not formula.of_missing)
     with np.errstate(over="ignore"):  # what is too large to compute with is unreadable, as it is in the source
         found = formula.values(*(_clipped(source, cells, formula) for source, cells in sources))

@@ -9,42 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-import numpy as np
-import pyarrow as pa
 
 from dprelease.arrays import Mask
 from dprelease.files.durable import write_durably
 from party_node.declarations.formulas import Source
 
-_LOOKED_AT = 100
-"""Cells of a batch that are looked at for examples."""
-
-_LONGEST = 100
-"""Characters of an example that are kept."""
-
 REMEDY = "mend the file or the column's declaration in party.toml, or take the column out of it"
-
-
-MOST_EXAMPLES = 5
-"""Examples of a column's cells that are kept, of either kind."""
-
-
-class Example(NamedTuple):
-    """A cell that was not read as declared.
-
-    Attributes:
-        kind: what is wrong with it.
-        text: what it holds.
-        row: which row of the source it is in, from 1, the header not counted.
-    """
-
-    kind: Literal["unreadable", "outside"]
-    text: str
-    row: int
 
 
 @dataclass
@@ -55,43 +27,17 @@ class Findings:
         missing: empty cells, replaced by the fill value.
         unreadable: cells that are no number, or not finite, replaced by the fill value.
         outside: numbers beyond the bounds, clipped; or values that are no declared level, coded as ``other`` or as the fill value.
-        examples: the first different texts of unreadable cells and of those outside, for the screen alone: they are never written.
     """
 
     missing: int = 0
     unreadable: int = 0
     outside: int = 0
-    examples: list[Example] = field(default_factory=list, compare=False, repr=False)
 
     def count(self, missing: Mask, unreadable: Mask, outside: Mask) -> None:
         """Add a batch's cells."""
         self.missing += int(missing.sum())
         self.unreadable += int(unreadable.sum())
         self.outside += int(outside.sum())
-
-    def note(self, cells: pa.Array, unreadable: Mask, outside: Mask, before: int) -> None:
-        """Keep examples of a batch's cells, if there are too few yet.
-
-        Args:
-            cells: as the source has them.
-            unreadable: (n,) which of them are no number or date.
-            outside: (n,) which are beyond the bounds, or no declared level.
-            before: rows of the source before these.
-        """
-        kinds: tuple[tuple[Literal["unreadable", "outside"], Mask], ...] = (
-            ("unreadable", unreadable),
-            ("outside", outside),
-        )
-        for kind, mask in kinds:
-            known = {example.text for example in self.examples if example.kind == kind}
-            if len(known) < MOST_EXAMPLES:
-                places = np.flatnonzero(mask)[:_LOOKED_AT]
-                for place, text in zip(
-                    places.tolist(), map(str, cells.take(pa.array(places)).to_pylist()), strict=True
-                ):
-                    if text not in known and len(known) < MOST_EXAMPLES:
-                        known.add(text)
-                        self.examples.append(Example(kind, text[:_LONGEST], before + place + 1))
 
     @property
     def replaced(self) -> int:

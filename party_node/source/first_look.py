@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dprelease.arrays import Mask
 from dprelease.data.decades import EDGES
 from dprelease.errors import DataRefused, DpReleaseError
 from party_node.declarations.declarations import Declaration
@@ -233,6 +234,32 @@ class IdentifiersLook:
         return {number: count for number, count in pairs if number != NONE}
 
 
+MOST_EXAMPLES = 5
+"""Examples of a column's cells that are kept, of either kind."""
+
+_LOOKED_AT = 100
+"""Cells of a batch that are looked at for examples."""
+
+_LONGEST_EXAMPLE = 100
+"""Characters of an example that are kept."""
+
+ExampleKind = Literal["unreadable", "outside"]
+
+
+class Example(NamedTuple):
+    """A cell that was not read as declared.
+
+    Attributes:
+        kind: what is wrong with it.
+        text: what it holds.
+        row: which row of the source it is in, from 1, the header not counted.
+    """
+
+    kind: ExampleKind
+    text: str
+    row: int
+
+
 @dataclass
 class ColumnLook:
     """Look at a column's cells.
@@ -240,9 +267,10 @@ class ColumnLook:
     Attributes:
         declared: its declaration.
         distribution: counts of cells by what they hold.
-        findings: counts of cells that were replaced or clipped, with examples.
+        findings: counts of cells that were replaced or clipped.
         problem: why the column cannot be released; empty if it can.
         cells: how many there are.
+        examples: the first different texts of unreadable cells and of those outside, for the screen alone: they are never written.
     """
 
     declared: Declaration
@@ -250,6 +278,7 @@ class ColumnLook:
     findings: Findings = field(default_factory=Findings)
     problem: str = ""
     cells: int = 0
+    examples: list[Example] = field(default_factory=list, repr=False)
 
     @property
     def unread(self) -> bool:
@@ -263,7 +292,7 @@ class ColumnLook:
         self.distribution.add(cells)
 
     def note(self, cells: Cells, raw: pa.Array, before: int) -> None:
-        """Keep examples of a batch's cells.
+        """Keep examples of a batch's cells, if there are too few yet.
 
         Args:
             cells: as they were read.
@@ -274,7 +303,17 @@ class ColumnLook:
         # Beside the only level every other value is in order; numbers that are aggregated are compared with the bounds afterwards.
         two_valued = len(column.vocabulary) == 1
         in_order = two_valued or reading.aggregate not in (None, "first", "last")
-        self.findings.note(raw, cells.unreadable, cells.outside & (not in_order), before)
+        self._keep("unreadable", cells.unreadable, raw, before)
+        if not in_order:
+            self._keep("outside", cells.outside, raw, before)
+
+    def _keep(self, kind: ExampleKind, mask: Mask, raw: pa.Array, before: int) -> None:
+        known = {example.text for example in self.examples if example.kind == kind}
+        for place in np.flatnonzero(mask)[:_LOOKED_AT].tolist():
+            text = str(raw[place].as_py())[:_LONGEST_EXAMPLE]
+            if text not in known and len(known) < MOST_EXAMPLES:
+                known.add(text)
+                self.examples.append(Example(kind, text, before + place + 1))
 
 
 @dataclass
@@ -315,16 +354,14 @@ class SourceLook:
         """Count some rows' cells of the columns that are read, and of those that are derived from them."""
         self.rows += rows
         for name, look in self.columns.items():
-            formula, sources = look.declared.formula, look.declared.sources
+            declared = look.declared
+            unread = [each.column.name for each in declared.sources if each.column.name not in cells]
             if name in cells:
                 look.count(cells[name])
-            elif formula is not None and not look.problem:
-                unread = [each.column.name for each in sources if each.column.name not in cells]
-                if unread:
-                    look.problem = f"it is derived from {' and '.join(unread)}, which cannot be read"
-                    continue
-                of = [(each.column, cells[each.column.name]) for each in sources]
-                look.count(derive(formula, of, look.declared.column))
+            elif unread:
+                look.problem = look.problem or f"it is derived from {' and '.join(unread)}, which cannot be read"
+            elif declared.formula is not None and not look.problem:
+                look.count(derive(declared, cells, declared.column))
 
 
 def look_at(settings: PartySettings) -> SourceLook:

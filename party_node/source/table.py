@@ -137,11 +137,9 @@ def read_rows(
     read, derived = _plan(settings, columns)
     findings.update({name: Findings() for name in [column.name for column in columns] + list(read)})
     with read_errors(settings.source):
-        for raw, names, of_batch in _pieces(settings, read, _public(columns, derived), findings, key):
+        for raw, names, of_batch in _pieces(settings.source, read, _public(columns, derived), key):
             for column, each in derived:
-                assert each.formula is not None  # noqa: S101 - it is derived
-                sources = [(of.column, raw[of.column.name]) for of in each.sources]
-                raw[column.name] = derive(each.formula, sources, column)
+                raw[column.name] = derive(each, raw, column)
             counted = np.ones(len(names), bool) if roster is None else roster.among(names)
             for name, cells in raw.items():
                 findings[name].count(*(mask[counted] for mask in (cells.missing, cells.unreadable, cells.outside)))
@@ -155,25 +153,13 @@ def names_read(settings: PartySettings, columns: tuple[Column, ...]) -> frozense
 
 
 def _pieces(
-    settings: PartySettings,
-    read: dict[str, Declaration],
-    public: frozenset[str],
-    findings: dict[str, Findings],
-    key: bytes,
+    source: SourceSettings, read: dict[str, Declaration], public: frozenset[str], key: bytes
 ) -> Iterator[tuple[dict[str, Cells], list[bytes], Numbers]]:
     """Cells, pseudonyms and batches of some rows at a time; one row of each patient, where the source has several of them."""
-    source = settings.source
     records = None if source.rows == "one" else Records(source, read, public)
-    before = 0
     wanted = [name for each in read.values() for name in each.source_names]
     for batch in record_batches(source, wanted):
-        raw = {}
-        for name, each in read.items():
-            column = batch.column(each.source_names[0])
-            raw[name] = cells = read_cells(column, each, source)
-            outside = cells.outside & (each.reading.aggregate is None)  # of others it shows in the aggregate
-            findings[name].note(column, cells.unreadable, outside, before)
-        before += batch.num_rows
+        raw = {name: read_cells(batch.column(each.source_names[0]), each, source) for name, each in read.items()}
         if records is None:
             yield raw, pseudonyms_in(batch, source, key), numbers_in(batch, source)
         else:

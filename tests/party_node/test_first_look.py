@@ -49,7 +49,7 @@ def looked(folder: Path, lines: list[str], columns: dict[str, dict[str, Any]] | 
 
 
 def shown(look: SourceLook, name: str, kind: str) -> list[tuple[str, str]]:
-    return [(each.text, look.where(each.row)) for each in look.columns[name].findings.examples if each.kind == kind]
+    return [(each.text, look.where(each.row)) for each in look.columns[name].examples if each.kind == kind]
 
 
 def counts(look: ColumnLook) -> tuple[int, int, int]:

@@ -13,7 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.errors import DataRefused
-from party_node.source.findings import MOST_EXAMPLES, Example, Findings, read_findings, write_findings
+from party_node.source.findings import Findings
+from party_node.source.first_look import MOST_EXAMPLES, Example, look_at
 from party_node.source.scan import BoundedTable, scan
 from tests.party_node.tables import FILL, GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
@@ -142,14 +143,11 @@ def test_examples_of_cells_stay_in_memory_and_are_few(tmp_path: Path) -> None:
     texts = ["0", "1,5", "1,5", "x" * 500, "7", *(f"t{i}" for i in range(20))]
     path = csv(tmp_path, "id,x,c\n" + "".join(f'{i},"{text}",u\n' for i, text in enumerate(texts)))
     described = settings(path)
-    found = scan(described, KEY, described.declarations(), GRID_BITS).findings["x"]
+    found = look_at(described).columns["x"]
     assert found.examples[:2] == [Example("unreadable", "1,5", 2), Example("unreadable", "x" * 100, 4)]
     assert [each for each in found.examples if each.kind == "outside"] == [Example("outside", "7", 5)]
     assert len(found.examples) == MOST_EXAMPLES + 1
     assert "1,5" not in repr(found)
-    write_findings(tmp_path / "findings.json", {"x": found}, frozenset())
-    assert read_findings(tmp_path / "findings.json") == ({"x": found}, frozenset())
-    assert "1,5" not in (tmp_path / "findings.json").read_text()
 
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -207,4 +205,5 @@ def test_the_first_cell_that_is_no_plain_number_may_come_late(tmp_path: Path, od
     assert found.pop("300") == (FILL if code is None else code)
     assert found == {str(place): round(place / 400 * UNIT) for place in range(300)}
     assert table.findings["x"] == Findings(unreadable=int(code is None))
-    assert [example.row for example in table.findings["x"].examples] == [301] * (code is None)
+    look = look_at(settings(csv(tmp_path, text)))
+    assert [example.row for example in look.columns["x"].examples] == [301] * (code is None)

@@ -168,7 +168,6 @@ def test_a_table_of_visits(tmp_path: Path) -> None:
     }
     assert last.findings["x"] == Findings()
     assert last.findings["c"] == Findings(missing=1)
-    assert [example.text for example in last.findings["x"].examples] == ["oops"]
     first = read(path, COLUMNS, rows="first", by="d")
     assert {subject: row[1:4] for subject, row in codes(first).items()} == {"a": LEVEL["other"], "b": LEVEL["u"]}
     of_file = read(path, COLUMNS | {"c": COLUMNS["c"] | {"aggregate": "last"}}, rows="first")

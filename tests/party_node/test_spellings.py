@@ -65,5 +65,5 @@ def test_a_look_at_several_rows_a_patient_counts_both_and_shows_texts_of_levels(
     number = {"kind": "numeric", "lower": 0, "upper": 1, "aggregate": "mean"}
     look = look_at(settings(path, {"c": SEX | {"aggregate": "last"}, "x": number}, rows="last"))
     assert look.size == "3 rows of 2 patients"
-    assert [each.text for each in look.columns["c"].findings.examples] == ["F", "W"]
-    assert not look.columns["x"].findings.examples  # 2 and 0 are 1, which is within the bounds
+    assert [each.text for each in look.columns["c"].examples] == ["F", "W"]
+    assert not look.columns["x"].examples  # 2 and 0 are 1, which is within the bounds
