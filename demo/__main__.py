@@ -45,7 +45,7 @@ def request(mechanism: str) -> str:
 
 def main(folder: Path) -> None:
     """Run the demo in a folder, which is emptied first."""
-    console = Console(width=118)
+    console = Console(width=118, highlight=False, soft_wrap=True)  # tables of commands stay whole, however wide
 
     def narrate(line: str) -> None:
         console.print(f"[dim]$ {line}[/dim]", highlight=False, soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 LONGEST_QUOTE = 200
 """Characters that an error quotes of what a caller wrote."""
@@ -49,6 +50,13 @@ def listed(names: Iterable[str]) -> str:
     found = list(names)
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ", ".join(found[:NAMED]) + more
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence that asks for the known name most like another, whatever the case; empty where none is like it."""
+    alike = {each.strip().casefold(): each for each in known}
+    near = get_close_matches(name.strip().casefold(), alike, 1)
+    return f"; did you mean {alike[near[0]]!r}?" if near else ""
 
 
 def counted(number: int, thing: str) -> str:

@@ -37,7 +37,7 @@ class Listed:
         title: what the release is about.
         published: when.
         rows: patients; at a checkpoint of a stream everybody so far.
-        columns: released columns.
+        columns: declared columns.
         size: bytes of all blocks.
         checkpoint: which of a stream's checkpoints it is; None, and left out of files, for a release that stands alone.
     """
@@ -56,7 +56,7 @@ class Listed:
     def of(cls, digest: str, manifest: Manifest) -> Self:
         """The line of a release."""
         spec, size = manifest.spec, sum(entry.sealed.size for entry in manifest.blocks)
-        return cls(digest, spec.title, manifest.published, spec.patients, len(spec.released), size, checkpoint_of(spec))
+        return cls(digest, spec.title, manifest.published, spec.patients, len(spec.columns), size, checkpoint_of(spec))
 
     @property
     def token(self) -> str:
@@ -78,7 +78,7 @@ def listing(lines: Sequence[Listed]) -> Document:
             line.published,
             line.rows,
             line.columns,
-            Said(line.size, f"{line.size / 2**20:.1f}"),
+            Said(line.size, f"{max(line.size / 2**10, 0.1):,.1f}"),
         )
         for line in chain.from_iterable(together.values())
     ]
@@ -89,7 +89,7 @@ def listing(lines: Sequence[Listed]) -> Document:
         "published",
         Heading("rows", "patients"),
         "columns",
-        Heading("size", "MiB"),
+        Heading("size", "KiB"),
     )
     return Document("", tables=(Table.of("releases", headings, rows),))
 

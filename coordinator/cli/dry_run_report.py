@@ -58,10 +58,10 @@ def opened_with(found: DryRun) -> list[str]:
 def _shape(found: DryRun) -> tuple[str, ...]:
     spec, rows = found.proposal.spec, found.rehearsed.spec.rows
     own = mechanism_of(spec).words(spec).shape
-    shape = f"n = {spec.rows}, mechanism {spec.mechanism}" + (f", {own}" if own else "")
+    shape = f"n = {spec.rows:,}, mechanism {spec.mechanism}" + (f", {own}" if own else "")
     if rows == spec.rows:
         return (shape,)
-    fewer = f"{FAKE} rows: {rows} instead of n = {spec.rows} (--rows). Seconds and the fit are of those."
+    fewer = f"{FAKE} rows: {rows:,} instead of n = {spec.rows:,} (--rows). Seconds and the fit are of those."
     return (shape, fewer, "Bytes, prices and guarantee are of the whole release.")
 
 

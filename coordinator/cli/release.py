@@ -124,7 +124,7 @@ def _of_release(spec: ReleaseSpec) -> Document:
     charged = {part.party: part.mu2 for part in given.parties}
     prices = tuple(f"{party}: {price_text(mu2, given.delta)}" for party, mu2 in charged.items())
     aligned = f" (alignment run {spec.aligned[:SHORT]})" if spec.aligned is not None else ""
-    shape = f"n = {spec.rows}{' at this checkpoint' if at else ''}{aligned}, mechanism {spec.mechanism}"
+    shape = f"n = {spec.rows:,}{' at this checkpoint' if at else ''}{aligned}, mechanism {spec.mechanism}"
     weights = ", ".join(f"{name} = {weight}" for name, weight in spec.weights.items())
     return Document(
         "",

@@ -247,7 +247,7 @@ def check_delta(delta: float, rows: int) -> None:
     """
     if Fraction(delta) * rows >= 1:
         raise InvalidInput(
-            f"delta = {delta:g} is not below 1/n = {1 / rows:.3g} for n = {rows} patients: such a delta allows publishing some "
+            f"delta = {delta:g} is not below 1/n = {1 / rows:.3g} for n = {rows:,} patients: such a delta allows publishing some "
             "patient's row outright; lower it, or say --allow-large-delta"
         )
 

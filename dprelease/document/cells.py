@@ -151,7 +151,7 @@ def figure(value: float, error: float = math.nan) -> str:
     if not 0 < error < math.inf:
         return f"{value:.{_EXACT}g}"
     places = 1 - math.floor(math.log10(error))
-    if places < 0 and value:
+    if places <= 0 and value:
         places = max(places, 1 - math.floor(math.log10(abs(value))))
     if places > _MOST_PLACES:
         digits = 2 + max(0, math.floor(math.log10(abs(value) or error)) - math.floor(math.log10(error)))

@@ -19,7 +19,7 @@ from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.synthetic_control import released as synthetic_control
 from dprelease.mechanisms.synthetic_control.released import Panel
-from dprelease.one_line import listed, one_line
+from dprelease.one_line import listed, nearest, one_line
 from dprelease.release.block import Block, values_of
 from dprelease.release.reaches import Reach, reaches_of
 from dprelease.release.spec import ReleaseSpec
@@ -112,7 +112,8 @@ class Release:
             InvalidInput: no such column.
         """
         if released not in self._columns:
-            raise InvalidInput(f"not in this release: {released}; it has {listed(self.spec.released)}")
+            near = nearest(released, [*self._columns, *(column.name for column in self.spec.columns)])
+            raise InvalidInput(f"not in this release: {released}{near or f'; it has {listed(self.spec.released)}'}")
         return self._columns[released]
 
     def width(self, released: str) -> float:

@@ -10,16 +10,16 @@ from dprelease.cli.printing import json_option, print_document
 from learner.cli.releases import from_option, tell
 from learner.client.pinned_roots import TrustStore
 from learner.client.sources import answered, hub_first
-from learner.client.spending import accounts, signed_manifests, spending_document
+from learner.client.spending import accounts, latest_delta, signed_manifests, spending_document
 
 
 @click.command("spending")
-@click.option("--delta", default=1e-6, show_default=True, help="delta at which epsilon is shown.")
+@click.option("--delta", type=float, help="delta at which epsilon is shown; that of the latest release if left out.")
 @click.option("--budget", type=float, metavar="EPSILON", help="The consortium's budget at that delta, as announced.")
 @from_option
 @json_option
 @click.pass_obj
-def spending(home: Path, delta: float, budget: float | None, name: str | None, as_json: bool) -> None:
+def spending(home: Path, delta: float | None, budget: float | None, name: str | None, as_json: bool) -> None:
     """Show every release by date with what it spent, what all up to it spent, and what is left of a budget.
 
     Fetches and checks each signed manifest, from the hub or else a mirror; nothing is taken from an unsigned list. Rosters
@@ -31,4 +31,6 @@ def spending(home: Path, delta: float, budget: float | None, name: str | None, a
     """
     consortium = TrustStore(home).get(name)
     found = answered(hub_first(consortium), lambda source: accounts(signed_manifests(source, consortium)), tell)
+    if delta is None:
+        delta = latest_delta(found)
     print_document(spending_document(consortium.name, found, delta, budget), as_json=as_json)

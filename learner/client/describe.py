@@ -236,7 +236,7 @@ def _from_moments(release: Release, names: tuple[str, ...], *, unclipped: bool) 
         deviation_noise_sd=summary.standard_deviation_sd[index],
         correlated=tuple(names[at] for at in known),
         correlation=summary.correlation[pairs] * np.outer(sign[known], sign[known]),
-        correlation_noise_sd=summary.correlation_sd[pairs],
+        correlation_noise_sd=np.where(np.eye(len(within), dtype=bool), 0.0, summary.correlation_sd[pairs]),
         unclipped=unclipped,
     )
 

@@ -25,6 +25,8 @@ from learner.listing import SHOWN_DIGITS
 
 MU2 = Heading("mu2", "mu^2")
 """Heading of an exact price."""
+USUAL_DELTA = 1e-6
+"""delta at which epsilon is said before a release has one."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,13 @@ def _account(roster: str, manifests: Iterable[Manifest]) -> Account:
         for part in given.parties:
             hospitals[part.party] = hospitals.get(part.party, Fraction(0)) + part.mu2
     return Account(roster, tuple(releases), hospitals)
+
+
+def latest_delta(found: Sequence[Account]) -> float:
+    """delta of the target of the latest release; `USUAL_DELTA` before there is one."""
+    released = [account.releases[-1].manifest for account in found]
+    latest = max(released, key=lambda manifest: manifest.published, default=None)
+    return USUAL_DELTA if latest is None else latest.spec.target.delta
 
 
 def spending_document(consortium: str, found: Sequence[Account], delta: float, epsilon: float | None) -> Document:

@@ -160,7 +160,7 @@ def _certificate(desk: HospitalState) -> str:
         raise InvalidInput(
             f"the certificate {when} ask the consortium's office for a new invite: party-node enrol TOKEN"
         )
-    return f"consortium {desk.enrolment.consortium}, certificate valid for {days} more days"
+    return f"consortium {desk.enrolment.consortium}, certificate expires in {days} days"
 
 
 def _ledger(desk: HospitalState) -> str:

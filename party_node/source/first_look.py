@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow as pa
 from dprelease.arrays import Mask
 from dprelease.data.decades import EDGES
 from dprelease.errors import DataRefused, DpReleaseError
+from dprelease.one_line import nearest
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formulas import Source
 from party_node.settings import PartySettings
@@ -445,6 +445,4 @@ def _absent(name: str, header: list[str]) -> str:
         return f"the source has more than one column {name!r}; rename all but one"
     if name in header:
         return ""
-    alike = {each.strip().casefold(): each for each in header}
-    near = [alike[each] for each in get_close_matches(name.strip().casefold(), alike, 1)]
-    return f"the source has no column {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+    return f"the source has no column {name!r}{nearest(name, header)}"

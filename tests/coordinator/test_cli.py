@@ -153,7 +153,7 @@ def test_a_release_is_created_listed_and_shown(opened: Office, study: str) -> No
     assert made["waits_for"] == ["north", "south"]
     assert made["parties"] == {"north": ["age", "sex"], "south": ["glucose"]}
     assert made["joint_epsilon"] == pytest.approx(1.0, rel=1e-6)
-    assert str(made["plan"]).startswith(f"k = {made['k']}, rho = {made['rho']} from n = 1000, p = 5")
+    assert str(made["plan"]).startswith(f"k = {made['k']}, rho = {made['rho']} from n = 1,000, p = 5")
     listed = read_json("release", "list")
     assert isinstance(listed, list)
     assert [one["digest"] for one in listed] == [digest]
@@ -190,7 +190,7 @@ def test_joint_moments_are_created_with_what_to_expect_and_whom_to_trust(opened:
     assert "The coordinator dealt the randomness" in text
     assert "Not covered: a hospital that runs altered software" in text
     assert re.search(
-        "^shape +n = 1000, mechanism moments, curious = 1, dealer coordinator\nplan +p = 5 var", text, re.MULTILINE
+        "^shape +n = 1,000, mechanism moments, curious = 1, dealer coordinator\nplan +p = 5 var", text, re.MULTILINE
     )
     assert re.search(
         r"north has left after it mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06, enough for \d+ more like this release",

@@ -141,7 +141,7 @@ def test_many_patients_are_rehearsed_with_fewer_and_the_report_says_so(
     office.report(catalogue("north", rows=900_000), catalogue("south", rows=900_000), now=utc_now())
     study.write_text(STUDY.replace("1e-6", "1e-7\nk = 30"))
     text = run(str(study), "--dry-run", "--rows", "500").stdout
-    assert "FAKE rows: 500 instead of n = 900000 (--rows)." in text
+    assert "FAKE rows: 500 instead of n = 900,000 (--rows)." in text
     found = json.loads(run(str(study), "--dry-run", "--rows", "500", "--json").stdout)
     assert (found["rows"], found["fake_rows"]) == (900_000, 500)
     made = json.loads(run(str(study), "--json").stdout)

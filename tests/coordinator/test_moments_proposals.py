@@ -197,7 +197,7 @@ def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> Non
     assert plan.noise_sd == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
     words = made.explanation
     assert f"p = 7 variables, Delta = 6, noise sd of an entry = {plan.noise_sd:.4g} patients" in words
-    assert f"({plan.noise_sd / 1000:.2%} of n = 1000)" in words
+    assert f"({plan.noise_sd / 1000:.2%} of n = 1,000)" in words
 
 
 def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:

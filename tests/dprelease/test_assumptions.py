@@ -73,7 +73,7 @@ def test_a_share_that_is_none(signal: float) -> None:
         ({"rows": 0}, "must be positive"),
         ({"spread": 0.0}, "in \\(0, 1\\]"),
         ({"spread": 1.5}, "in \\(0, 1\\]"),
-        ({"k": 1001}, "k must lie between 1 and n = 1000"),
+        ({"k": 1001}, "k must lie between 1 and n = 1,000"),
         ({"mechanism": "moments", "curious": 2}, "curious must lie between 1 and 1"),
         ({"target": Target(scope="joint", epsilon=1e9, delta=1e-6)}, "epsilon"),
     ],

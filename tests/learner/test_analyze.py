@@ -100,6 +100,8 @@ def test_unknown_names_are_refused_with_the_list(run: Run, release: Opened) -> N
     refused = run("correlate", release.folder.path, "age", "weight")
     assert refused.exit_code == EXIT["InvalidInput"]
     assert refused.stderr == f"error: not in this release: weight; it has {', '.join(release.release.spec.released)}\n"
+    refused = run("correlate", release.folder.path, "age", "Glucos")
+    assert refused.stderr == "error: not in this release: Glucos; did you mean 'glucose'?\n"
 
 
 @pytest.mark.parametrize("name", BEYOND)

@@ -101,7 +101,7 @@ def test_what_was_asked_for_is_shown() -> None:
         (("--delta", "2"), "delta"),
         (("--signal", "0"), "share of variance"),
         (("--spread", "2"), "spread"),
-        (("--k", "20001"), "k must lie between 1 and n = 20000"),
+        (("--k", "20001"), "k must lie between 1 and n = 20,000"),
         (("--curious", "3"), "curious must lie between 1 and 2"),
         (("--weight", "x1"), "'x1' is not a column and its weight, such as glucose=2"),
         (("--weight", "x1=two"), "'x1=two' is not a column and its weight"),

@@ -155,13 +155,13 @@ def test_the_command(
     storage.close()
     port = start_hub().public_port
     run("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes", "--hub", f"localhost:{port}")
-    shown = run("spending", "--budget", "3").stdout
+    shown = run("spending", "--budget", "3", "--delta", f"{DELTA}").stdout
     for each in account.releases:
         assert mu2_text(each.total) in shown
         assert each.manifest.spec.digest()[:16] in shown
     assert shown == text(spending_document(CONSORTIUM, [account], DELTA, 3.0)) + "\n"
     found = json.loads(run("spending", "--json").stdout)
-    assert found["consortium"] == CONSORTIUM
+    assert (found["consortium"], found["delta"]) == (CONSORTIUM, releases[-1].spec.target.delta)
     (roster,) = found["rosters"]
     assert [Fraction(each["spent_mu2"]) for each in found["releases"]] == [each.total for each in account.releases]
     assert {each["hospital"]: Fraction(each["mu2"]) for each in found["charged"]} == account.hospitals

@@ -35,7 +35,7 @@ def test_everything_in_order(world: World) -> None:
     assert "party north, roster cohort" in findings["settings"].words
     assert "40 rows, no identifier twice, 2 columns" in findings["source"].words
     assert "0 missing, 0 unreadable, 0 outside" in findings["column age"].words
-    assert "valid for 29 more days" in findings["enrolment"].words
+    assert "certificate expires in 29 days" in findings["enrolment"].words
     assert "chain whole" in findings["ledger"].words
     assert "1 keys pinned: south" in findings["peers"].words
     assert world.office.address in findings["coordinator"].words

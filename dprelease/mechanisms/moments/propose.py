@@ -125,11 +125,11 @@ class MomentsPlan:
             return (
                 f"d = {self.variables - self.outcomes} features, l = {self.outcomes} outcomes, noise sd of an entry of the "
                 f"covariance = {covariance}, of the association = {self.association_sd:.4g} patients "
-                f"({self.association_sd / self.rows:.2%} of n = {self.rows}). Products of two outcomes are not released."
+                f"({self.association_sd / self.rows:.2%} of n = {self.rows:,}). Products of two outcomes are not released."
             )
         return (
             f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
-            f"({self.noise_sd / self.rows:.2%} of n = {self.rows})."
+            f"({self.noise_sd / self.rows:.2%} of n = {self.rows:,})."
         )
 
 

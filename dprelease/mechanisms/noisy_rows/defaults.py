@@ -38,7 +38,7 @@ class MixingPlan:
     def explain(self) -> str:
         """One line that shows the rule's inputs."""
         return (
-            f"k = {self.outputs}, rho = {self.anchor_weight} from n = {self.rows}, p = {self.columns}, "
+            f"k = {self.outputs}, rho = {self.anchor_weight} from n = {self.rows:,}, p = {self.columns}, "
             f"mean noise variance = {self.noise_variance:.4g} (scaled units squared)"
         )
 

@@ -68,7 +68,7 @@ def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
     plan = plan_mixing(rows, dict(draft.columns), target, q, options.weights)
     outputs = plan.outputs if options.k is None else options.k
     if not 1 <= outputs <= rows:
-        raise InvalidInput(f"k must lie between 1 and n = {rows}, not {outputs}")
+        raise InvalidInput(f"k must lie between 1 and n = {rows:,}, not {outputs}")
     rho = plan.anchor_weight if options.anchor_weight is None else options.anchor_weight
     terms = MixedTerms(
         mixing=Mixing(outputs=outputs, seed=draft.draw(SEED_BYTES).hex()),

@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 from dprelease.document.cells import Estimate, Said, figure, p_text, plain, told
 from dprelease.document.document import Document, Heading, Promise, Table
-from dprelease.document.html import page, table
+from dprelease.document.html import Commands, Figure, Folded, Section, environment
 from dprelease.document.text import MOST_NOTES, aligned, text
 
 HOSTILE = "a\n\x1b[31m<b>&\u202e|"
@@ -29,6 +30,8 @@ SLOPE = Estimate(1.23456, 0.0345, 1.1669, math.inf, unit="mg per year", ratio=35
         (1.23456, 1.0, "1.2"),
         (12345.6, 321.0, "12350"),
         (2.07, 1_100_000.0, "2.1"),
+        (0.31, 20.0, "0.31"),
+        (12.3, 20.0, "12"),
         (-0.0001, 0.2, "0.00"),
         (1.23456e-9, 3.4e-11, "1.235e-09"),
         (0.0, 3.4e-11, "0"),
@@ -154,10 +157,14 @@ def test_json_has_everything_by_name() -> None:
 
 
 def test_a_page_is_xml_that_strangers_cannot_change() -> None:
-    shown = page(HOSTILE, table(document().tables[0]))
+    table = document().tables[0]
+    parts = (HOSTILE, (HOSTILE,), table, Folded(HOSTILE, table), Commands((HOSTILE,)), Section(HOSTILE, (HOSTILE,)))
+    sections = [Section(HOSTILE, (*parts, Figure(Markup("<i/>"), HOSTILE)), "name")]
+    page = environment("dprelease.document").get_template("page.html")
+    shown = page.render(title=HOSTILE, sections=sections)
     tree = ElementTree.fromstring(shown.removeprefix("<!DOCTYPE html>\n"))  # noqa: S314 - we wrote it
     assert not tree.findall(".//b")
-    assert [each.text for each in tree.findall(".//thead/tr/th")] == [
+    assert [each.text for each in tree.findall(".//section/div/table/thead/tr/th")] == [
         "feature",
         "estimate",
         "std err",
@@ -166,3 +173,12 @@ def test_a_page_is_xml_that_strangers_cannot_change() -> None:
     ]
     assert [each.get("class") for each in tree.findall(".//tbody/tr")[0]] == ["text", *["number"] * 3, "text"]
     assert all(each.isprintable() for each in "".join(tree.itertext()).replace("\n", ""))
+
+
+def test_heads_are_folded_before_a_table_comes_in_parts() -> None:
+    heads = ("mechanism", Heading("error", "relative coefficient error"), Heading("rows", "patients needed"))
+    table = Table.of("plan", heads, [("moments", 0.05, 1200), ("mixed", 0.98, 390_000)])
+    lines = text(Document("", tables=(table,)), 36).splitlines()
+    assert max(map(len, lines)) <= 36
+    assert " ".join(" ".join(lines[1:4]).split()) == "mechanism relative patients coefficient needed error"
+    assert len(lines) == 8

@@ -93,4 +93,4 @@ def test_more_budget_asks_for_more_rows_and_a_lighter_anchor() -> None:
 
 def test_the_inputs_are_shown() -> None:
     line = MixingPlan(40, Fraction(1, 50), 1000, 7, 250.5).explain()
-    assert line == "k = 40, rho = 1/50 from n = 1000, p = 7, mean noise variance = 250.5 (scaled units squared)"
+    assert line == "k = 40, rho = 1/50 from n = 1,000, p = 7, mean noise variance = 250.5 (scaled units squared)"
