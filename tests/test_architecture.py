@@ -1,7 +1,5 @@
 """The shape of the source: who imports whom, where secret randomness comes from, how long a file may be."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every command starts at once: it loads what it needs and no more."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What deploy/ names exists: settings load, units and compose files parse, and the commands in them are real."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shlex

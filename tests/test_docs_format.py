@@ -1,7 +1,5 @@
 """docs/format.md and docs/guarantees.md say what the code does: their tables and vectors are read here."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """README and the guides are short, and every command that the pages show is one that the roles have."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

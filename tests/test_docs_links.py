@@ -1,7 +1,5 @@
 """Hyperlinks and citations: every relative link, heading, page, section and path that text here names exists here."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """M1, S1, M and S of docs/format.md, section 17, computed from its text alone, against those of the row that it works out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What docs/format.md says about streams, computed again from its words alone and compared with code and vectors."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 

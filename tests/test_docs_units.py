@@ -1,7 +1,5 @@
 """What docs/format.md says about the units of a release, and about the level that a regression leaves out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

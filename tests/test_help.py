@@ -1,7 +1,5 @@
 """Every command of every role explains itself, with an example."""
 
-from __future__ import annotations
-
 import click
 import pytest
 from click.testing import CliRunner

@@ -1,7 +1,5 @@
 """The wall around mechanisms: nobody else asks which one it is. What they may import is in `test_architecture`."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

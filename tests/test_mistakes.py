@@ -1,7 +1,5 @@
 """Settings files and requests of all roles: every mistake at once, with table and key, in words."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages are in plain words: 19 words a sentence on average, 36 at 95 %, and no sentence with a clause before its subject."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

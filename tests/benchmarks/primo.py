@@ -1,7 +1,5 @@
 """Rows at the corners of a box, for tests of PRIMO's experiments."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.paper_primo.data import Features

@@ -1,7 +1,5 @@
 """Factorisations of prefix sums: that they are some, what they err by, and what not knowing T costs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,6 +1,9 @@
-"""Mechanisms of private incremental regression: exact without noise, sensitivities by search, fits no more than are paid for."""
+"""Mechanisms of private incremental regression: exact without noise, sensitivities by search, fits no more than are paid for.
 
-from __future__ import annotations
+Noise of private incremental regression: what the paper's keeps, and what a promise needs.
+
+What the benchmark of private incremental regression says: its figures of noise, and claims that hold where numbers say so.
+"""
 
 import math
 from dataclasses import replace
@@ -10,7 +13,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from benchmarks.paper_incremental import curves
+from benchmarks.common.report import Results
+from benchmarks.paper_incremental import __main__ as paper_incremental
+from benchmarks.paper_incremental import claims, curves
+from benchmarks.paper_incremental.curves import Point, bound_of_regression, rows_of_projection
 from benchmarks.paper_incremental.erm import (
     LOGISTIC,
     SQUARED,
@@ -23,12 +29,24 @@ from benchmarks.paper_incremental.erm import (
     frank_wolfe,
     privincerm,
 )
-from benchmarks.paper_incremental.factors import normalised, tree
-from benchmarks.paper_incremental.noise import Scales
+from benchmarks.paper_incremental.factors import levels, normalised, tree
+from benchmarks.paper_incremental.noise import (
+    LEAF,
+    Scales,
+    concentrated,
+    corrected,
+    fit_mu,
+    kept_by_tree,
+    published,
+    published_fit,
+    published_node,
+)
 from benchmarks.paper_incremental.regression import belonging, lift, privincreg1, privincreg2, projected
 from benchmarks.paper_incremental.stream import Stream, dense, labels, outside, sparse
+from benchmarks.paper_primo.claims import NOISES, Claim, table
 from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet
+from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 QUIET = Scales(1e-9, 1e-9)
 
@@ -270,3 +288,135 @@ def test_logistic_excess_risk_is_that_of_the_rows() -> None:
     least = minimize(total, np.zeros(3), constraints=[bound], method="SLSQP").fun
     assert found.mean("trivial") == pytest.approx(500 * math.log(2) - least, rel=1e-3)
     assert min(found.excess["erm"]) >= 0
+
+
+EPSILON, DELTA = 1.0, 1e-5
+MU = mu_of(EPSILON, DELTA)
+
+
+@pytest.mark.parametrize(("length", "node"), [(1, 3.73063), (2, 5.2759099), (8, 7.4612633), (1024, 12.373105)])
+def test_a_node_needs_the_root_of_its_levels(length: int, node: float) -> None:
+    assert tree(length).sensitivity / MU == pytest.approx(node, rel=2e-6)
+    assert kept_by_tree(length, 1.0, node, DELTA) == pytest.approx(EPSILON, rel=1e-5)
+
+
+def test_the_papers_tree_has_no_noise_at_one_step_and_too_little_at_few() -> None:
+    assert published_node(1, 1.0, EPSILON, DELTA) == 0.0
+    assert math.isinf(kept_by_tree(1, 1.0, 0.0, DELTA))
+    assert math.isinf(published(1, EPSILON, DELTA).mu(1.0))
+    two = [kept_by_tree(2, 1.0, published_node(2, 1.0, EPSILON, DELTA, log), DELTA) for log in (math.log, math.log2)]
+    assert two == pytest.approx([1.611, 1.075], abs=1e-3)
+    few = [kept_by_tree(length, 1.0, published_node(length, 1.0, 5.0, DELTA), DELTA) for length in (2, 3, 4)]
+    assert few == pytest.approx([10.40, 5.96, 5.76], abs=5e-3)
+    short = [math.log(length) < math.sqrt(levels(length)) for length in range(1, 9)]
+    assert short == [True] * 5 + [False] * 3
+
+
+def test_the_papers_noise_is_far_too_large_for_many_steps() -> None:
+    nodes = [published_node(1024, 1.0, EPSILON, DELTA, log) for log in (math.log, math.log2)]
+    assert nodes == pytest.approx([34.2, 49.4], abs=0.05)
+    assert published(1024, EPSILON, DELTA).matrix == pytest.approx(140.8, abs=0.05)
+    assert published_node(1024, 2.0, EPSILON / 2, DELTA / 2, math.log2) == pytest.approx(203.2, abs=0.05)
+    by_tree = corrected(tree(1024).sensitivity, MU).matrix
+    assert by_tree == pytest.approx(26.247, abs=5e-4)
+    assert 5 < published(1024, EPSILON, DELTA).matrix / by_tree < 8
+    worst = published(1024, EPSILON, DELTA).matrix * tree(1024).worst / tree(1024).sensitivity
+    assert worst >= 5 * corrected(1.0, MU).matrix * normalised(1024).worst
+
+
+def test_one_row_moves_matrix_and_vector_together_by_the_root_of_four_and_a_half() -> None:
+    """No random pair of rows moves further than the worst one, two rows at 60 degrees with opposite outcomes."""
+    assert Scales(1.0, 1.0).mu(1.0) == pytest.approx(LEAF) == pytest.approx(2.12132034)
+    random, worst = np.random.default_rng(1), 0.0
+    for width in (2, 3):
+        ends = random.normal(size=(20_000, 2, width))
+        ends /= np.maximum(np.linalg.norm(ends, axis=2, keepdims=True), 1.0)
+        y = random.choice([-1.0, 1.0], (20_000, 2, 1))
+        matrix = ends[:, 0, :, None] * ends[:, 0, None] - ends[:, 1, :, None] * ends[:, 1, None]
+        vector = ends[:, 0] * y[:, 0] - ends[:, 1] * y[:, 1]
+        worst = max(worst, float(((matrix**2).sum(axis=(1, 2)) + (vector**2).sum(axis=1)).max()))
+    assert 0.98 * LEAF**2 < worst <= LEAF**2 * (1 + 1e-12)
+    first, second = np.array([1.0, 0.0]), np.array([0.5, math.sqrt(0.75)])
+    moved = ((np.outer(first, first) - np.outer(second, second)) ** 2).sum() + ((first + second) ** 2).sum()
+    assert moved == pytest.approx(LEAF**2)
+
+
+@pytest.mark.parametrize("made", [tree, normalised])
+def test_a_corrected_stream_keeps_what_it_promises(made: type) -> None:
+    used = made(365)
+    assert corrected(used.sensitivity, MU).mu(used.sensitivity) == pytest.approx(MU)
+
+
+def test_advanced_composition_wastes_a_factor_of_ten() -> None:
+    assert epsilon_of(math.sqrt(10) * fit_mu(10, EPSILON, DELTA, paper=True), DELTA) == pytest.approx(0.087, abs=5e-4)
+    assert published_fit(10, EPSILON, DELTA)[1] == DELTA / 20
+    assert math.sqrt(10) * fit_mu(10, EPSILON, DELTA, paper=False) == pytest.approx(MU)
+
+
+def test_concentrated_privacy_of_a_promise() -> None:
+    assert concentrated(1.0, 1e-5) == pytest.approx(0.0305565952, abs=1e-10)
+    assert concentrated(1.0, 1e-6) == pytest.approx(0.02435597036, abs=1e-10)
+    assert concentrated(1.9142388, 1e-5) == pytest.approx(0.1, abs=1e-7)
+    assert concentrated(4.728387, 1e-5) == pytest.approx(0.5, abs=1e-6)
+
+
+def made(length: int, width: int, scale: float, *, reg: float = 1.0, erm: float = 2.0) -> Point:
+    """Two releases of every method; weights 0 err by 10 times the scale."""
+    means = {"trivial": 10.0, "reg1": reg, "reg1 p": 20.0, "erm": erm, "erm p": 15.0, "every": 5.0, "every p": 30.0}
+    means |= {"reg2": 3.0, "reg2 p": 25.0, "fw": 9.0, "fw p": 12.0}
+    spread = {name: [scale * value * 0.99, scale * value * 1.01] for name, value in means.items()}
+    return Point("data", length, width, spread)
+
+
+def held(found: list[Claim], words: str) -> dict[str, list[bool]]:
+    """Verdicts of claims that start with these words, by noise."""
+    return {
+        noise: [claim.holds for claim in found if claim.noise == noise and claim.words.startswith(words)]
+        for noise in NOISES
+    }
+
+
+def test_figures_of_noise_reach_what_they_are_to_reach() -> None:
+    results = Results()
+    paper_incremental._known(results)
+    assert [figure.holds for figure in results.figures if figure.reach is not None] == [True, True, True]
+    rows = {row["T"]: row for row in map(paper_incremental._errors, (12, 1000))}
+    assert round(rows[1000]["normalised, worst"], 3) == 3.073
+    assert round(rows[12]["tree, root mean square"], 3) == 2.708
+
+
+def test_claims_of_privacy_are_computed() -> None:
+    found = claims.of_privacy(((10, 100), 4.0))
+    assert held(found, "TreeMech")["paper's"] == [False, False, True]
+    assert held(found, "TreeMech")["corrected"] == [True, True, True]
+    assert held(found, "Reg1 keeps")["paper's"] == [False, True, True]
+    assert held(found, "PrivIncERM keeps") == {"paper's": [True], "corrected": [True]}
+    assert held(found, "Reg2 need not") == {"paper's": [False], "corrected": [False]}
+
+
+def test_claims_of_excess_risk_follow_the_numbers() -> None:
+    points = [made(1 << k, 10, 1.1 ** (k - 8)) for k in (8, 10, 12)]
+    found = claims.of_lengths(points)
+    assert held(found, "Reg1 errs less than PrivIncERM") == {"paper's": [False] * 3, "corrected": [True] * 3}
+    assert held(found, "Reg1 errs less than weights 0") == {"paper's": [False], "corrected": [True]}
+    assert held(found, "PrivIncERM errs less than a fit") == {"paper's": [True] * 3, "corrected": [True] * 3}
+    assert held(found, "Reg1's excess risk grows like a power of log") == {"paper's": [True], "corrected": [True]}
+    steep = claims.of_lengths([made(1 << k, 10, 2.0 ** (k - 8)) for k in (8, 10, 12)])
+    assert held(steep, "Reg1's excess risk grows like a power of log") == {"paper's": [False], "corrected": [False]}
+    idle = [claim.idle for claim in found if claim.words.startswith("PrivIncERM errs less than a fit")]
+    assert idle == [True] * 3 + [False] * 3
+    grown = claims.of_widths([made(4096, width, width**0.5) for width in (2, 8, 32)])
+    assert held(grown, "Reg1") == {"paper's": [True], "corrected": [True]}
+    assert held(grown, "PrivIncERM") == {"paper's": [False], "corrected": [False]}
+    projected = claims.of_projections([made(4096, 25, 1.0), made(4096, 200, 1.0)], made(4096, 40, 1.0), 5)
+    assert held(projected, "Reg2 errs less than Reg1")["corrected"] == [False, False]
+    assert held(projected, "Reg2 errs more than Reg1")["corrected"] == [True]
+    assert held(projected, "the m of algorithm 3") == {"paper's": [False], "corrected": [False]}
+    lines = table([*found, *projected])
+    assert len(lines) == 2 + len({(claim.words, claim.data) for claim in (*found, *projected)})
+
+
+def test_bounds_of_the_theorems() -> None:
+    logarithm = math.log(1000) ** 1.5 * math.sqrt(math.log(1e5))
+    assert math.isclose(bound_of_regression(1000, 4, 2.0), 4 * logarithm * (2 + math.sqrt(math.log(20_000))))
+    assert rows_of_projection(4096, 200, 5) > 5000 > 200

@@ -1,7 +1,5 @@
 """PRIMO's experiments: noise that keeps what is said, sums that are those of rows, and fits that without noise are OLS."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

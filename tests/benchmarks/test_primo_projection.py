@@ -1,7 +1,5 @@
 """Projection of a noisy association onto what bounded rows can give: the nearest feasible point, at every scale."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Published synthetic control: its noise by the laws as printed, and exact figures of what objective perturbation fails at."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stores, offices and a running world. The store is SQLite in a file and, where there is a server, PostgreSQL."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

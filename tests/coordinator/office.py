@@ -1,7 +1,5 @@
 """A small consortium for tests: an authority, parties with keys and catalogues, a store, a founded folder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Alignment runs at the office: from catalogues to a task, consent, progress, and every way in which a run ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import closing

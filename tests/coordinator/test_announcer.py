@@ -1,7 +1,5 @@
 """News of the office: who is told of what, whoever changed it, and what ends a wait."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Copies of the office's database, and what a restore of an older one costs: recognised, ended, or taken back."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """For whom the coordinator does not deal: refused before any work is begun, and nothing is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

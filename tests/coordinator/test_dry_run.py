@@ -1,7 +1,5 @@
 """`coordinator release create --dry-run`: the whole way on made-up rows, with nothing changed and FAKE everywhere."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

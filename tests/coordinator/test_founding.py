@@ -1,7 +1,5 @@
 """What `coordinator init` leaves behind, and that it never writes over anything."""
 
-from __future__ import annotations
-
 import stat
 import tomllib
 from pathlib import Path

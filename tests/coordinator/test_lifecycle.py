@@ -1,7 +1,5 @@
 """The state machine, event by event and under random sequences of events."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from itertools import pairwise
 

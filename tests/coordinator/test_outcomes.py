@@ -1,7 +1,5 @@
 """Requests that name outcomes: what the spec says, the label that follows, and every reason for refusing."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

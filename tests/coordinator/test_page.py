@@ -1,7 +1,5 @@
 """The requests that the office's page shows first are requests, and their options those of their mechanisms."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`coordinator plan`, from a request and the catalogues."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

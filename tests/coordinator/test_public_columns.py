@@ -1,7 +1,5 @@
 """Proposals with public columns: what they are has to be said, the label follows, and what it costs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

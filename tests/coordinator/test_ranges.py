@@ -1,7 +1,5 @@
 """Requests for ranges: proposed, rehearsed, planned for, and refused where nobody has a number."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

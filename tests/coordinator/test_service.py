@@ -1,19 +1,31 @@
-"""A real coordinator on loopback, called over real TLS by parties, a hub and strangers: who may do what."""
+"""A real coordinator on loopback, called over real TLS by parties, a hub and strangers: who may do what.
 
-from __future__ import annotations
+`coordinator party revoke` while the party uploads: a real coordinator and a real hub, over real TLS.
 
+An update goes server by server, then hospital by hospital: a real coordinator, a real hub, and who calls them.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from fractions import Fraction
+from typing import Any
 
 import grpc
 import pytest
+from click.testing import CliRunner
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from coordinator.authority.authority import Authority
+from coordinator.cli.main import main
 from coordinator.lifecycle import Cancelled, Stage
 from dprelease.agreement import check_all
+from dprelease.canonical import sha256
 from dprelease.errors import (
     AccessDenied,
     Conflict,
@@ -21,22 +33,34 @@ from dprelease.errors import (
     InvalidInput,
     NotFound,
     PeerUnavailable,
+    VersionMismatch,
 )
 from dprelease.identity.certificates import Role, check_certificate, signing_request
 from dprelease.identity.signing import new_private_key, private_key_pem
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import SignedApproval, approve
+from dprelease.release.block import SealedBlock, block_size
 from dprelease.release.charges import SignedStatement, charge, check_statement
+from dprelease.release.manifest import sign_block
 from dprelease.release.spec import ReleaseSpec
-from dprelease.wire.boundary import VERSION
-from dprelease.wire.transport import Credentials
+from dprelease.release.verification import check_manifest
+from dprelease.wire import boundary
+from dprelease.wire.boundary import PROTOCOL_VERSION, VERSION, VERSION_KEY, translated
+from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import coordination_pb2 as pb
+from dprelease.wire.v1 import intake_pb2, release_pb2
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
 from dprelease.wire.v1.enrolment_pb2 import EnrolRequest
 from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceStub
+from dprelease.wire.v1.intake_pb2_grpc import IntakeServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
+from learner.client.hub_client import PublicHub
+from learner.hub.server import Hub
 from tests.coordinator.office import catalogue
-from tests.coordinator.world import SECONDS, Stub, World, ask, listed
+from tests.coordinator.world import SECONDS, Stub, World, ask, listed, report, until
+from tests.learner.world import pieces, requests
+from tests.support.noise import SeededNoise
+from tests.support.specs import private_blocks
 
 
 def test_a_hospital_enrols_and_gets_what_it_needs(world: World) -> None:
@@ -288,3 +312,128 @@ def test_a_party_is_told_what_the_office_has_seen_charged_to_it(world: World, tw
     assert SignedStatement.from_bytes(again).statement.charges == (seen,)  # cancelled, and yet it may have been charged
     with pytest.raises(IntegrityError, match="is for north, not for south"):
         check_statement(SignedStatement.from_bytes(answer), world.root.decode(), "Trio", "south")
+
+
+def announce(world: World, hub: Hub, digest: bytes, party: str) -> tuple[IntakeServiceStub, bytes]:
+    """Open a block of the right size over random bytes; the stub and the bytes."""
+    spec = world.spec(digest)
+    data = bytes(block_size(spec, party))
+    signature = sign_block(world.keys[party], spec.digest(), sha256(data))
+    sealed = SealedBlock(party=party, spec=spec.digest(), sha256=sha256(data), size=len(data), signature=signature)
+    channel = world.opened.enter_context(connect(f"localhost:{hub.party_port}", world.credentials(party)))
+    stub = IntakeServiceStub(channel)
+    with translated("the hub"):
+        assert stub.OpenBlock(intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()), timeout=SECONDS, metadata=VERSION)
+    return stub, data
+
+
+def test_the_command_cuts_the_upload_and_ends_the_release(world: World, two: tuple[Stub, Stub], hub: Hub) -> None:
+    digest = world.propose()
+    for stub, party in zip(two, ("north", "south"), strict=True):
+        ask(stub.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, party)))
+    intake, data = announce(world, hub, digest, "north")
+    announce(world, hub, digest, "south")
+    half, never = threading.Event(), threading.Event()
+
+    def halting() -> Iterator[Any]:
+        messages = list(requests(digest.hex(), pieces(data)))
+        yield from messages[: len(messages) // 2]
+        half.set()
+        never.wait(SECONDS)
+
+    def send() -> Any:
+        with translated("the hub"):
+            return intake.SendBlock(halting(), timeout=SECONDS, metadata=VERSION)
+
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(send)
+        assert half.wait(SECONDS)
+        config = world.settings.certificate.parent / "coordinator.toml"
+        revoked = CliRunner().invoke(main, ["party", "revoke", "north", "--config", str(config)])
+        assert revoked.exit_code == 0, revoked.output
+        with pytest.raises(AccessDenied):
+            outcome.result()
+        never.set()
+    with pytest.raises(AccessDenied):
+        listed(two[0])
+    with pytest.raises(AccessDenied):
+        announce(world, hub, digest, "north")
+    assert dict(listed(two[1])) == {digest: ReleaseState.RELEASE_STATE_FAILED}
+    with pytest.raises(Conflict):
+        ask(world.as_hub().AuthorizePublication, pb.AuthorizePublicationRequest(spec_digest=digest))
+
+
+BEFORE = PROTOCOL_VERSION - 1
+OLDER = ((VERSION_KEY, str(BEFORE)),)
+HOSPITAL, HUB, LEARNER = "tests.coordinator.world", "learner.hub.coordination", "learner.client.hub_client"
+"""Where they call from."""
+
+
+def ask_as_before(peer: str, method: Callable[..., object], request: object) -> object:
+    """One call that says the version before."""
+    with translated(peer):
+        return method(request, timeout=SECONDS, metadata=OLDER)
+
+
+@contextmanager
+def older(who: str) -> Iterator[None]:
+    """Whoever calls from this module says the version before."""
+    with pytest.MonkeyPatch.context() as patch:
+        if who == HOSPITAL:
+            patch.setattr(f"{who}.VERSION", OLDER)
+        else:
+            patch.setattr(f"{who}.ask", ask_as_before)
+        yield
+
+
+def send(world: World, hub: Hub, digest: bytes, party: str, data: bytes, metadata: tuple[tuple[str, str], ...]) -> None:
+    """Announce a block at the hub and upload it."""
+    signature = sign_block(world.keys[party], digest.hex(), sha256(data))
+    sealed = SealedBlock(party=party, spec=digest.hex(), sha256=sha256(data), size=len(data), signature=signature)
+    stub = IntakeServiceStub(
+        world.opened.enter_context(connect(f"localhost:{hub.party_port}", world.credentials(party)))
+    )
+    with translated("the hub"):
+        stub.OpenBlock(intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()), timeout=SECONDS, metadata=metadata)
+        stub.SendBlock(requests(digest.hex(), pieces(data)), timeout=SECONDS, metadata=metadata)
+
+
+def test_who_is_not_updated_yet_takes_part(world: World, hub: Hub) -> None:
+    """The hub, a learner and north speak the version before, south the present one: from enrolment to verification."""
+    with older(HUB):
+        with older(HOSPITAL):
+            north = world.join("north")
+            report(north, "north")
+        south = world.join("south")
+        report(south, "south")
+        digest = world.propose()
+        with older(HOSPITAL):
+            ask(north.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "north")))
+        ask(south.Approve, pb.ApproveRequest(signed_consent=world.signed(digest, "south")))
+        blocks = private_blocks(world.spec(digest), SeededNoise(3))
+        send(world, hub, digest, "north", blocks["north"], OLDER)
+        send(world, hub, digest, "south", blocks["south"], VERSION)
+        until(lambda: listed(south) == [(digest, release_pb2.ReleaseState.RELEASE_STATE_PUBLISHED)])
+    public = world.opened.enter_context(connect(f"localhost:{hub.public_port}", Credentials(world.root)))
+    with older(LEARNER):
+        assert check_manifest(*PublicHub(public).manifest(digest.hex()), world.root.decode()).spec == world.spec(digest)
+    with world.store().reading() as tx:
+        assert {one.name: one.protocol for one in tx.members.all()} == {"north": BEFORE, "south": PROTOCOL_VERSION}
+    config = world.settings.certificate.parent / "coordinator.toml"
+    said = CliRunner().invoke(main, ["party", "list", "--config", str(config)]).output
+    assert f"north runs older software (protocol {BEFORE})" in said
+    assert "south runs older" not in said
+
+
+def test_two_updates_later_both_sides_are_told_who_has_to_be_updated(
+    world: World, two: tuple[Stub, Stub], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    later = (PROTOCOL_VERSION + 1, PROTOCOL_VERSION + 2)
+    monkeypatch.setattr(boundary, "ACCEPTED_VERSIONS", frozenset(later))
+    monkeypatch.setattr(boundary, "ACCEPTED", "{},{}".format(*later))
+    with pytest.raises(
+        VersionMismatch, match=rf"takes protocol {later[0]} and {later[1]}, .*; update the software on this side"
+    ):
+        listed(two[0])
+    assert f"the caller speaks protocol {PROTOCOL_VERSION}, this side takes" in caplog.text

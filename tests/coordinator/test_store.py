@@ -1,7 +1,5 @@
 """One suite for every kind of database: what is kept, what survives, and what two writers cannot do to each other."""
 
-from __future__ import annotations
-
 import os
 import threading
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Requests for a synthetic control: proposed, planned, rehearsed, and refused where donors are in several hospitals."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A founded consortium with a running coordinator, and everybody who calls it over real TLS."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing

@@ -1,7 +1,5 @@
 """Fixtures of all tests of the core."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -3,8 +3,6 @@
 A departure makes something that a learner might be handed; it is registered with the sentence that refuses it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

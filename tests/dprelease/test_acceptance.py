@@ -1,7 +1,5 @@
 """Consent to an alignment run is checked as an approval is (`test_agreement`), and is for just that run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

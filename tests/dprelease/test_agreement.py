@@ -1,18 +1,28 @@
-"""Agreement, of releases: all parties, over this very spec, under the keys that it names and people pinned."""
+"""Agreement, of releases: all parties, over this very spec, under the keys that it names and people pinned.
 
-from __future__ import annotations
+The canonical order: the same for the same patients, and another digest for anything else.
 
+A statement of charges: exact, signed by the root, for one hospital.
+"""
+
+import hmac
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dprelease.agreement import check_all, check_consent
 from dprelease.canonical import sha256
-from dprelease.errors import IntegrityError
+from dprelease.errors import DataRefused, IntegrityError, InvalidInput
 from dprelease.identity.signing import BLOCK, sign
+from dprelease.release.accounting import guarantee
 from dprelease.release.approval import Approval, SignedApproval, approve, commit, new_salt
-from tests.support.certificates import NOW, certify
+from dprelease.release.charges import SignedStatement, charge, check_statement, state
+from party_node.source.alignment import Alignment, align, new_key, pseudonym
+from tests.support.certificates import NOW, Authority, certify
 from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)
@@ -122,3 +132,161 @@ def test_a_commitment_binds_the_codes_and_hides_behind_its_salt() -> None:
     assert len({commit(salt, codes), commit(new_salt(), codes), commit(salt, sha256(b"others"))}) == 3
     assert len({new_salt() for _ in range(100)}) == 100
     assert len(new_salt()) == 32
+
+
+KEY = bytes(range(32))
+
+subjects_lists = st.lists(st.text("abc019", min_size=1, max_size=6), min_size=1, max_size=12, unique=True)
+
+
+def aligned(subjects: Sequence[str], key: bytes = KEY, roster: str = "r") -> Alignment:
+    return align(key, [pseudonym(key, subject) for subject in subjects], roster)
+
+
+@given(subjects_lists, st.randoms(use_true_random=False))
+def test_files_in_any_order_align_to_the_same_patients(subjects: list[str], random: object) -> None:
+    shuffled = list(subjects)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, two = aligned(subjects), aligned(shuffled)
+    assert one.digest == two.digest
+    assert [subjects[i] for i in one.order] == [shuffled[i] for i in two.order]
+    assert sorted(one.order) == list(range(one.rows))
+
+
+@given(subjects_lists, st.data())
+def test_one_different_patient_changes_the_digest(subjects: list[str], data: st.DataObject) -> None:
+    where = data.draw(st.integers(0, len(subjects) - 1))
+    other = [*subjects[:where], "another patient", *subjects[where + 1 :]]
+    assert aligned(subjects).digest != aligned(other).digest
+    assert aligned(subjects).digest != aligned([*subjects, "another patient"]).digest
+
+
+def test_key_and_roster_are_part_of_the_digest() -> None:
+    subjects = ["a", "b", "c"]
+    digests = {
+        aligned(subjects).digest,
+        aligned(subjects, roster="s").digest,
+        aligned(subjects, key=bytes(32)).digest,
+        align(bytes(32), [pseudonym(KEY, subject) for subject in subjects], "r").digest,
+    }
+    assert len(digests) == 4
+
+
+def test_order_follows_the_key_and_not_the_identifiers() -> None:
+    subjects = [f"{i:03d}" for i in range(100)]
+    assert list(aligned(subjects).order) != list(range(100))
+    assert list(aligned(subjects).order) != list(aligned(subjects, key=bytes(32)).order)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("é", "e\u0301", True),
+        (" 17 ", "17", True),
+        ("17", "017", False),
+        ("a17", "A17", False),
+        ("1 7", "17", False),
+    ],
+)
+def test_identifiers_are_compared_as_trimmed_unicode_text(one: str, two: str, same: bool) -> None:
+    assert (pseudonym(KEY, one) == pseudonym(KEY, two)) is same
+
+
+def test_a_record_extends_its_subject() -> None:
+    subject, record = pseudonym(KEY, "17"), pseudonym(KEY, "17", "visit 1")
+    assert len(subject) == 32
+    assert len(record) == 64
+    assert record.startswith(subject)
+    assert record[32:] != pseudonym(KEY, "visit 1")
+
+
+def test_a_repeated_identifier_is_refused_with_counts_only() -> None:
+    with pytest.raises(DataRefused, match="2 rows repeat an identifier") as refused:
+        aligned(["secret", "b", "secret", "c", "secret"])
+    assert "secret" not in refused.value.message
+
+
+def records(subjects: Sequence[tuple[str, str]]) -> list[bytes]:
+    return [pseudonym(KEY, subject, record) for subject, record in subjects]
+
+
+VISITS = [("a", "1"), ("b", "1"), ("a", "2"), ("c", "1"), ("b", "2")]
+
+
+def test_subjects_may_have_as_many_records_as_declared() -> None:
+    one = align(KEY, records(VISITS), "r", rows_per_subject=2)
+    two = align(KEY, records(VISITS[::-1]), "r", rows_per_subject=2)
+    assert one.digest == two.digest
+    order = [VISITS[i] for i in one.order]
+    assert order == [VISITS[::-1][i] for i in two.order]
+    assert sum(order[i][0] != order[i + 1][0] for i in range(4)) == 2  # records of a subject stay together
+
+
+@pytest.mark.parametrize(("allowed", "over"), [(1, 2), (2, 0), (3, 0)])
+def test_more_records_than_declared_are_refused(allowed: int, over: int) -> None:
+    if not over:
+        align(KEY, records(VISITS), "r", rows_per_subject=allowed)
+        return
+    with pytest.raises(DataRefused, match=rf"rows_per_subject = {allowed} rows \({over} too many\)"):
+        align(KEY, records(VISITS), "r", rows_per_subject=allowed)
+
+
+def test_the_same_record_twice_is_refused_even_where_two_are_allowed() -> None:
+    with pytest.raises(DataRefused, match="1 rows repeat"):
+        align(KEY, records([*VISITS, ("c", "1")]), "r", rows_per_subject=3)
+
+
+def test_no_rows_and_short_keys_are_refused() -> None:
+    with pytest.raises(DataRefused, match="no rows"):
+        align(KEY, [], "r")
+    with pytest.raises(InvalidInput, match="32 bytes, not 16"):
+        align(bytes(16), records(VISITS), "r", 2)
+
+
+def test_keys_are_fresh() -> None:
+    assert len({new_key() for _ in range(100)}) == 100
+    assert len(new_key()) == 32
+
+
+def test_digest_written_out() -> None:
+    ordered = sorted(hmac.digest(KEY, b"subject\0" + name, "sha256") for name in (b"17", b"42"))
+    digest = hmac.digest(KEY, b"dprelease/alignment/v1|r|2|" + b"".join(ordered), "sha256").hex()
+    assert digest == "6d24b86942a61d2253d0278065185c4040c7aa04a42578e2c4b645d931f6f5bd"
+    assert aligned(["42", "17"]).digest == digest
+
+
+CHARGED_AT = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def test_a_charge_is_what_the_ledger_is_charged() -> None:
+    spec = build_spec(TWO_PARTIES)
+    for party in TWO_PARTIES:
+        made = charge(spec, party, published=True)
+        assert Fraction(made.mu2) == guarantee(spec).party(party).mu2
+        assert (made.release, made.roster) == (spec.digest(), spec.roster)
+
+
+def test_a_statement_is_believed_as_it_was_signed() -> None:
+    authority, party = Authority("trial"), next(iter(TWO_PARTIES))
+    made = charge(build_spec(TWO_PARTIES), party, published=False)
+    signed = SignedStatement.from_bytes(authority.statement(party, made))
+    assert check_statement(signed, authority.root, "trial", party).charges == (made,)
+    less = signed.statement.model_copy(update={"charges": ()})
+    with pytest.raises(IntegrityError, match="not valid"):
+        check_statement(signed.model_copy(update={"statement": less}), authority.root, "trial", party)
+    with pytest.raises(IntegrityError, match="not valid"):
+        check_statement(signed, Authority("trial").root, "trial", party)
+    for consortium, name in (("other", party), ("trial", "somebody")):
+        with pytest.raises(IntegrityError, match="a statement of charges is for"):
+            check_statement(signed, authority.root, consortium, name)
+
+
+@pytest.mark.parametrize("changed", [{"mu2": "-"}, {"release": "ab"}, {"roster": ""}])
+def test_what_is_no_charge_is_refused(changed: dict[str, str]) -> None:
+    authority = Authority("trial")
+    good = charge(build_spec(TWO_PARTIES), next(iter(TWO_PARTIES)), published=False)
+    bad = good.model_construct(**(good.model_dump() | changed))
+    with pytest.raises(InvalidInput):
+        SignedStatement.from_bytes(
+            state("trial", "north", [bad], authority.member("x", "party").key, CHARGED_AT).to_bytes()
+        )

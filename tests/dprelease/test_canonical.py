@@ -1,7 +1,5 @@
 """One value, one byte string, one digest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

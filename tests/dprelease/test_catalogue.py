@@ -1,13 +1,44 @@
-"""A catalogue: declarations only, and every name once."""
+"""A catalogue: declarations only, and every name once.
 
-from __future__ import annotations
+Declarations: what is refused, what is released under which name, and the sensitivity that follows from them.
 
+Ordered categories: how levels are coded, what is refused, and what hospitals and learners see of them.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dprelease.analyses.correlation import correlations
 from dprelease.catalogue import Catalogue
-from dprelease.data.columns import Column
-from tests.support.specs import categorical, numeric
+from dprelease.data.bounding import bound, within
+from dprelease.data.columns import (
+    CategoricalColumn,
+    Column,
+    NumericColumn,
+    OrderedColumn,
+    check_weights,
+    numbers,
+    private_weights,
+    released_names,
+    squared_sensitivity,
+    weights_of,
+)
+from dprelease.errors import InvalidInput
+from dprelease.estimators.fitting import fit
+from dprelease.release.release import Release
+from learner.client.describe import describe
+from party_node.source.first_look import look_at
+from tests.dprelease.analyses.releases import released
+from tests.party_node.tables import codes_by_subject, csv, read, settings
+from tests.support.kinds import is_binary
+from tests.support.specs import categorical, numeric, ordered
 
 
 def catalogue(*columns: Column, **changes: object) -> Catalogue:
@@ -62,3 +93,310 @@ def test_catalogues_without_sense_are_refused(changes: dict[str, object]) -> Non
 def test_the_largest_table_and_the_longest_names_are_taken() -> None:
     longest = (categorical("sex", "f" * 200), numeric("age", unit="y" * 200))
     assert catalogue(*longest, rows=2**53, rows_per_subject=1_000_000).rows == 2**53
+
+
+SEX = categorical("sex", "female", "male", exhaustive=True, fill="male")
+
+
+def test_numeric_column_is_scaled_by_its_public_bounds() -> None:
+    age = numeric("age", 20.0, 100.0, unit="years")
+    assert (age.midpoint, age.half_width, age.fill) == (60.0, 40.0, 60.0)
+    assert age.released == ("age",)
+
+
+def test_categorical_column_has_a_level_for_the_rest_unless_levels_are_exhaustive() -> None:
+    assert categorical("sex", "female", "male").released == ("sex=female", "sex=male", "sex=other")
+    assert categorical("sex", "female").fill == "other"
+    assert SEX.released == ("sex=female", "sex=male")
+    columns = (categorical("sex", "female"), SEX, categorical("sex", "female", "male"))
+    assert [is_binary(each) for each in columns] == [True, True, False]
+
+
+def test_only_exhaustive_levels_say_so_in_canonical_bytes() -> None:
+    assert "exhaustive" not in categorical("sex", "female", "male").model_dump(mode="json")
+    assert CategoricalColumn.from_bytes(SEX.to_bytes()) == SEX
+    assert b'"exhaustive":true' in SEX.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"lower": 1.0, "upper": 1.0},
+        {"lower": 2.0, "upper": 1.0},
+        {"lower": math.nan, "upper": 1.0},
+        {"lower": -math.inf, "upper": 1.0},
+        {"lower": 0.0, "upper": math.inf},
+        {"lower": 0.0, "upper": 1.0, "fill": 1.5},
+        {"lower": 0.0, "upper": 1.0, "fill": math.nan},
+        {"lower": 0.0},
+        {"lower": "low", "upper": "high"},
+        {"lower": 0.0, "upper": 1.0, "mean": 0.5},
+    ],
+)
+def test_numeric_declarations_without_sense_are_refused(declared: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        NumericColumn.model_validate({"name": "age", **declared})
+
+
+def test_bounds_too_close_for_a_half_width_are_refused() -> None:
+    # Half of the smallest positive double is zero: such a column could not be scaled.
+    with pytest.raises(ValidationError):
+        numeric("age", 0.0, 5e-324, fill=0.0)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"levels": ()},
+        {"levels": ("a", "a")},
+        {"levels": ("a", "other")},
+        {"levels": ("a", "")},
+        {"levels": ("a", " b")},
+        {"levels": ("a", "b"), "fill": "c"},
+        {"levels": ("a", "b"), "exhaustive": True},
+        {"levels": ("a", "b"), "exhaustive": True, "fill": "other"},
+        {"levels": ("a",), "exhaustive": True, "fill": "a"},
+        {"levels": ("a", "other"), "exhaustive": True, "fill": "a"},
+        {"levels": ("a", "b"), "exhaustive": "yes", "fill": "a"},
+        {"levels": tuple(str(i) for i in range(1001))},
+    ],
+)
+def test_categorical_declarations_without_sense_are_refused(declared: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        CategoricalColumn.model_validate({"name": "sex", **declared})
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a b", "a=b", "a\n", "é", "x" * 65, "../a"])
+def test_names_are_plain(name: str) -> None:
+    with pytest.raises(ValidationError):
+        numeric(name)
+
+
+def test_released_names_follow_the_declared_order() -> None:
+    columns = (categorical("sex", "f"), numeric("age"))
+    assert released_names(columns) == ("sex=f", "sex=other", "age")
+
+
+@pytest.mark.parametrize("numerics", [0, 1, 3])
+@pytest.mark.parametrize("categoricals", [0, 1, 2])
+def test_sensitivity_is_four_for_a_number_and_two_for_a_category(numerics: int, categoricals: int) -> None:
+    columns = tuple(numeric(f"n{i}") for i in range(numerics)) + tuple(
+        categorical(f"c{i}", *"abcdefg"[: i + 1]) for i in range(categoricals)
+    )
+    assert squared_sensitivity(columns) == 4 * numerics + 2 * categoricals
+
+
+SHOWN = numeric("seen").model_copy(update={"public": True})
+WEIGHED = (numeric("age"), categorical("sex", "f", "m"), SHOWN)
+
+
+def test_weights_are_listed_only_where_one_is_not_1() -> None:
+    assert weights_of(WEIGHED, {"sex": 3, "elsewhere": 2}) == (1, 3, 1)
+    assert weights_of(WEIGHED, {"age": 1, "elsewhere": 2}) == weights_of(WEIGHED, {}) == ()
+
+
+def test_a_weight_counts_squared_and_for_every_level() -> None:
+    assert squared_sensitivity(WEIGHED, (2, 3, 1)) == 4 * 4 + 9 * 2
+    assert private_weights(WEIGHED, (2, 3, 1)).tolist() == [2, 3, 3, 3]
+    assert private_weights(WEIGHED, ()).tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"weight": 2}, "no such column to weigh: weight; there are age, sex, seen"),
+        ({"seen": 2}, "seen is public and gets no noise"),
+        ({"age": 0}, "between 1 and 16, not 0"),
+        ({"age": 17}, "between 1 and 16, not 17"),
+    ],
+)
+def test_weights_that_no_release_has_are_refused(chosen: dict[str, int], message: str) -> None:
+    check_weights(WEIGHED, {"age": 16, "seen": 1})
+    with pytest.raises(InvalidInput, match=message):
+        check_weights(WEIGHED, chosen)
+
+
+@given(st.integers(1, 6), st.booleans(), st.data())
+def test_changing_a_level_moves_the_one_hot_row_by_exactly_root_two(
+    levels: int, exhaustive: bool, data: st.DataObject
+) -> None:
+    named = [f"level {i}" for i in range(levels + exhaustive)]
+    column = categorical("group", *named, **({"exhaustive": True, "fill": named[0]} if exhaustive else {}))
+    names = st.sampled_from(column.values)
+    before, after = data.draw(names), data.draw(names)
+    codes = bound({"group": [before, after]}, (column,), 12).astype(np.int64)
+    change = int(np.sum((codes[0] - codes[1]) ** 2))
+    assert change == (0 if before == after else 2 << 24)
+
+
+EDUCATION = ordered("education", "none", "primary", "secondary", "tertiary", fill="primary")
+YEARS = ordered("education", "none", "primary", "tertiary", scores=(0.0, 6.0, 16.0), unit="years")
+BITS = 16
+UNIT = 1 << BITS
+
+
+def test_levels_are_equally_spaced_from_end_to_end() -> None:
+    codes = bound({"education": [*EDUCATION.levels, None, "Primary"]}, (EDUCATION,), BITS)[:, 0]
+    third = round(UNIT / 3)
+    assert codes.tolist() == [-UNIT, -third, third, UNIT, -third, -third]
+    assert (EDUCATION.released, EDUCATION.ends, EDUCATION.midpoint) == (("education",), (0.0, 3.0), 1.5)
+
+
+def test_scores_say_where_levels_lie() -> None:
+    assert bound({"education": YEARS.levels}, (YEARS,), BITS)[:, 0].tolist() == [-UNIT, -UNIT // 4, UNIT]
+    assert YEARS.ends == (0.0, 16.0)
+
+
+def test_only_scores_that_are_declared_stand_in_canonical_bytes() -> None:
+    assert b"scores" not in EDUCATION.to_bytes()
+    for column in (EDUCATION, YEARS):
+        assert OrderedColumn.from_bytes(column.to_bytes()) == column
+
+
+@given(st.integers(2, 100), st.integers(1, 24))
+def test_codes_are_in_order_on_the_grid_and_those_of_levels_alone(count: int, bits: int) -> None:
+    column = ordered("x", *map(str, range(count)))
+    codes = column.code(column.levels, bits)
+    assert (np.diff(codes[:, 0]) >= 0).all()
+    assert (codes[0, 0], codes[-1, 0]) == (-(1 << bits), 1 << bits)
+    assert within(codes, (column,), bits)
+    other = np.setdiff1d(np.arange(-(1 << bits), (1 << bits) + 1, max(1, (1 << bits) // 300)), codes)
+    assert not any(within(np.array([[code]], np.int32), (column,), bits) for code in other[:50])
+
+
+def test_a_patient_moves_it_from_the_first_level_to_the_last() -> None:
+    assert squared_sensitivity((EDUCATION,)) == 4
+    assert squared_sensitivity((EDUCATION.model_copy(update={"public": True}),)) == 0
+    assert numbers((EDUCATION, categorical("sex", "f"))) == (EDUCATION,)
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"levels": ("none",)}, "at least 2 items"),
+        ({"levels": tuple(map(str, range(101)))}, "at most 100 items"),
+        ({"levels": ("none", "some", "none")}, "leave out the second 'none'"),
+        ({"levels": ("none", "other")}, "'other' has no place in an order"),
+        ({"levels": ("none", " some")}, "white space"),
+        ({"levels": ("none", "some"), "fill": ""}, "declare fill, the level that stands in"),
+        ({"levels": ("none", "some"), "fill": "many"}, "fill 'many' is none of none, some"),
+        ({"levels": ("none", "some"), "scores": (1.0,)}, "1 scores for 2 levels"),
+        ({"levels": ("none", "some"), "scores": (1.0, 1.0)}, "the score of 'some' must be above"),
+        ({"levels": ("none", "some"), "scores": (0.0, float("nan"))}, "finite number"),
+        ({"levels": ("none", "some"), "scores": (-1e308, 1e308)}, "too close or too far apart"),
+    ],
+)
+def test_declarations_without_sense_are_refused(declared: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        OrderedColumn.model_validate({"name": "x", "fill": "none", **declared})
+
+
+def test_a_forecast_takes_all_levels_to_be_as_frequent() -> None:
+    assumed = EDUCATION.assumption(0.1, signs=True)
+    assert (assumed.width, assumed.mean) == (1, 0.0)
+    assert assumed.variance == pytest.approx(np.var([-1, -1 / 3, 1 / 3, 1]))
+    assert YEARS.assumption(0.1, signs=True).mean == pytest.approx(np.mean([-1, -0.25, 1]))
+    places = (np.arange(4000) + 0.5) / 4000
+    scores = EDUCATION.standardised(places)
+    assert (scores.mean(), scores.std()) == (pytest.approx(0, abs=1e-9), pytest.approx(1))
+    assert [*EDUCATION.made_up(places[::1000])] == [*EDUCATION.levels]
+
+
+# A hospital.
+
+DECLARED = {"kind": "ordered", "levels": ["none", "primary", "tertiary"], "fill": "none"}
+
+
+def test_a_hospital_reads_levels_and_counts_what_is_none(tmp_path: Path) -> None:
+    spelt = {"education": DECLARED | {"spellings": {"tertiary": ["university"]}}}
+    lines = "id,education\na,none\nb, primary \nc,university\nd,?\ne,\n"
+    table = read(csv(tmp_path, lines), spelt)
+    assert codes_by_subject(table, list("abcde")) == {
+        "a": [-1 << 10],
+        "b": [0],
+        "c": [1 << 10],
+        "d": [-1 << 10],
+        "e": [-1 << 10],
+    }
+    assert (table.findings["education"].outside, table.findings["education"].missing) == (1, 1)
+
+
+def test_a_first_look_counts_its_levels(tmp_path: Path) -> None:
+    found = look_at(settings(csv(tmp_path, "id,education\na,none\nb,primary\nc,none\nd,?\n"), {"education": DECLARED}))
+    counts = found.columns["education"].distribution.to_json()
+    assert counts == {"levels": {"none": 2, "primary": 1, "tertiary": 0}, "undeclared": 1}
+
+
+@pytest.mark.parametrize(("aggregate", "expected"), [("min", [-1, 0, -1]), ("max", [1, 0, -1])])
+def test_the_lowest_or_highest_level_of_several_rows(tmp_path: Path, aggregate: str, expected: list[int]) -> None:
+    lines = "id,education\na,none\nb,?\na,tertiary\nb,primary\nc,?\na,primary\n"
+    table = read(csv(tmp_path, lines), {"education": DECLARED | {"aggregate": aggregate}}, rows="first")
+    assert codes_by_subject(table, list("abc")) == {
+        name: [code << 10] for name, code in zip("abc", expected, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (
+            {"levels": ["none", "some", "none"]},
+            "column education: levels: levels must be distinct; leave out the second 'none'",
+        ),
+        ({"levels": ["none"]}, "column education: levels: must be a list of 2 or more"),
+        ({"fill": ""}, "column education: declare fill"),
+        ({"lower": 0}, "column education: lower: there is no such key"),
+        ({"aggregate": "mean"}, 'column education: aggregate: kind = "ordered" takes first, last, min, max'),
+        ({"decimal": ","}, "column education: decimal: only numbers have it"),
+    ],
+)
+def test_a_hospital_is_told_what_is_wrong(tmp_path: Path, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        settings(tmp_path / "rows.csv", {"education": DECLARED | keys})
+    assert words in str(caught.value)
+
+
+def test_a_level_of_it_makes_an_indicator_and_it_is_no_number(tmp_path: Path) -> None:
+    path = csv(tmp_path, "id,education\na,none\nb,tertiary\n")
+    degree = {"degree": {"derived": {"indicator": "education", "level": "tertiary"}}}
+    table = read(path, {"education": DECLARED} | degree)
+    assert {name: code[1:] for name, code in codes_by_subject(table, ["a", "b"]).items()} == {
+        "a": [0, 1 << 10],
+        "b": [1 << 10, 0],
+    }
+    with pytest.raises(ValidationError, match="square: education is no number"):
+        settings(path, {"education": DECLARED, "more": {"derived": {"square": "education"}}})
+
+
+# A learner.
+
+LEGEND = "education: 0 = none, 1 = primary, 2 = secondary, 3 = tertiary"
+
+
+def published(columns: tuple[Column, ...], seed: int = 0) -> tuple[Release, Any]:
+    """A release without noise, and education and income of its patients."""
+    generator = np.random.default_rng(seed)
+    education = generator.integers(0, 4, 4000)
+    income = 10 + 3 * education + generator.normal(0, 1, 4000)
+    cells = {"education": np.array(EDUCATION.levels)[education], "income": income}
+    return released(columns, cells, sd=1e-5), np.polyfit(education, income, 1)
+
+
+def test_it_is_a_feature_and_an_outcome_in_its_own_scale() -> None:
+    release, (slope, intercept) = published((EDUCATION, numeric("income", 0.0, 40.0)))
+    found = fit(release, ["income"], ["education"])
+    assert found.coef[0, 0] == pytest.approx(slope, rel=1e-3)
+    assert found.intercept[0] == pytest.approx(intercept, rel=1e-3)
+    assert fit(release, ["education"]).coef[0, 0] > 0
+    assert LEGEND in found.summary()
+    assert "per level" in found.summary()
+
+
+def test_its_mean_is_told_with_the_names_of_its_levels() -> None:
+    release, _ = published((EDUCATION, numeric("income", 0.0, 40.0)))
+    found = describe(release)
+    assert found.mean[0] == pytest.approx(1.5, abs=0.1)
+    assert found.document().facts["scores"] == (LEGEND,)
+    assert "scores" not in describe(release, ["income"]).document().facts
+    assert correlations(release, ["income", "education"]).document().facts["scores"] == (LEGEND,)
+    assert EDUCATION.described == "education: in order none < primary < secondary < tertiary; missing = primary"

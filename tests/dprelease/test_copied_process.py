@@ -1,7 +1,5 @@
 """Nothing secret is drawn twice when a process is copied, as a restored snapshot of a machine copies it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Durable files: whole or absent, synced in the right order, readable by whom they should be."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3

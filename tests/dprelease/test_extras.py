@@ -1,7 +1,5 @@
 """Which extra brings a package that is not installed."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

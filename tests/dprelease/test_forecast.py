@@ -1,7 +1,5 @@
 """Forecasts against simulated releases, prices against specs, and the numbers that would suffice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """(epsilon, delta) and mu: published numbers, an independent accountant, high-precision arithmetic for the rounding side."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

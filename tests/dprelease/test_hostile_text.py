@@ -1,7 +1,5 @@
 """Settings files and canonical JSON that somebody made to break a parser: one error of ours each, and a short one."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """An invite survives copying and pasting, or is refused as a whole."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

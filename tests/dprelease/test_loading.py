@@ -1,7 +1,5 @@
 """A release out of a folder in one line: verified, or not there at all."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

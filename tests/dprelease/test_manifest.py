@@ -1,7 +1,5 @@
 """The manifest: one entry for each party, in the spec's order, and signatures over its very bytes."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

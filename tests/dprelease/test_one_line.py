@@ -1,7 +1,5 @@
 """Foreign text: visible, on one line, of bounded length."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

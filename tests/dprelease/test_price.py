@@ -1,7 +1,5 @@
 """Prices as text: correctly rounded, and epsilon from the same number."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Public columns in the core: what they cost, how they travel, what is exact because of them, and what it is called."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 

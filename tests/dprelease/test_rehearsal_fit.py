@@ -1,7 +1,5 @@
 """The fit of a rehearsal: what it explains of the made-up rows, beside least squares on them and the planner."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A release as files: written, read back, verified, and what is said when something is missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

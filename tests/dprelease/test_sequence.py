@@ -1,7 +1,5 @@
 """Names of blocks: release, party and sequence number."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import TypeAdapter, ValidationError
 

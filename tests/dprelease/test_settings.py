@@ -1,7 +1,5 @@
 """Settings files: strict keys, paths beside the file, and errors that name what to mend."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

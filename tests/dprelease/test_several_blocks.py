@@ -1,7 +1,5 @@
 """Two blocks of each party: named, signed, listed and read by their sequence numbers, and no others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The release spec: what it refuses, what it derives, and its identity."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

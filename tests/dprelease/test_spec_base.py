@@ -1,7 +1,5 @@
 """What every mechanism reads of a spec: targets, times, and what the guarantee is called."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest

@@ -1,7 +1,5 @@
 """Checkpoints of a stream as releases: everything that reads moments reads them, as it reads a release of all patients at once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Threads of the linear algebra in real processes of our commands, where nobody has set a variable."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

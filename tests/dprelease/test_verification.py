@@ -1,7 +1,5 @@
 """Offline verification: an honest release passes; departures in the hub's part of the chain are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Offline verification: departures in the parties' approvals, seals, spec and blocks are refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

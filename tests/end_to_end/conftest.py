@@ -3,8 +3,6 @@
 When a test fails, the last lines of every role's log are part of the report: what a role was doing cannot be asked later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 from pathlib import Path
 

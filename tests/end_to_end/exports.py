@@ -4,8 +4,6 @@ Each has seven of eight patients, and no two lack the same ones. Each writes ide
 rows in its own way, with dates and bands that follow from the table's ages and years.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import os

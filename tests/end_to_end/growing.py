@@ -1,7 +1,5 @@
 """Hospitals whose tables grow month by month, and the checkpoints of a stream over them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Hospitals for end-to-end tests: tables with markers that must never be found outside the hospital."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A page's walk through the commands of all roles, read from its blocks and followed word for word."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

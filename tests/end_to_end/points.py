@@ -1,7 +1,5 @@
 """Crash points as parameters of a test: every run tries the usual ones, `make test-slow` the others."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Three hospitals that share 80 per cent of their patients, each role its own process: aligned, then a release."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

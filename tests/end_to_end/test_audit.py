@@ -1,7 +1,5 @@
 """The auditor of a consortium's states is shown broken states, and catches each."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable

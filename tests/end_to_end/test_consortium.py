@@ -1,7 +1,5 @@
 """What every end-to-end test stands on: ports that nobody else takes, and roles that are ready when they say so."""
 
-from __future__ import annotations
-
 import errno
 import socket
 import sys

@@ -4,8 +4,6 @@ The crash points are reached by name (tests/support/faulty.py), never by sleepin
 that each also meets what the crashes before it left behind.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

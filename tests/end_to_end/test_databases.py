@@ -1,7 +1,5 @@
 """A release of which one hospital has its rows in PostgreSQL and the other one in SQLite, every role its own process."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Derived columns with every role its own process: reported, agreed upon and released like any other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chi2

@@ -1,7 +1,5 @@
 """Joint moments with every role its own process: from hospitals' files to a stranger's fits, and nobody sees a row."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

@@ -7,8 +7,6 @@ mu so large that few are needed, are told apart by an attacker who knows both ta
 A curious hospital subtracts its own noise from what is released. Here one adds none instead, which shows the same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

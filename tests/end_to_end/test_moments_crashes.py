@@ -4,8 +4,6 @@ The crash points are reached by name (tests/support/faulty.py). All of them shar
 which each deals for the other two.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Hospitals that look once an hour by themselves: every release is published at once all the same, for they are told."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Releases whose outcomes are apart, with every role its own process: in full privacy, and with public features."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Public columns with every role its own process: the owner's act, releases beside it, and what is refused because of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

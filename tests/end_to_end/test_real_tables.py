@@ -1,7 +1,5 @@
 """From an export to a release, on a real table: three hospitals follow docs/guide_hospital.md, every role its own process."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The daemon comes back by itself: from silence, from cut connections, from servers that were away."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import count

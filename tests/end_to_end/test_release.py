@@ -1,7 +1,5 @@
 """Whole releases, every role its own process: from hospitals' files to a stranger's fits."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The office's disk is lost and a backup put back, older than two releases: hospitals, hub and office come to one account again."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 What a session itself survives is in `test_moments_crashes`; crash points are reached by name (tests/support/faulty.py).
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Streams with every role its own process: checkpoint after checkpoint, from hospitals' growing files to a stranger's fits."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

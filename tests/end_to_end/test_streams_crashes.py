@@ -4,8 +4,6 @@ All faults share one stream of three hospitals; each has a checkpoint of its own
 `test_moments_crashes`; crash points are reached by name (tests/support/faulty.py).
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

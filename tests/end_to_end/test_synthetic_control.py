@@ -1,7 +1,5 @@
 """Two hospitals with different donors, each with a release of its own against one public target, each role its own process."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A mechanism that exists in tests alone goes the whole way through real processes; the product only has its table longer."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

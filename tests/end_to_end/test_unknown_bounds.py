@@ -1,7 +1,5 @@
 """Numbers without bounds, each role its own process: ranges that find bounds, moments in them or in those of a first round."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

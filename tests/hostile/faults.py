@@ -1,7 +1,5 @@
 """What a fault is, in a test and in the table of docs/faults.md."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

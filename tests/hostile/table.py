@@ -1,7 +1,5 @@
 """Every fault that a test tries, as one table: `python -m tests.hostile.table` writes docs/faults.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/faults.md is what the tests try, and names every test module here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.hostile import servers, table

@@ -1,7 +1,5 @@
 """Commands of a learner, and the exit codes of their errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fixtures: one minted consortium for all tests, a coordinator and a hub of its own for each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Published releases of joint moments of one, two and three hospitals, as files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages to look into, and a release whose title, units and levels are what an attacker would write into one, or a shell."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree.ElementTree import Element, fromstring
 

@@ -1,7 +1,5 @@
 """Parcels as honest hospitals make them, with random bytes for bodies: the relay cannot tell."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Streams of joint moments of three hospitals that a hub publishes, checkpoint by checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Every way in which a published release can be false, as changes to a folder that holds an honest one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`learner analyze` on a published release of joint moments: every family, bad names, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

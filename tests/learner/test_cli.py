@@ -1,7 +1,5 @@
 """The commands, through click's runner, against a hub that really runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

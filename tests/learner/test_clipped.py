@@ -1,7 +1,5 @@
 """What follow, reports and cards of clipped rows say: a sentence, how far numbers reach, and how much wider intervals are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element

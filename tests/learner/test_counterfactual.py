@@ -1,7 +1,5 @@
 """The commands on releases of a synthetic control: path, effect and placebos, of one hospital and of two."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fetching: resumable, and nothing is kept that does not verify."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Exports read back equal, and say what their rows are."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exports of joint moments: the matrix as it was released, and rows on which any tool's least squares come out right."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

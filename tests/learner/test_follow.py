@@ -1,7 +1,5 @@
 """`learner follow`: by somebody who comes late, by somebody who stays, and by somebody who is lied to."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What noise hides is in words on a page, null with its reason in a card, and marked in a description."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """One hospital's names of levels, through the message of an error, to a terminal and into a file: none does anything there."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

@@ -1,7 +1,5 @@
 """News at the hub: parcels are told to whom they concern, and the hub itself hears of the office."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Intake: what is accepted, what is refused, and that a refusal changes nothing."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta

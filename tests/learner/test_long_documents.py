@@ -1,7 +1,5 @@
 """Documents of a mirror that are short to send and long to read: a learner needs little memory for them, and little time."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Mirrors: real web servers with real files. Whatever they do, nothing wrong is kept, and one sentence says what is the matter."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import socket

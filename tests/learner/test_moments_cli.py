@@ -1,7 +1,5 @@
 """The commands on a release of joint moments: fetched from a hub that really runs, and from folders of 1, 2 and 3 hospitals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A release in one line of a notebook: verified against the root that was pinned, and no other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The commands on releases whose outcomes are apart: three hospitals in full privacy, and one with public features."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

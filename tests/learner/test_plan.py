@@ -1,7 +1,5 @@
 """`learner plan`, as anybody types it: no hub, no trust, no release."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

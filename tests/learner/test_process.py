@@ -1,7 +1,5 @@
 """What only a process of its own can show: which modules a learner needs, and how the hub starts and stops."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

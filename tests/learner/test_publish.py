@@ -1,7 +1,5 @@
 """From complete sets to publications: the order of steps, and a restart between any two of them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta

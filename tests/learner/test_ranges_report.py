@@ -1,7 +1,5 @@
 """What reports and cards of joint moments say of the ranges that a first round published, and that others say nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from xml.etree.ElementTree import Element
 

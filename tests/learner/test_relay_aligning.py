@@ -1,7 +1,5 @@
 """The relay of an alignment run: parcels of its ring come in, in their rounds, and go to their receivers and to nobody else."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The relay: room on the disk, for all parcels and for each party's."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

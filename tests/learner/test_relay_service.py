@@ -1,7 +1,5 @@
 """The relay in a whole hub: real listeners, real certificates, streams that stand still or whose sender is revoked."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

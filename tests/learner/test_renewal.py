@@ -1,7 +1,5 @@
 """The hub's certificate before it ends: asked for, kept, shown to new connections and signed with, without a restart."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

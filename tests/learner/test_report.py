@@ -1,7 +1,5 @@
 """What the page of a report says, that everybody can read it, and that strangers' names are only ever text in it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`learner report` and `learner card`, and what a model card holds."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The parts of a report: axes, plots and eigenvalues."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A revoked party: its uploads are cut while they run, its blocks are not published, and nobody else is disturbed."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterator

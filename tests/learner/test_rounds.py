@@ -1,7 +1,5 @@
 """A release of two rounds at the hub: blocks of the first go to the parties of the release, once all are in, and to nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two blocks of each party at the hub and at a learner: each has its place, and the release waits for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hub and mirrors together, through the commands: who is asked first, who is asked next, and what the user is told."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Reports, exports, descriptions and pictures of a stream's checkpoint: what a learner makes of one download."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,9 @@
-"""Pinned roots, and releases opened against them."""
+"""Pinned roots, and releases opened against them.
 
-from __future__ import annotations
+`--without` of a fit, a report and a card: the features that are not named, and an error for a name that is none of them.
+"""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from dprelease.files.home import default_home
 from dprelease.release.folder import ReleaseFolder
 from learner.client.library import Library, check_prefix, open_verified
 from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
+from tests.learner.commands import EXIT, runner
+from tests.learner.moments import COLUMNS, opened
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
 from tests.learner.world import CONSORTIUM, Sealed, World
 from tests.support.certificates import mint
@@ -159,3 +163,23 @@ def test_a_release_is_found_by_its_first_digits_or_its_folder(
 
 def test_a_prefix_is_normalised() -> None:
     assert check_prefix("ABCDEF01") == "abcdef01"
+
+
+def test_features_are_left_out_by_name(tmp_path: Path) -> None:
+    folder = opened(World(tmp_path, COLUMNS[1]), tmp_path).folder.path
+    run = runner(tmp_path / "home")
+    asked = (folder, "--target", "glucose", "--method", "ols")
+    left = json.loads(run("fit", *asked, "--without", "smoker,stage=II", "--json").output)
+    assert left == json.loads(run("fit", *asked, "--features", "age,stage=other", "--json").output)
+    assert left == json.loads(run("fit", *asked, "--features", "age,stage", "--without", "stage=II", "--json").output)
+    card = json.loads(run("card", *asked, "--without", "smoker,stage=II").output)
+    assert card["command"] == json.loads(run("card", *asked, "--features", "age,stage=other").output)["command"]
+    for names, said in (
+        ("stage=I", "stage=I is not among the features age, smoker=other"),  # the reference
+        ("glucose", "glucose is not among the features"),
+        ("weight", "weight"),
+        ("age,smoker,stage", "leaves no feature"),
+    ):
+        refused = run("fit", *asked, "--without", names)
+        assert refused.exit_code == EXIT["InvalidInput"]
+        assert said in refused.stderr

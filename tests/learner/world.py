@@ -1,7 +1,5 @@
 """A consortium with real certificates for real TLS, honest blocks, and a tiny coordinator that records what it is told."""
 
-from __future__ import annotations
-
 import threading
 import time
 import zlib

@@ -1,7 +1,5 @@
 """Two hospitals whose patients overlap in part, and alignment runs of theirs."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from datetime import UTC, datetime, timedelta

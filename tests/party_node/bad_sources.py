@@ -3,8 +3,6 @@
 Prints what each is refused with, and the most memory that was held, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """A fresh consortium for each test, in its own folder; keys are made once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The coordinator's side of alignment runs in a few lines: it tells what a test puts there, and notes what hospitals say."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The hub's relay and the dealing coordinator in a few lines each, behind real mutual TLS; they break when told."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import zlib

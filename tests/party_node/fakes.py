@@ -1,7 +1,5 @@
 """A coordinator and a hub of a few lines each, behind real mutual TLS. They keep every byte that they were sent."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import zlib

@@ -1,7 +1,5 @@
 """Releases of joint moments between the two hospitals of a `World`, and what became of them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What one hospital knows by itself when a proposal comes in, as plain values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any

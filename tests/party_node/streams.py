@@ -1,7 +1,5 @@
 """Streams between the two hospitals of a `World`: tables that grow by twenty patients a month, and checkpoints of them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables on disk for the source's tests, and the settings that describe them."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

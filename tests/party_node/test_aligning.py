@@ -1,7 +1,5 @@
 """Alignment runs through the whole daemon, over real TLS: every cycle is a fresh process that goes on from its disk."""
 
-from __future__ import annotations
-
 import json
 import logging
 import stat

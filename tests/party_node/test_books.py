@@ -1,7 +1,5 @@
 """Stores that were restored from backups of different moments are recognised, and never lead to a second block."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Callable

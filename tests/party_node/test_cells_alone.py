@@ -1,7 +1,5 @@
 """One patient's cells never change how another's are read: tables of all settings, before and after one patient changed."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import random

@@ -1,7 +1,5 @@
 """party.toml that changes while the node runs: policy and columns take effect, mistakes change nothing and are named."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """`party-node check`: what is in order, what is not, and how to mend it; seen from inside."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable

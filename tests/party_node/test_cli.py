@@ -1,7 +1,5 @@
 """The commands: every one explains itself, every output for machines parses, every end has its exit code."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

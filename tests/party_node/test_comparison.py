@@ -1,7 +1,5 @@
 """What leaves of a table is opened by no hospital that holds the alignment key: every byte that office and hub hear."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The daemon's manners: one for each state folder, back after any trouble, no release in another's way."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`party-node declare`: a party.toml that says what the header and types say, and waits for people to say the rest."""
 
-from __future__ import annotations
-
 import time
 import tomllib
 from pathlib import Path

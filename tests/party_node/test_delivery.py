@@ -1,7 +1,5 @@
 """The same bytes to the hub, however often it takes; and the line after which a charge stands."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

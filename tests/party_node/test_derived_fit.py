@@ -1,7 +1,5 @@
 """From two hospitals' files to a stranger's fit: a curve is found because one of them declared a square."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Derived columns from party.toml to catalogue, check, card, approval and block; and public ones."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Derived columns in party.toml: what follows from a formula and its sources, and every mistake named by column and key."""
 
-from __future__ import annotations
-
 import math
 import re
 import tomllib

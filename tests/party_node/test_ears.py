@@ -1,7 +1,5 @@
 """A daemon that looks once an hour by itself: it hears what there is to do; and one whose servers are older goes by the clock."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Joining: one invite, one call over TLS pinned to the invite's root, and a budget that is fixed for good."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

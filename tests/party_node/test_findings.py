@@ -1,7 +1,5 @@
 """A column of which most cells cannot be used is not declared, not approved, and told on the local screen alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import stat

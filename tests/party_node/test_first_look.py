@@ -1,7 +1,5 @@
 """`party-node check --source`: everything that is wrong with a table at once, without keys, enrolment or a network."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

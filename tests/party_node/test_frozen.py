@@ -1,7 +1,5 @@
 """Approved rows on disk: one reading of the source for a release, nothing else read after the approval, nothing left at its end."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

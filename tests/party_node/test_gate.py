@@ -1,7 +1,5 @@
 """Before every party's signed approval is seen no noise exists, nothing is charged and nothing data-dependent leaves."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

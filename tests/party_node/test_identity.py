@@ -1,7 +1,5 @@
 """Keys that stay on site, the key that hospitals share, and the peers that people compared by telephone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ prevents and which is therefore printed wherever a release is reviewed or publis
 Source: docs/protocol.md, "One block, ever"; docs/guarantees.md 13, "Not covered: the range attack".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A session from keys to blocks: exact in whatever order hospitals look, and each step only after those it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ that are masked, seeds, charge and rows. Then the process ends before the first 
 three hospitals the first of each kind is enough.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

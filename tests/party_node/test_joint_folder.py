@@ -1,7 +1,5 @@
 """A session on disk: frozen messages count all together or not at all, for the owner's eyes alone, and go when it is over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The hospital c is hostile in most tests: it deals for a and b, and sends its columns under a's mask to b and under b's to a.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How a joint computation ends at a hospital: one block for good, one charge, and nothing left of the session."""
 
-from __future__ import annotations
-
 import shutil
 from fractions import Fraction
 

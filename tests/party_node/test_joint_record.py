@@ -4,8 +4,6 @@ Columns are looked for in every form in which they exist at a hospital, at every
 control shows that they would be found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A hostile relay or coordinator, equivocation, and randomness that is dealt twice: named, or at least without effect."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The hospital's own record of releases: once decided, nothing that anybody says elsewhere changes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A hospital's SQLite files as an older and a newer version of the software left them."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing

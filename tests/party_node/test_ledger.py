@@ -1,7 +1,5 @@
 """The budget: exact, fixed, append-only, and never more than it says."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from contextlib import closing

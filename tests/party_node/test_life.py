@@ -1,7 +1,5 @@
 """A release from proposal to delivery, by policy and by a person."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Noisy rows and public columns of one roster come in one order: the second kind of release is for a person to decide."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The logarithm of derived columns: right to one unit in the last place, and the same bits wherever it runs."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import struct

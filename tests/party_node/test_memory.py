@@ -1,7 +1,5 @@
 """A daemon is small again after each release, whatever pieces its memory was freed in."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The view of deploy/ out of a tiny OMOP data model on a real server, read by the settings that docs/party.md shows."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

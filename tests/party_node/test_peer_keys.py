@@ -1,7 +1,5 @@
 """One file and one digest in place of a command for each pair of hospitals: all of it is pinned, or nothing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

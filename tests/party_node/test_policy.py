@@ -1,7 +1,5 @@
 """The hospital's own limits in numbers: each one kept, each one named when it is exceeded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

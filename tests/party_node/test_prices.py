@@ -1,7 +1,5 @@
 """Planner, office, dry run, review and ledger state one price for one release, to the last digit that they print."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The owner's acts against declarations that changed, identifiers, power cuts, and releases that are under way."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Public columns at the hospital: the owner's act, for good, and every release judged by it before anything is charged."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Public cells where a patient has several rows: no private cell, and no order of the rows, decides which they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What public columns of ours make of a proposal, and what their owner is told of them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

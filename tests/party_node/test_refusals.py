@@ -1,7 +1,5 @@
 """When the hospital says no: to a proposal that does not check out, to data that changed, and in the middle of things."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

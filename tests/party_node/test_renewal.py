@@ -1,7 +1,5 @@
 """A certificate that is about to end: renewed by the daemon over the same key, and everything goes on."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

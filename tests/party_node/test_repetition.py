@@ -1,7 +1,5 @@
 """Paying twice for the same private columns is noticed, whatever else a release shows."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.data.columns import Column

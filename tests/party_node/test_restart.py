@@ -1,7 +1,5 @@
 """Power cuts at every step: a fresh process goes on from what is on disk, and never draws noise for bytes that exist."""
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 from typing import Any
 

@@ -3,8 +3,6 @@
 The hub keeps what it has. Office and peers say that the release is running, and nobody looks at the books first.
 """
 
-from __future__ import annotations
-
 import copy
 import shutil
 from collections.abc import Callable

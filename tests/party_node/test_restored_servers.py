@@ -1,7 +1,5 @@
 """An office or a hub that was restored from an older backup: a hospital tells them what they have forgotten, and no more."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.errors import Conflict, NotFound

@@ -1,7 +1,5 @@
 """`on_review`: somebody is told once that a release waits, with no word about data, and never in anybody's way."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

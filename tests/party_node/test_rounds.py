@@ -1,7 +1,5 @@
 """A release of two rounds at a hospital, over real TLS: ranges, then moments in them; every cycle is a fresh process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pkgutil import resolve_name

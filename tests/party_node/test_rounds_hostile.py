@@ -1,7 +1,5 @@
 """A hub or a hospital that lies about the first round: named, and nothing of the second leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sealed block on disk: made once, whole or absent, and never anything else than what was signed."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """party.toml: every mistake named, every default safe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two blocks of a release at a hospital: drawn and sealed together, charged once, sent as the same bytes whatever breaks."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the hospital sees: the numbers of the guarantee, and foreign words as plain words."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

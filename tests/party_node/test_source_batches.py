@@ -1,7 +1,5 @@
 """Batches of a table: which rows came together, at every hospital alike, and rows of earlier checkpoints that changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Single cells: what is a number, what is missing, what is a level; counted exactly and never refused."""
 
-from __future__ import annotations
-
 import decimal
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Cells of derived columns: functions of the clipped cells of the same row, missing where a source is."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from pathlib import Path

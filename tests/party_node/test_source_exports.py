@@ -1,7 +1,5 @@
 """What exports look like: marks, encodings, headers, units, bands, dates and missing words, each read as it is declared to be."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Several files as one table: a pattern, or a folder of Parquet files."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The normal form of identifiers: one patient, however two exports write it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

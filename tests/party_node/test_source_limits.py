@@ -1,7 +1,5 @@
 """Sources that never end, or unfold to much more than they are: one sentence each, at once and in little memory."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """A daemon notices that rows changed: files say so, SQLite's too; rows in PostgreSQL are read again now and then."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Numbers as people write them, each read as its declaration says: marks, units, bands, words for missing ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

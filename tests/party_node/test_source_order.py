@@ -1,7 +1,5 @@
 """One table, however it is written down: any order, any file, any block; and equal digests at every hospital."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

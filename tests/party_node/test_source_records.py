@@ -1,7 +1,5 @@
 """One row of several a patient: what plain Python makes of the same records, whatever the batches."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache

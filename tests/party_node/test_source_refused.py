@@ -1,7 +1,5 @@
 """Files that cannot be used: one sentence about the file, and never a cell or an identifier in it."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import logging

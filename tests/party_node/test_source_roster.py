@@ -1,7 +1,5 @@
 """A table that is read by the patients of an alignment run is the table of these patients alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

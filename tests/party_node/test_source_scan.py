@@ -1,7 +1,5 @@
 """A scan of the source serves as long as another reading would find the same rows, and leaves nothing on disk."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable

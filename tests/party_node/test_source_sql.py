@@ -1,7 +1,5 @@
 """Rows in a database: the same bytes as from a file, whatever types a database gives the cells."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Databases that cannot be used: one sentence, and never a cell or a password in it; nothing is ever written."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Several spellings of one level: read as that level, refused where a text would mean two, and covered by a public act."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

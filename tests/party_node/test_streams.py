@@ -1,7 +1,5 @@
 """Streams at a hospital, over real TLS; every cycle is a fresh process."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A power cut at any step of a later checkpoint: the same increments, one block, one entry in the books for each step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

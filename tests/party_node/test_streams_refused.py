@@ -1,7 +1,5 @@
 """What is no honest continuation of a stream: nothing is charged, drawn or sent for it, and one sentence says why."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Streams that an office or an operator bends: spent patients, foreign chains, lost blocks, unnamed mechanisms, delta."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

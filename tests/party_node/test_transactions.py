@@ -1,7 +1,5 @@
 """The party's databases are its own from the first moment, and again at the next opening."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """One patient's cells never change how another's are read, nor refuse the table, where a file has types: their ends too."""
 
-from __future__ import annotations
-
 import decimal
 import random
 from pathlib import Path

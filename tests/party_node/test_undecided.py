@@ -1,7 +1,5 @@
 """A hospital that thousands of releases were offered to works as one that knows ten, and a person's list stays short."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import Counter

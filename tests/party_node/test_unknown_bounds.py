@@ -1,7 +1,5 @@
 """Numbers without bounds in party.toml: how they are declared, read and derived, and what they cannot be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dealt randomness serves once: what was noted is refused for good, in whatever session and by whomever it is dealt again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """An empirical privacy audit: how well can the best linear attack tell two neighbours' releases apart?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How likely are these draws under the stated law? p-values for tests without a seed, whose threshold is extreme."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from scipy import stats

@@ -1,7 +1,5 @@
 """What an attacker who knows both of two neighbouring tables sees in each round of a release."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Empirical audit of releases whose outcomes are apart: full, feature and label privacy, and the paper's noise, which is caught."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Empirical audit of `privatize` on the worst pair of neighbours, and of broken mechanisms that it must catch."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Each hospital's numbers are longer than its norm allows, so that every row is cl
 the broken control: the noise is for rows that are shorter than its own.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Callable, Mapping

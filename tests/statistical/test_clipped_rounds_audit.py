@@ -10,8 +10,6 @@ mu_m, computed exactly, and mean -+ half its square. Both are measured, and the 
 Several second rounds are drawn after each first one, which takes most of the time; no hospital would.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Mapping

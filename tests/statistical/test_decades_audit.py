@@ -1,7 +1,5 @@
 """Empirical audit of counts on the decade scale, and of whole releases of a column without bounds; broken ones must be caught."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import cast

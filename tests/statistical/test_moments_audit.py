@@ -4,8 +4,6 @@ Neighbours differ in all cells of one patient, in all three hospitals. A curious
 noise from what is released, so to it the release is what it would be had that hospital added none.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The noise of joint moments, unseeded: every hospital's share, their sum, and the masks that hide the shares."""
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The production noise source, unseeded: the stated law is accepted, too little and too much noise are both rejected."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Empirical audit of ranges: both rounds on the worst neighbours, and broken mechanisms that the auditor must catch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import cast

@@ -3,8 +3,6 @@
 The broken control is a hospital that draws its first round anew whenever it starts again, and so shows it several times.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

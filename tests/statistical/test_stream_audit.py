@@ -3,8 +3,6 @@
 The broken control is a hospital that draws the noise of a checkpoint anew when it starts again, and so shows it twice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

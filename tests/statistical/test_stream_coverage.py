@@ -3,8 +3,6 @@
 All intervals of a stream are read from its last block, as by a learner who came late.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Audits of whole releases of a synthetic control on the worst donors, and of broken ones that must be caught."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """A party's only block."""
 
-from __future__ import annotations
-
 from dprelease import privatization
 from dprelease.data.bounding import BoundedRows
 from dprelease.mpc.session import Products

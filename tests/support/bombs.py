@@ -1,7 +1,5 @@
 """JSON that is short to send and long to read: what a stranger sends who wants our memory and our processor's time."""
 
-from __future__ import annotations
-
 from itertools import count
 
 KINDS = ("objects", "lists", "zeros", "texts", "unknown keys", "objects inside", "zeros inside", "pairs")

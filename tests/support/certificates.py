@@ -1,7 +1,5 @@
 """Keys and certificates of consortia: at the time when most tests happen, or valid now, for handshakes on the loopback."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

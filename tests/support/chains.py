@@ -1,7 +1,5 @@
 """Shorter chains of posterior draws, for tests that do not ask how well production's mix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

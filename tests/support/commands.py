@@ -1,7 +1,5 @@
 """The commands of a role, for tests that hold of each."""
 
-from __future__ import annotations
-
 import click
 
 

@@ -1,7 +1,5 @@
 """PEM that was damaged, the same way at every run."""
 
-from __future__ import annotations
-
 import base64
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tables in real databases, made with other clients than the one that reads them where there is one."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing

@@ -14,8 +14,6 @@ A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 Nothing of this exists in the roles themselves.
 """
 
-from __future__ import annotations
-
 import errno
 import importlib
 import os

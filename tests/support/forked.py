@@ -6,8 +6,6 @@ functions imports it anew, so that the change is met wherever it is imported; wh
 the others, also where Python is told to write no bytecode.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

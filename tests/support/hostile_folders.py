@@ -1,7 +1,5 @@
 """What a stranger may put where a file of a release belongs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A whole joint computation in one process, without a network: the real sessions of all parties, and their blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field

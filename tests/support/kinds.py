@@ -1,7 +1,5 @@
 """Kinds of columns and of variables in tests, which say what each of them must give."""
 
-from __future__ import annotations
-
 from dprelease.data.column import DeclaredColumn, Variable
 
 

@@ -5,8 +5,6 @@
 The file of the folder that is named by the process's number has the seconds of the longest step so far.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import sys

@@ -1,7 +1,5 @@
 """What the kernel knows about a process that runs."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The parameters of a joint-moments release: by the rule, with the least noise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Noise sources for tests. They satisfy `dprelease.privacy.noise.NoiseSource`; none of them is secret."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

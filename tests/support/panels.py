@@ -1,7 +1,5 @@
 """Releases of a synthetic control for tests: a proposed spec, and donors on its grid."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plans of releases of nobody, for tests: a setting from a flat list of numbers, and the same with other ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 The server refuses to run as root: where tests do, it runs as the user that Debian's packages made for it.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -4,8 +4,6 @@
 copy drew. Linux and root only: a copy gets its number in a namespace of its own.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

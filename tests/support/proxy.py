@@ -1,7 +1,5 @@
 """A TCP proxy that can misbehave: go silent while connections stay open, or cut them all."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A throw-away consortium for rehearsals, and rehearsals of small specs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from coordinator.dry_run.simulate import Rehearsed, Signer, Signers, Stopwatch, rehearse

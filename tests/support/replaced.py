@@ -1,7 +1,5 @@
 """Another function in the place of one of the project's, wherever it was imported."""
 
-from __future__ import annotations
-
 import sys
 
 PROJECT = ("dprelease", "party_node", "coordinator", "learner")

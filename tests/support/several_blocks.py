@@ -1,7 +1,5 @@
 """Releases of two blocks for each party, which no mechanism asks for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

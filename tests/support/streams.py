@@ -1,7 +1,5 @@
 """A whole stream in one process: specs of its checkpoints, real sessions, what hospitals keep between them, and blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field

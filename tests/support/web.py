@@ -1,7 +1,5 @@
 """Real web servers on loopback that serve a folder: Python's own, which knows no ranges, one that does, and faulty ones."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterator

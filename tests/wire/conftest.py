@@ -1,7 +1,5 @@
 """One small service for all tests of the boundary: coordination, with handlers that a test puts in."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The edge of a server: protocol version first, then the caller's name and role, then one row of the status table."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

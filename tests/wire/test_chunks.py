@@ -1,16 +1,22 @@
-"""Long byte strings in chunks: whole again on the other side, from any offset, or refused."""
+"""Long byte strings in chunks: whole again on the other side, from any offset, or refused.
 
-from __future__ import annotations
+A stream may take as long as it needs, as long as it moves. Time is handed in; nothing here waits and hopes.
 
+An idle connection stays up: the client's pings are ones that the server allows. Hours are scaled down to seconds.
+"""
+
+import threading
 import zlib
 from pathlib import Path
 
+import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import IntegrityError
-from dprelease.wire import chunks
+from dprelease.wire import chunks, retry, transport
+from dprelease.wire import listener as listener_module
 from dprelease.wire.chunks import (
     CHUNK_BYTES,
     MAX_CHUNK_BYTES,
@@ -21,8 +27,13 @@ from dprelease.wire.chunks import (
     encode_chunk,
     read_chunks,
 )
+from dprelease.wire.listener import Listener
+from dprelease.wire.retry import ProgressDeadline
+from dprelease.wire.transport import connect
 from dprelease.wire.v1 import intake_pb2, public_pb2, relay_pb2
 from dprelease.wire.v1.release_pb2 import Chunk
+from tests.support.certificates import HOST, Authority, Member
+from tests.wire.test_transport import decline, serving
 
 GRPC_MESSAGE_LIMIT = 4 << 20
 
@@ -117,3 +128,153 @@ def test_a_checksum_is_reckoned_once_for_a_piece(monkeypatch: pytest.MonkeyPatch
         assert known.of(stamp, 5, memoryview(b"abc")) == 7
     assert known.of((1, 10), 5, memoryview(b"ab")) == 7
     assert reckoned == [3, 3, 2]
+
+
+LONG = 3600.0
+SHORT = 0.01
+PATIENCE = 30.0
+"""How long a test waits for what must happen before it gives up."""
+
+
+def test_standing_still_cancels_once() -> None:
+    calls: list[int] = []
+    cancelled = threading.Event()
+
+    def cancel() -> None:
+        calls.append(1)
+        cancelled.set()
+
+    with ProgressDeadline(cancel, SHORT) as deadline:
+        assert cancelled.wait(PATIENCE)
+    assert deadline.stalled
+    assert calls == [1]
+
+
+def test_a_stream_that_ends_in_time_is_not_cancelled() -> None:
+    calls: list[int] = []
+    with ProgressDeadline(lambda: calls.append(1), LONG) as deadline:
+        deadline.moved()
+    assert not deadline.stalled
+    assert calls == []
+
+
+def test_an_error_within_is_passed_on_and_ends_the_watch() -> None:
+    calls: list[int] = []
+    with pytest.raises(KeyError), ProgressDeadline(lambda: calls.append(1), LONG):
+        raise KeyError
+    assert calls == []
+
+
+class Clock:
+    """Time that only moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Steps(threading.Event):
+    """Stands in for the event that the watch waits on: hands each wait to the test and takes its time from there."""
+
+    def __init__(self, clock: Clock, script: list[float]) -> None:
+        super().__init__()
+        self.clock, self.script, self.waited = clock, script, []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout)
+        if not self.script:
+            return True
+        self.clock.now += self.script.pop(0)
+        return False
+
+
+def watch(
+    monkeypatch: pytest.MonkeyPatch, script: list[float], moves: int
+) -> tuple[ProgressDeadline, list[int], Steps]:
+    """Run the watch in this thread: `script` is how long each of its waits takes; the stream moves after the first `moves`."""
+    clock = Clock()
+    monkeypatch.setattr(retry, "time", clock)
+    calls: list[int] = []
+    deadline = ProgressDeadline(lambda: calls.append(1), 10.0)
+    steps = Steps(clock, script)
+    original = steps.wait
+
+    def wait(timeout: float | None = None) -> bool:
+        done = original(timeout)
+        if len(steps.waited) <= moves:
+            deadline.moved()
+        return done
+
+    monkeypatch.setattr(steps, "wait", wait)
+    monkeypatch.setattr(deadline, "_done", steps)
+    deadline._watch()
+    return deadline, calls, steps
+
+
+def test_each_move_starts_the_time_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline, calls, steps = watch(monkeypatch, [9.0, 9.0, 9.0], moves=3)
+    assert not deadline.stalled
+    assert calls == []
+    assert steps.waited == [10.0, 10.0, 10.0, 10.0]
+
+
+def test_the_time_counts_from_the_last_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline, calls, steps = watch(monkeypatch, [9.0, 4.0, 6.0, 1.0], moves=1)
+    assert deadline.stalled
+    assert calls == [1]
+    assert steps.waited == [10.0, 10.0, 6.0]
+
+
+SCALE = 300
+"""How much faster pings go here: a minute becomes a fifth of a second."""
+
+
+def _scaled(options: list[tuple[str, int]], scale: float) -> list[tuple[str, int]]:
+    return [(key, int(value / scale) if key.endswith("_ms") else value) for key, value in options]
+
+
+def test_the_two_sides_match() -> None:
+    client, server = dict(transport._CLIENT_OPTIONS), dict(listener_module._SERVER_OPTIONS)
+    assert client["grpc.keepalive_time_ms"] > server["grpc.http2.min_ping_interval_without_data_ms"]
+    assert client["grpc.keepalive_permit_without_calls"] == server["grpc.keepalive_permit_without_calls"] == 1
+    assert client["grpc.http2.max_pings_without_data"] == 0
+
+
+def _states(listener: Listener, authority: Authority, party: Member, seconds: float) -> list[grpc.ChannelConnectivity]:
+    """What a channel goes through while it is idle, from ready on."""
+    seen: list[grpc.ChannelConnectivity] = []
+    lost = threading.Event()
+    with connect(f"{HOST}:{listener.port}", party.credentials(authority.root)) as channel:
+        grpc.channel_ready_future(channel).result(timeout=20)
+
+        def note(state: grpc.ChannelConnectivity) -> None:
+            seen.append(state)
+            if state is not grpc.ChannelConnectivity.READY:
+                lost.set()
+
+        channel.subscribe(note)
+        lost.wait(seconds)
+        channel.unsubscribe(note)
+    return seen
+
+
+@pytest.mark.slow
+def test_an_idle_hour_leaves_the_connection_up(
+    monkeypatch: pytest.MonkeyPatch, authority: Authority, party: Member, server: Member
+) -> None:
+    monkeypatch.setattr(transport, "_CLIENT_OPTIONS", _scaled(transport._CLIENT_OPTIONS, SCALE))
+    monkeypatch.setattr(listener_module, "_SERVER_OPTIONS", _scaled(listener_module._SERVER_OPTIONS, SCALE))
+    with serving(server, authority.root) as listener:
+        assert _states(listener, authority, party, 3600 / SCALE) == [grpc.ChannelConnectivity.READY]
+        decline(listener.port, party.credentials(authority.root))
+
+
+@pytest.mark.slow
+def test_a_server_that_allows_fewer_pings_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch, authority: Authority, party: Member, server: Member
+) -> None:
+    monkeypatch.setattr(transport, "_CLIENT_OPTIONS", _scaled(transport._CLIENT_OPTIONS, SCALE))
+    with serving(server, authority.root) as listener:
+        assert len(_states(listener, authority, party, 60.0)) > 1

@@ -1,7 +1,5 @@
 """How a command ends: one sentence on standard error and the exit code of the table."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

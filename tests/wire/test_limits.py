@@ -1,7 +1,5 @@
 """Limits on one peer: the bucket by an injected clock, the streams by hand, and both behind a real server."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

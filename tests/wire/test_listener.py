@@ -1,7 +1,5 @@
 """Listeners themselves: how many connections they take, how a certificate changes, how they stop."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """News: who is answered when, and that nobody who waits costs a thread."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The guesses of `plan`: the same options in every role, with the same defaults."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A log that nobody can flood: each kind of refusal once a period, the others as a count."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

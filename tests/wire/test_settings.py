@@ -1,7 +1,5 @@
 """Settings files: strict keys, named mistakes, paths that start where the file stands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Messages are measured before anything is made of them: at every method of a server, in every answer to a client."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The status table: complete, unambiguous, and the same error on both sides of a wire."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

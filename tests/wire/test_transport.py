@@ -1,22 +1,42 @@
-"""Real handshakes on the loopback: who may talk to whom, and what a refused caller is told."""
+"""Real handshakes on the loopback: who may talk to whom, and what a refused caller is told.
 
-from __future__ import annotations
+A call on real listeners: what it waits for, how long, and what it holds meanwhile.
 
-from collections.abc import Callable, Iterator
+Waits between attempts: growing, jittered, never longer than the longest.
+"""
+
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from itertools import islice
+from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dprelease.errors import InvalidInput, PeerUnavailable, VersionMismatch
+from dprelease.errors import AccessDenied, InvalidInput, PeerUnavailable, VersionMismatch
+from dprelease.wire import call as call_module
 from dprelease.wire.boundary import VERSION, translated
+from dprelease.wire.call import Call, Pace
+from dprelease.wire.limits import Limiter, OpenStreams, Rate
 from dprelease.wire.listener import Listener, listen
+from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import Credentials, check_address, connect
-from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc
+from dprelease.wire.v1 import (
+    coordination_pb2,
+    coordination_pb2_grpc,
+    intake_pb2,
+    intake_pb2_grpc,
+    public_pb2,
+    public_pb2_grpc,
+)
 from tests.support.certificates import HOST, Authority, Member
 from tests.wire.conftest import CoordinationStub, Desk
 
@@ -185,3 +205,214 @@ def test_host_and_port_make_an_address(address: str) -> None:
 def test_anything_else_is_refused_with_an_example(address: str, use: Callable[[str], object]) -> None:
     with pytest.raises(InvalidInput, match=r"hub\.example\.org:7443"):
         use(address)
+
+
+CALL_TAKES = 20.0
+DECLINE = "/dprelease.wire.v1.CoordinationService/Decline"
+Start = Callable[..., Listener]
+
+
+class Source(public_pb2_grpc.PublicServiceServicer):
+    """Streams chunks without end, and keeps its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.ended = threading.Event()
+
+    async def DownloadBlock(self, request: Any, context: Any) -> AsyncIterator[public_pb2.DownloadBlockResponse]:
+        self.calls.append(context)
+        answer = public_pb2.DownloadBlockResponse()
+        answer.chunk.data = bytes(1 << 18)
+        try:
+            while True:
+                yield answer
+        finally:
+            self.ended.set()
+
+
+class Drain(intake_pb2_grpc.IntakeServiceServicer):
+    """Counts the messages of an upload."""
+
+    async def SendBlock(self, requests: AsyncIterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
+        return intake_pb2.SendBlockResponse(digest=bytes([len([each async for each in requests])]))
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+def streams() -> OpenStreams:
+    return OpenStreams(100, 100)
+
+
+@pytest.fixture
+def start(authority: Authority, server: Member, source: Source, desk: Desk, streams: OpenStreams) -> Iterator[Start]:
+    with ExitStack() as running:
+
+        def make(pace: Pace, workers: int = 4) -> Listener:
+            register = [
+                lambda to: public_pb2_grpc.add_PublicServiceServicer_to_server(source, to),
+                lambda to: intake_pb2_grpc.add_IntakeServiceServicer_to_server(Drain(), to),
+                lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(desk, to),
+            ]
+            listener = listen(
+                f"{HOST}:0",
+                server.credentials(authority.root),
+                register,
+                mutual=True,
+                pace=pace,
+                workers=workers,
+                limiter=Limiter(Rate.of(1e6), streams),
+            )
+            running.callback(listener.stop)
+            return listener
+
+        yield make
+
+
+@pytest.fixture
+def dial(authority: Authority, party: Member) -> Iterator[Callable[[Listener], grpc.Channel]]:
+    with ExitStack() as opened:
+        yield lambda listener: opened.enter_context(
+            connect(f"{HOST}:{listener.port}", party.credentials(authority.root))
+        )
+
+
+def silent(over: threading.Event) -> Iterator[Any]:
+    over.wait(CALL_TAKES)
+    yield from ()
+
+
+def test_calls_without_their_message_hold_no_thread_and_end(
+    start: Start, dial: Callable[[Listener], grpc.Channel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_module, "FIRST_MESSAGE_SECONDS", 3.0)
+    channel, over = dial(start(Pace(), workers=1)), threading.Event()
+    headers_only = channel.stream_unary(DECLINE, None, None)  # the same on the wire as a call that never sends
+    waiting = [headers_only.future(silent(over), metadata=VERSION, timeout=CALL_TAKES) for _ in range(40)]
+    stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+    with translated("the coordinator"):
+        stub.Decline(coordination_pb2.DeclineRequest(), timeout=CALL_TAKES, metadata=VERSION)
+    assert not any(call.done() for call in waiting)
+    for call in waiting:
+        with pytest.raises(PeerUnavailable), translated("the coordinator"):
+            call.result(CALL_TAKES)
+    over.set()
+
+
+@pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\xff", b"\x00"])
+def test_garbage_for_a_message_gets_our_own_answer(
+    start: Start, dial: Callable[[Listener], grpc.Channel], garbage: bytes
+) -> None:
+    raw = dial(start(Pace())).unary_unary(DECLINE, None, None)
+    with pytest.raises(InvalidInput), translated("the coordinator"):
+        raw(garbage, timeout=CALL_TAKES, metadata=VERSION)
+
+
+def test_a_call_that_ends_before_its_message_is_refused(start: Start, dial: Callable[[Listener], grpc.Channel]) -> None:
+    raw = dial(start(Pace())).stream_unary(DECLINE, None, None)
+    with pytest.raises(InvalidInput), translated("the coordinator"):
+        raw(iter(()), timeout=CALL_TAKES, metadata=VERSION)
+
+
+def test_an_upload_that_stands_still_is_cut_and_one_that_moves_is_not(
+    start: Start, dial: Callable[[Listener], grpc.Channel]
+) -> None:
+    stub = intake_pb2_grpc.IntakeServiceStub(dial(start(Pace(stall_seconds=0.3))))
+    over = threading.Event()
+
+    def stuck() -> Iterator[Any]:
+        yield intake_pb2.SendBlockRequest()
+        over.wait(CALL_TAKES)
+
+    with pytest.raises(PeerUnavailable), translated("the hub"):
+        stub.SendBlock(stuck(), timeout=CALL_TAKES, metadata=VERSION)
+    over.set()
+    three = iter([intake_pb2.SendBlockRequest()] * 3)
+    assert stub.SendBlock(three, timeout=CALL_TAKES, metadata=VERSION).digest == b"\x03"
+
+
+def test_a_download_below_the_least_rate_is_cut(
+    start: Start,
+    dial: Callable[[Listener], grpc.Channel],
+    source: Source,
+    streams: OpenStreams,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call_module, "SENT_GRACE_SECONDS", 0.2)
+    stub = public_pb2_grpc.PublicServiceStub(dial(start(Pace(least_bytes_per_second=1e9))))
+    download = stub.DownloadBlock(public_pb2.DownloadBlockRequest(), timeout=CALL_TAKES, metadata=VERSION)
+    next(download)
+    assert source.ended.wait(CALL_TAKES)  # nobody takes what follows
+    with pytest.raises(PeerUnavailable), translated("the hub"):
+        list(download)
+
+
+def test_a_call_may_be_ended_with_a_reason_from_any_thread(
+    start: Start, dial: Callable[[Listener], grpc.Channel], source: Source
+) -> None:
+    stub = public_pb2_grpc.PublicServiceStub(dial(start(Pace())))
+    download = stub.DownloadBlock(public_pb2.DownloadBlockRequest(), timeout=CALL_TAKES, metadata=VERSION)
+    next(download)
+    source.calls[0].end(AccessDenied("revoked"))
+    source.calls[0].end(InvalidInput("too late"))
+    with pytest.raises(AccessDenied), translated("the hub"):
+        list(download)
+    assert source.ended.wait(CALL_TAKES)
+
+
+def test_a_caller_that_goes_away_frees_its_stream(
+    start: Start, dial: Callable[[Listener], grpc.Channel], source: Source, streams: OpenStreams
+) -> None:
+    stub = public_pb2_grpc.PublicServiceStub(dial(start(Pace())))
+    download = stub.DownloadBlock(public_pb2.DownloadBlockRequest(), timeout=CALL_TAKES, metadata=VERSION)
+    next(download)
+    assert len(streams) == 1
+    download.cancel()
+    end = time.monotonic() + CALL_TAKES
+    while len(streams):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def highest(low: float, high: float) -> float:
+    return high
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    waits = islice(Backoff(1.0, 60.0, 2.0).waits(highest), 9)
+    assert list(waits) == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_longest_below_the_first_wait_counts_from_the_start() -> None:
+    assert list(islice(Backoff(1.0, 0.25).waits(highest), 2)) == [0.25, 0.25]
+
+
+@given(first=st.floats(0.001, 10), longest=st.floats(0.001, 100), factor=st.floats(1, 10), fraction=st.floats(0, 1))
+def test_jitter_takes_at_most_half(first: float, longest: float, factor: float, fraction: float) -> None:
+    backoff = Backoff(first, longest, factor)
+    upper = list(islice(backoff.waits(highest), 12))
+    waits = list(islice(backoff.waits(lambda low, high: low + fraction * (high - low)), 12))
+    for wait, high in zip(waits, upper, strict=True):
+        assert high / 2 * (1 - 1e-12) <= wait <= high * (1 + 1e-12)
+        assert wait <= longest * (1 + 1e-12)
+    assert upper == sorted(upper)
+
+
+def test_the_default_spreads_reconnects() -> None:
+    first = {next(Backoff().waits()) for _ in range(20)}
+    assert len(first) > 1
+    assert all(0.5 <= wait <= 1.0 for wait in first)
+
+
+def test_every_series_starts_anew() -> None:
+    backoff = Backoff()
+    list(islice(backoff.waits(highest), 5))
+    assert next(backoff.waits(highest)) == 1.0
+
+
+def test_a_backoff_is_a_value() -> None:
+    with pytest.raises(AttributeError):
+        Backoff().factor = 3.0  # type: ignore[misc]

@@ -4,8 +4,6 @@ There are four releases: one proposed and half approved, one approved by all and
 south take part, east was revoked, west is invited. Keys follow from names, so that none is kept here.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

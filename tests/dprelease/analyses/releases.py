@@ -1,7 +1,5 @@
 """Releases of joint moments for tests of analyses: raw tables in, exact moments out, or noisy ones of a chosen scale."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

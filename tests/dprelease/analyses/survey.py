@@ -1,7 +1,5 @@
 """Real surveys that statsmodels bundles, as releases of exact moments."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

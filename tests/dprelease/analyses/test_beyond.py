@@ -1,7 +1,5 @@
 """What second moments cannot give can be had from the columns that the refusal names: the advice is followed as it stands."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

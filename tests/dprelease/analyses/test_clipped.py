@@ -1,7 +1,5 @@
 """Analyses of clipped rows are about all rows: how much wider their intervals are, for which tables, and in which words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

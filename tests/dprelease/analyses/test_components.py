@@ -1,7 +1,5 @@
 """Principal components, Cronbach's alpha and rates: with exact moments those of numpy and statsmodels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chi2

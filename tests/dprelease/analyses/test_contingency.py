@@ -1,7 +1,5 @@
 """Contingency tables: with exact moments those of scipy and statsmodels; with noise, what it hides is not interpreted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chi2_contingency

@@ -1,7 +1,5 @@
 """Intervals and tests on simulated releases, with fresh patients and fresh noise each time."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draws in original units, and what is said of every analysis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Laws over draws: mixtures of Student's, regions of several quantities, and their classical limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chi2, f, multivariate_t, norm, t

@@ -1,7 +1,5 @@
 """Means of groups: with exact moments the tests of scipy and the tables of statsmodels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

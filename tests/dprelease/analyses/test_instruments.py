@@ -1,7 +1,5 @@
 """Two-stage least squares and mediation: with exact moments those of statsmodels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import statsmodels.api as sm

@@ -1,7 +1,5 @@
 """Logistic regression from moments: the discriminant to rounding, maximum likelihood within stated bounds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import statsmodels.api as sm

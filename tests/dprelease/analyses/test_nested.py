@@ -1,7 +1,5 @@
 """Nested models, correlations and the lasso: with exact moments those of statsmodels and scipy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import statsmodels.api as sm

@@ -1,7 +1,5 @@
 """Tests of several coefficients on noisy moments: as often below a level as it says, and below it where there is an effect."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom

@@ -1,7 +1,5 @@
 """Documents: one value for an estimate, one table, and what text, JSON and HTML make of them."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Moments whose outcomes are apart, with the noise of a real release, from coded rows."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

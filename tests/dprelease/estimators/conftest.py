@@ -1,7 +1,5 @@
 """Releases for estimator tests: exact integers on the grid in, a `Release` out, with the noise a test asks for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

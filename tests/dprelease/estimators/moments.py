@@ -1,7 +1,5 @@
 """Noisy moments for estimator tests: any kinds of columns, exact rows in, noise of a chosen scale on every noisy entry."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dprelease.data.columns import Column

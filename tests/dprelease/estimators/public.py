@@ -1,7 +1,5 @@
 """Tables with public columns, and their moments with noise of a chosen scale."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.moments_utility import gram

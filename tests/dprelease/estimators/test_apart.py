@@ -1,7 +1,5 @@
 """Fits on releases whose outcomes are apart: one covariance for all outcomes, and what public sides are good for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Intervals of coefficients on releases whose outcomes are apart: they hold the truth as often as they say."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Moments before clipping, out of those of normal rows that were drawn, shifted, clipped in two blocks, and of others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import gammainc, gammaincc

@@ -1,7 +1,5 @@
 """Fits on mixed rows of which some columns are public: exact columns beside noisy ones, for every method."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

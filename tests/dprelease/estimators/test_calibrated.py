@@ -1,7 +1,5 @@
 """The default method on rows: its limits, its symmetries, its average over ridges, and what it says of itself."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

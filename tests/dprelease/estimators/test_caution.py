@@ -1,7 +1,5 @@
 """How far a model may go from the constant predictor."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dprelease.estimators.moments.gain import ALPHAS, furthest, furthest_of_draws, furthest_of_signal, warnings

@@ -1,7 +1,5 @@
 """The default on moments is one of the named algorithms, to the last bit, and a fit says which and why."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

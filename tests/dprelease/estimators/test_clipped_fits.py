@@ -1,7 +1,5 @@
 """What a fit of clipped rows says about all rows: how far numbers reach, how much wider intervals are, and in which words."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Weights within convex sets: projections by their optimality conditions, minima by another solver, errors by simulation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What every method promises, whatever it computes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

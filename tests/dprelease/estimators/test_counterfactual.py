@@ -1,7 +1,5 @@
 """Posterior of a counterfactual path: exact without noise, honest with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Intervals hold the truth as often as they say, over fresh patients, mixing and noise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The density over moments: its gradient, and that it knows no impossible moments."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The prior of how variables depend on each other: its density by regressions written out, its gradients, singular points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

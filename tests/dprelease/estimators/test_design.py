@@ -1,7 +1,5 @@
 """Which columns take part in a fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What is believed of numbers seen through gains and noise: the posterior mean, worked out again by loops."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Intervals are the values that a test keeps, whatever the parabola of the variance looks like."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

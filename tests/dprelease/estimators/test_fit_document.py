@@ -1,7 +1,5 @@
 """The printed fit."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Method `shrinkage` on numbers in ranges, which all fill about as much of what they are coded in."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a fit says about the population, in original units, and what it refuses to say."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The symmetric solve."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Thousands of outcomes share one Gram matrix and one factorisation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Means and variances of single variables against plain quadrature, and their limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What the methods do to noise: the paper's claims, by simulation with derived standard errors."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

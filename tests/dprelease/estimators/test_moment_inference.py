@@ -1,7 +1,5 @@
 """Standard errors of coefficients out of moments: the textbook's without noise, and every noisy entry's part with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Fits on a whole release of joint moments: names, units, methods, refusals."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

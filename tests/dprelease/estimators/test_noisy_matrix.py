@@ -1,7 +1,5 @@
 """Least squares on the noisy matrix as it is: the estimated errors, by simulation with derived standard errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

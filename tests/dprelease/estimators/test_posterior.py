@@ -1,7 +1,5 @@
 """Draws of the true moments: their law against quadrature, their mixing at any noise, their repeatability."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

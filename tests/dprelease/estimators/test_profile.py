@@ -1,7 +1,5 @@
 """Quadratic forms kept as factors are the matrices that they stand for, and variances follow the path of the fit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dprelease.estimators.intervals.estimates import Covariance, Forms, Shared, profiled

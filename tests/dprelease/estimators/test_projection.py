@@ -1,7 +1,5 @@
 """The public side: its decomposition, and by how much its coordinates shrink to fit what bounded rows can give."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Public numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dprelease.privacy.public_stream import PublicNormals, PublicStream

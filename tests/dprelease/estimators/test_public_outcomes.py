@@ -1,7 +1,5 @@
 """Fits of public outcomes on private features, and of both kinds: projection helps, and public entries are held to."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

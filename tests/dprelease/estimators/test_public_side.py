@@ -1,7 +1,5 @@
 """Fits beside public columns: exact where nothing is noisy, better for what is public, and never worse than the constant."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The estimated errors, their standard errors and what is said about them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

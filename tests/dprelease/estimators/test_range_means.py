@@ -1,7 +1,5 @@
 """Means brought into the public ranges: against quadrature, and at both ends of the noise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

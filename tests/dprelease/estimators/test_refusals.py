@@ -1,7 +1,5 @@
 """What is refused, or solved with a warning."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

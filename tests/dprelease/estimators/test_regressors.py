@@ -1,7 +1,5 @@
 """The classes in the manner of scikit-learn, and what the package exports."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from types import SimpleNamespace

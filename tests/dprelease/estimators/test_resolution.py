@@ -1,7 +1,5 @@
 """What noise hides is said in words: no share above 1, no negative square and no mean beyond its noise is printed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Standard errors of coefficients out of rows: the textbook's without noise, Fuller's with it, none where noise hides them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

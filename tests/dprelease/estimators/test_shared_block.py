@@ -1,7 +1,5 @@
 """Thousands of outcomes on one noisy matrix in closed form: its limits, its symmetries, its safety, its one factorisation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

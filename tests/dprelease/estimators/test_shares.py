@@ -1,7 +1,5 @@
 """Shares of rare levels: what is known of them follows from their own noisy sums, and intervals of counts hold."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom

@@ -1,7 +1,5 @@
 """Method `shrinkage`: least squares without noise, the constant predictor at worst, safe where plain inversion is not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

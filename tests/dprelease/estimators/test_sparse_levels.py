@@ -1,7 +1,5 @@
 """Levels that hardly anybody has: they do not hide the coefficients of all other features."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

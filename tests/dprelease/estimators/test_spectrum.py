@@ -1,7 +1,5 @@
 """The calibrated regression in its own coordinates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Means, spreads and correlations out of joint moments, and the repaired matrix."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rows that a caller holds are matched by name where they have names; nothing is predicted from what is not there."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Any
 

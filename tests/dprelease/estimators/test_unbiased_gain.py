@@ -1,7 +1,5 @@
 """What a fit says that it gains, on releases where there is nothing to gain and where the gain is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom

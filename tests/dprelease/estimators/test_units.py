@@ -1,7 +1,5 @@
 """Units of slopes."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.estimators.fit_document import per, squared

@@ -1,7 +1,5 @@
 """A finished run of three, in which pairs have more in common than all."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.dprelease.intersection.driver import Driver

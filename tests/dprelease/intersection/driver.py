@@ -1,7 +1,5 @@
 """Runs in memory, where every step is a fresh session over the same storage, and where one party may cheat or die."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext

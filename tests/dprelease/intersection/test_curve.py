@@ -1,7 +1,5 @@
 """Hash and scalars on Curve25519 against plain arithmetic, and the refusal of all that is not a point of the curve."""
 
-from __future__ import annotations
-
 import hashlib
 from secrets import token_bytes
 

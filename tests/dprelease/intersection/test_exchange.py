@@ -1,7 +1,5 @@
 """Secrets of a session are the same after a restart, and others in every session and for every purpose."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.errors import InvalidInput

@@ -1,7 +1,5 @@
 """Every party finds the elements that all have, and nobody more: against Python's sets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tables give every key its value, are uniform where values are, and hardly ever fail."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp

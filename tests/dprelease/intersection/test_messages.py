@@ -1,7 +1,5 @@
 """Messages of a run: signed by their senders, of this run, and each with a place in its transcript."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.errors import IntegrityError

@@ -1,7 +1,5 @@
 """Pieces keep their order over processes, few are read ahead, and errors come through."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

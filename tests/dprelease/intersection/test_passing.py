@@ -1,7 +1,5 @@
 """What each hop sees of others' elements, and the refusal of whatever a hop or a relay alters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial

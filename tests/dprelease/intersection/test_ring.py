@@ -1,7 +1,5 @@
 """Who sends what to whom in a run, and of which size."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.errors import InvalidInput

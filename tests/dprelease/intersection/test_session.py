@@ -1,7 +1,5 @@
 """One party's state machine: common patients, whoever drives it, in whatever order, and however often it dies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Secrets of a round are gone with it."""
 
-from __future__ import annotations
-
 from secrets import token_bytes
 
 from dprelease.intersection.storage import MemoryStorage

@@ -1,7 +1,5 @@
 """What tables give away, and the refusal of a table or key that is not what its sender signed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

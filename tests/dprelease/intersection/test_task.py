@@ -1,7 +1,5 @@
 """A run's task: canonical, and refused where two of its members are one."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.errors import InvalidInput

@@ -1,7 +1,5 @@
 """Shares of zero cancel among all parties and among no fewer."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from secrets import token_bytes
 

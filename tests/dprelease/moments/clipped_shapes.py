@@ -1,7 +1,5 @@
 """Random shapes of clipped rows, their rows as hospitals multiply them, and how far two of them are apart, in exact integers."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

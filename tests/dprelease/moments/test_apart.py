@@ -1,7 +1,5 @@
 """Releases whose outcomes are apart: from bounded rows to what a learner reads, bit for bit with the noise off."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 

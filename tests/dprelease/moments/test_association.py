@@ -1,7 +1,5 @@
 """Covariance and association together: what one patient moves, searched for adversarially, and what the noise gives for it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

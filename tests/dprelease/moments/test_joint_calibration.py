@@ -1,7 +1,5 @@
 """One calibration for covariance and association: what each moves, what both cost, and how they are split."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,18 +1,34 @@
-"""Coded columns and the entries of their Gram matrix: what is noisy, what is public, what follows from the rest."""
+"""Coded columns and the entries of their Gram matrix: what is noisy, what is public, what follows from the rest.
 
-from __future__ import annotations
+The terms of joint moments: which outcomes, bases and norms make sense, and what the guarantee is then called.
+
+The least noise for a target, by the rule that every party recomputes; and what keeping outcomes apart is worth.
+"""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from dprelease.arrays import Integers
+from dprelease.canonical import canonical_bytes
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn, released_names
-from dprelease.mechanisms.moments.entries import Layout, code, variables
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.calibration import share_scales
+from dprelease.mechanisms.moments.entries import Kind, Layout, code, variables
+from dprelease.mechanisms.moments.parameters import least_noise
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.gaussian import mu_of
+from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import Target
+from tests.dprelease.moments.test_apart import spec_of, stated
 from tests.support.kinds import is_binary, kind_of
-from tests.support.specs import categorical, numeric, random_raw
+from tests.support.specs import build_spec, categorical, numeric, random_raw
 
 FOUR = (numeric("age"), categorical("stage", "I", "II"), categorical("smoker", "yes"), numeric("weight"))
 
@@ -208,3 +224,99 @@ def test_a_layout_is_the_same_for_the_same_columns() -> None:
     assert Layout(FOUR) == Layout(tuple(FOUR))
     assert hash(Layout(FOUR)) == hash(Layout(tuple(FOUR)))
     assert Layout(FOUR) != Layout(FOUR[::-1])
+
+
+def test_terms_without_outcomes_are_written_as_they_always_were() -> None:
+    plain = build_spec({"a": (numeric("x"),)}, mechanism="moments")
+    assert plain.terms.association is None
+    assert b"association" not in plain.to_bytes()
+    assert plain.terms.kinds == (Kind.PRODUCT, Kind.SQUARE)
+    apart = spec_of("full")
+    assert b"public_norm2" not in apart.to_bytes()
+    for spec in (plain, apart, stated(Fraction(1))):
+        assert ReleaseSpec.from_bytes(spec.to_bytes()) == spec
+        assert canonical_bytes(spec.model_dump(mode="json")) == spec.to_bytes()
+
+
+@pytest.mark.parametrize("outcomes", [("y1", "y1"), ("unknown",), ("y1", "x1", "s", "g", "h", "y2", "y3", "t")])
+def test_outcomes_are_distinct_columns_and_leave_a_feature(outcomes: tuple[str, ...]) -> None:
+    spec = spec_of("full")
+    data = spec.model_dump()
+    data["terms"]["association"]["outcomes"] = outcomes
+    with pytest.raises(ValidationError, match="distinct columns of the release"):
+        ReleaseSpec.model_validate(data)
+
+
+@pytest.mark.parametrize(("name", "label"), [("features", "label-DP"), ("labels", "feature-DP"), ("labels", "mixed")])
+def test_the_label_follows_from_the_outcomes(name: str, label: str) -> None:
+    with pytest.raises(ValidationError, match="the guarantee is called"):
+        ReleaseSpec.model_validate({**spec_of(name).model_dump(), "guarantee": label})
+
+
+def test_a_norm_is_stated_where_one_party_has_all_public_outcomes() -> None:
+    data = stated(Fraction(1)).model_dump()
+    data["terms"]["association"]["public_norm2"] = "0"
+    with pytest.raises(ValidationError, match="where one party has all of them"):
+        ReleaseSpec.model_validate(data)
+    with pytest.raises(ValidationError, match="where one party has all of them"):
+        build_spec(
+            {"a": (numeric("y1", public=True),), "b": (numeric("x1"), numeric("y2", public=True))},
+            mechanism="moments",
+            guarantee="feature-DP",
+            outcomes=("y1", "y2"),
+            public_norm2=Fraction(1),
+        )
+
+
+MU2 = budget(Target(scope="joint", epsilon=1.0, delta=1e-5))
+COLUMNS = (numeric("x"), numeric("y"))
+
+
+def test_without_outcomes_it_is_the_noise_of_all_products() -> None:
+    found = least_noise(Layout(COLUMNS), MU2, 3, 1, "rotating", 14, 2)
+    assert (found.scale, found.diagonal_scale) == share_scales(sensitivity(Layout(COLUMNS).variables), MU2, 3, 1, 14, 2)
+    assert found.association is None
+
+
+def test_more_rows_of_a_patient_and_more_curious_hospitals_take_more_noise() -> None:
+    layout = Layout(COLUMNS, ("y",))
+    base, rows, curious = (
+        least_noise(layout, MU2, 3, pooled, "coordinator", 14, count).association
+        for pooled, count in ((1, 1), (1, 2), (2, 1))
+    )
+    assert base is not None
+    assert rows is not None
+    assert curious is not None
+    assert rows.scale == pytest.approx(2 * base.scale, rel=1e-6)
+    assert curious.scale == pytest.approx(np.sqrt(2) * base.scale, rel=1e-6)
+
+
+@pytest.mark.parametrize("outcomes", [("x", "y"), ("z",)])
+def test_a_side_without_columns_is_refused(outcomes: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput, match="a feature and an outcome"):
+        least_noise(Layout(COLUMNS, outcomes), MU2, 1, 0, "none", 14, 1)
+
+
+def test_many_outcomes_cost_less_apart_than_together() -> None:
+    columns = (*(numeric(f"x{place}") for place in range(10)), *(numeric(f"y{place}") for place in range(100)))
+    names = tuple(f"y{place}" for place in range(100))
+    apart, together = (
+        build_spec({"a": columns}, mechanism="moments", grid_bits=14, outcomes=outcomes).terms
+        for outcomes in (names, ())
+    )
+    assert apart.association is not None
+    assert apart.scale < 0.25 * together.scale
+    assert apart.association.scale < 0.7 * together.scale
+
+
+def test_joint_calibration_needs_much_less_noise_than_halving_the_budget() -> None:
+    """The paper's eps/2 + eps/2, delta/2 + delta/2 with correct sensitivities and exact noise, against formula (1)."""
+    spec = spec_of("full")
+    moments = spec.terms
+    assert moments.association is not None
+    half = Fraction(mu_of(0.5, 0.5e-5)) ** 2
+    together = float(Fraction(moments.mu2))
+    split = float(Fraction(moments.association.split))
+    # s1 = Delta_1 (1 + q)/mu and s2 = Delta_2 (1 + q)/(2 sqrt(q) mu) against Delta_1/mu_half and Delta_2/mu_half.
+    ratios = np.sqrt(together / float(half)) / np.array([1 + split, (1 + split) / (2 * np.sqrt(split))])
+    assert np.sqrt(np.prod(ratios)) > 1.3

@@ -1,7 +1,5 @@
 """Noise scales of joint moments: exactly enough in rationals, and enough for the worst patient on a real integer grid."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

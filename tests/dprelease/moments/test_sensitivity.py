@@ -3,8 +3,6 @@
 Every number in the search has few binary digits, so the distances are exact in doubles and compared without a tolerance.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """CorrelatedRandomness randomness: exact correlations, seeds that nobody else gets, and deals that do not parse."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

@@ -1,7 +1,5 @@
 """End-to-end encryption: what opens, for whom, and that nothing else does."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """What the coordinator seals opens at its receiver alone; pieces of a body are cut where its chunks end."""
 
-from __future__ import annotations
-
 import pytest
 
 from dprelease.errors import IntegrityError

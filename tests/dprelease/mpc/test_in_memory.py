@@ -1,7 +1,5 @@
 """All sessions in one process: the products are exact and every step is told."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The ring of the joint moments: its keystream to the bit, its products against Python's own integers."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

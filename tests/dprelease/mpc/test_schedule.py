@@ -1,7 +1,5 @@
 """Who deals for whom, who sends what to whom, and how many bytes it takes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """One party's state machine: exact products from matrices, widths and a digest, whoever drives it and however often it restarts."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Storage in memory keeps what it is given, and a round begins with a key of its own and nothing else."""
 
-from __future__ import annotations
-
 from secrets import token_bytes
 
 from dprelease.canonical import sha256

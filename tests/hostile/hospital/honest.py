@@ -1,7 +1,5 @@
 """After every attack: the hospital still makes an honest release, and what it sent is what it sealed."""
 
-from __future__ import annotations
-
 from itertools import count
 
 from dprelease.canonical import sha256

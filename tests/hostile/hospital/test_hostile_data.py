@@ -1,7 +1,5 @@
 """Broken tables: the other side hears one constant sentence, or exactly what it hears of a sound table."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable

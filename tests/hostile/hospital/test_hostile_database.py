@@ -1,7 +1,5 @@
 """A database that is away or ends while a release is under way: it waits here, nobody hears of it, and goes on afterwards."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A hub that would have fresh noise: whatever it does, it gets the bytes that were sealed first, or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

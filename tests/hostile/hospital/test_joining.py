@@ -1,7 +1,5 @@
 """Invites and coordinators that a hospital must not fall for when it joins, and versions that do not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A coordinator that lists releases which are short to send and long to read: the daemon goes on, and needs little memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

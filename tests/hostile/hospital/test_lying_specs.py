@@ -1,7 +1,5 @@
 """A coordinator that lies in a spec, or proposes what must not be: the hospital finds out by itself, before any noise."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

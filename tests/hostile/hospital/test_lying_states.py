@@ -1,7 +1,5 @@
 """A coordinator that lies about approvals and states: no noise without everybody's approval, no refund after bytes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What counts as the same content, and which earlier releases count as paid for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A real hub, with parties, learners and a coordinator that a test drives over real TLS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """A party that sends something else than the block it sealed: one status, nothing published, and the right bytes welcome."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

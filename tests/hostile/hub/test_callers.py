@@ -1,7 +1,5 @@
 """Whoever calls the hub without being the party it claims to be, and learners who ask for what is not there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

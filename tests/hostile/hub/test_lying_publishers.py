@@ -1,7 +1,5 @@
 """A hub that publishes what was not sealed, and a coordinator that tells the hub what was not approved."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A hospital that cheats with parcels: one status, nobody gets what is not theirs, and the honest session goes through."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

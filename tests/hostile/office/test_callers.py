@@ -1,7 +1,5 @@
 """Whoever calls the office without being the member it claims to be, or with another protocol, or with garbage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

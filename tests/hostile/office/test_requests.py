@@ -1,7 +1,5 @@
 """Requests that the office's own people get wrong: `coordinator release create` refuses them before any hospital is asked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an attack on a server is, at its test and in the table of docs/faults.md."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType, ModuleType

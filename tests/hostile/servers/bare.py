@@ -3,8 +3,6 @@
 The folder has root.pem and two servers, 0 and 1, each as certificate and key; it begins with 0.
 """
 
-from __future__ import annotations
-
 import sys
 from itertools import cycle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One site for all attacks of a run. A role that an attack kills or freezes is started again for the next one."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import sys

@@ -3,8 +3,6 @@
 The file says by how many seconds; while there is none, the clock is right.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 from datetime import UTC, datetime, timedelta

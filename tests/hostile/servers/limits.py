@@ -1,7 +1,5 @@
 """What it takes to use up what a server has, from the limits that it has by itself."""
 
-from __future__ import annotations
-
 from coordinator.service.server import WORKERS
 from coordinator.settings import CallLimits as OfficeLimits
 from dprelease.wire.boundary import CALL_SECONDS

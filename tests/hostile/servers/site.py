@@ -1,7 +1,5 @@
 """A coordinator and a hub as processes, their four doors, and certificates for whoever comes to them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import ssl

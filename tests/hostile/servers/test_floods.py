@@ -1,7 +1,5 @@
 """One peer with all that one connection can carry, and one whose every call is slow: others are served meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

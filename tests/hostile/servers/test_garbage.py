@@ -1,7 +1,5 @@
 """Garbage for every method of every door: whatever reaches our code is answered by the status table, with details."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import random

@@ -1,7 +1,5 @@
 """Hundreds of TLS handshakes at the same moment, and certificates that are renewed meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import subprocess

@@ -1,7 +1,5 @@
 """Health checks beside watches whose callers hang up at any moment."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from itertools import chain

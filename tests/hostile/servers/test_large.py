@@ -1,7 +1,5 @@
 """One hospital that sends the longest messages it can, full of what is long to read: others are served, memory stays small."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack

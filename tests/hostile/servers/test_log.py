@@ -1,7 +1,5 @@
 """The log is nobody's to fill: refusals are counted, and what callers wrote is cut short."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Connections that say nothing, before and after TLS."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 

@@ -1,7 +1,5 @@
 """Calls that begin and bring no message: they hold no thread, others are served, and each is told when its time is over."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """Downloads that are hardly taken, or not at all: others download meanwhile, and each is cut below the least rate."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack

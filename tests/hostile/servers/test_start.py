@@ -1,7 +1,5 @@
 """A certificate, key or root that is empty or cut short: one clear error at the start of each role, and no abort."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

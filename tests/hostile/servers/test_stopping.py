@@ -1,7 +1,5 @@
 """SIGTERM while hundreds of calls of every kind are open: each role ends within its grace."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 from contextlib import AsyncExitStack

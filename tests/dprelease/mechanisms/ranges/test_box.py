@@ -1,7 +1,5 @@
 """Numbers without bounds: the box that noisy counts of decades give, what it costs, what is published and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction

@@ -1,6 +1,9 @@
-"""Whole streams without noise: what learners read at each checkpoint is exact over all patients so far."""
+"""Whole streams without noise: what learners read at each checkpoint is exact over all patients so far.
 
-from __future__ import annotations
+Fits and descriptions read a later checkpoint as any release: they are about everybody so far.
+
+What planners are told of a stream: the price of one release, and the noise of the last checkpoint.
+"""
 
 import math
 from fractions import Fraction
@@ -9,13 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.estimators.fitting import fit
+from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.stream.factorization import error
 from dprelease.mechanisms.stream.released import batch
+from dprelease.planning.comparison import compare
+from dprelease.planning.forecast import forecast, proposed, rows_needed
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import Target
 from tests.support.kinds import kind_of
 from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise
+from tests.support.plans import changed, planned
 from tests.support.specs import build_spec, categorical, numeric
 from tests.support.streams import Hospitals, first_spec, following
 
@@ -128,3 +139,89 @@ def test_one_draw_has_the_scales_of_the_rounded_columns() -> None:
     assert len(asked) == len(declared)
     for scale, squared in zip(sorted(asked), sorted(least.values()), strict=True):
         assert Fraction(math.nextafter(scale, 0)) ** 2 < squared <= Fraction(scale) ** 2
+
+
+FITTED_COLUMNS = {"a": (numeric("x"), numeric("y")), "b": (numeric("z"),), "c": (numeric("w"),)}
+FITTED_BATCHES = (3000, 2000, 4000)
+
+
+def dependent(spec: ReleaseSpec, seed: int) -> dict[str, BoundedRows]:
+    """Rows with w = x/2 - z/4 + something."""
+    x, y, z, own = np.random.default_rng(seed).uniform(-1, 1, (4, spec.rows))
+    raw = {"x": x, "y": y, "z": z, "w": x / 2 - z / 4 + own / 4}
+    return {
+        part.party: BoundedRows(bound(raw, part.columns, spec.grid_bits), part.columns, spec.grid_bits)
+        for part in spec.parties
+    }
+
+
+@pytest.mark.usefixtures("half_chains")
+@pytest.mark.parametrize("of", ["moments", "mixed"])
+def test_a_fit_at_a_later_checkpoint_is_that_of_everybody(of: str) -> None:
+    """With little noise, weights are least squares of all three batches, within what noise leaves open."""
+    base = build_spec(FITTED_COLUMNS, rows=FITTED_BATCHES[0], outputs=400, grid_bits=14, epsilon=500.0, delta=1e-6)
+    hospitals = Hospitals(first_spec(base, of=of, checkpoints=3, **({"k": 400} if of == "mixed" else {})))
+    hospitals.publish(SeededNoise(1), given=dependent(hospitals.spec, 1))
+    for place, rows in enumerate(FITTED_BATCHES[1:]):
+        hospitals.spec = following(hospitals.spec, rows)
+        release = hospitals.publish(SeededNoise(2 + place), given=dependent(hospitals.spec, 2 + place))
+    found = fit(release, ("w",), ("x", "y", "z"))
+    cells = hospitals.rows()
+    x = np.hstack([np.ones((len(cells), 1)), cells[:, :3]])
+    exact = np.linalg.lstsq(x, cells[:, 3], rcond=None)[0][1:]
+    assert found.patients == len(cells) == sum(FITTED_BATCHES)
+    np.testing.assert_allclose(np.ravel(found.coef), exact, atol={"moments": 0.02, "mixed": 0.1}[of])
+
+
+FORECAST_COLUMNS = {"a": (numeric("x"), numeric("y")), "b": (numeric("z"),), "c": (numeric("w"),)}
+TARGET = Target(scope="joint", epsilon=1.0, delta=1e-6)
+
+
+def setting(of: str, **others: Any) -> Setting:
+    asked = {"of": of, "checkpoints": 4, "most_rows": 20_000} | others
+    return planned(asked.pop("rows", 20_000), FORECAST_COLUMNS, TARGET, "stream", "w", ("x", "y", "z"), **asked)
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_noise_is_larger_by_what_the_stream_makes_of_it(of: str) -> None:
+    one = planned(
+        20_000, FORECAST_COLUMNS, TARGET, of, "w", ("x", "y", "z"), **({"ranges": "none"} if of == "moments" else {})
+    )
+    alone, stream = proposed(one), proposed(setting(of))
+    times = error("square-root", 4, (1,))
+    assert times > 1.1
+    assert stream.prices == alone.prices
+    for name, variance in stream.noise.columns.items():
+        assert math.sqrt(variance / alone.noise.columns[name]) == pytest.approx(times, rel=1e-4)
+    assert forecast(setting(of), 0.5).error_ratio > forecast(one, 0.5).error_ratio
+    assert forecast(setting(of, checkpoints=1), 0.5) == forecast(one, 0.5)
+    at_last = error("square-root", 4, (1, 2, 3, 4)) / times
+    assert f"checkpoint 1 of a stream, noise {at_last:.2g} times as large at the last one" in stream.noise.shape
+
+
+def test_it_is_compared_where_the_request_is_of_one() -> None:
+    assert [each.plan for each in compare(setting("moments"), signals=(0.3,)).settings][-1] == "stream"
+    alone = changed(setting("moments"), mechanism="mixed", asked={})
+    assert all(each.plan != "stream" for each in compare(alone, signals=(0.3,)).settings)
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_a_release_of_more_patients_than_there_is_room_for_is_not_counted_on(of: str) -> None:
+    """A stream of unknown length has room for a fixed number, and a plan looks for the least number with which a fit is useful."""
+    few = setting(of, checkpoints=None, rows=100, most_rows=200)
+    assert rows_needed(few, 0.001) is None
+
+
+@pytest.mark.parametrize("of", ["mixed", "moments"])
+def test_what_learners_read_has_the_noise_that_is_forecast(of: str) -> None:
+    """At the second of three checkpoints, where noise is what factor and price make of it."""
+    base = build_spec(FORECAST_COLUMNS, rows=300, grid_bits=14, epsilon=1.0)
+    hospitals = Hospitals(first_spec(base, of=of, checkpoints=3))
+    hospitals.publish(SeededNoise(1))
+    hospitals.spec = following(hospitals.spec, 200)
+    release = hospitals.publish(SeededNoise(2))
+    expected = mechanism_of(release.spec).released_noise(release.spec).columns["x"]
+    found = (release.moments().noise_sd[1, 2] / 500) ** 2 if of == "moments" else release.scaled().noise_sd[0] ** 2
+    assert found == pytest.approx(expected, rel=1e-3)
+    assert error("square-root", 3, (1, 2)) == pytest.approx(1.27, abs=0.05)
+    assert release.spec.patients == 500

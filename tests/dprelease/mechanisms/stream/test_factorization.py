@@ -1,7 +1,5 @@
 """Factorisations against published errors, against their definitions, and against least squares."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import cache

@@ -1,7 +1,5 @@
 """What no stream is, and what is no checkpoint of one: each refused in a sentence, by whoever meets it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

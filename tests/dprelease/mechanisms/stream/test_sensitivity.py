@@ -4,8 +4,6 @@ Released integers of two neighbouring streams without noise, divided by the nois
 for the 4 that the grid takes of every variance.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
