@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from dprelease.arrays import Floats
 from dprelease.estimators.baselines.constrained import ConvexSet
-from dprelease.estimators.methods import METHODS, Problem, ReleasedMoments, resolve
+from dprelease.estimators.methods import METHODS, Regression, resolve
 from dprelease.estimators.quality import ScaledFit
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 
 
 def fit_moments(
-    moments: ReleasedMoments,
+    moments: NoisyMoments | OutcomeMoments,
     features: Sequence[int],
     targets: Sequence[int],
     public: Floats | None = None,
@@ -39,15 +41,15 @@ def fit_moments(
 
 
 def problem_of(
-    moments: ReleasedMoments,
+    moments: NoisyMoments | OutcomeMoments,
     features: Sequence[int],
     targets: Sequence[int],
     public: Floats | None = None,
     *,
     intercept: bool = True,
     within: ConvexSet | None = None,
-) -> Problem:
+) -> Regression:
     """The problem that `fit_moments` solves; arguments as there."""
     x, y, lower = list(features), list(targets), moments.layout.lower
     shown = None if public is None else lambda: public
-    return Problem(moments, x, y, intercept, lower[x], lower[y], shown, within)
+    return Regression(moments, x, y, intercept, lower[x], lower[y], shown, within)

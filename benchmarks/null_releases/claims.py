@@ -42,11 +42,11 @@ from dprelease.data.columns import NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.summary import summarise
 from dprelease.estimators.fitting import fit
-from dprelease.estimators.methods import ReleasedMoments
 from dprelease.estimators.quality import BETTER, Quality, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import viewed
 
@@ -110,7 +110,11 @@ def mixed_claims(found: Drawn, epsilon: float, effect: float, random: np.random.
 
 
 def _of_fit(
-    claims: Claims, moments: ReleasedMoments, truth: Floats, columns: Columns, public: Floats | None = None
+    claims: Claims,
+    moments: NoisyMoments | OutcomeMoments,
+    truth: Floats,
+    columns: Columns,
+    public: Floats | None = None,
 ) -> None:
     features, target = fitted_on(columns)
     _of_quality(claims, fit_moments(moments, features, [target], public, intercept=True), truth, features, target)

@@ -1,6 +1,6 @@
 """Posterior draws of the means and covariances of named columns, in original units: what every analysis here is a function of.
 
-Each draw is one matrix that the private rows may have, given the released one (`dprelease.estimators.evidence.posterior`). An
+Each draw is one matrix that the private rows may have, given the released one (`dprelease.estimators.evidence`). An
 analysis is worked out on every draw, so what differs between the draws is what privacy noise leaves open. A release without noise
 has one draw, the truth.
 """
@@ -8,7 +8,7 @@ has one draw, the truth.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence.posterior import WIDEST, posterior
-from dprelease.estimators.intervals.of_moments import dropped_places
+from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
 from dprelease.release.release import Release
@@ -37,7 +36,7 @@ class Draws:
         names: (k,) released names.
         mean: (T, k) over patients, original units.
         covariance: (T, k, k) over patients, divided by n.
-        moments: what was drawn from.
+        evidence: what was drawn from.
         index: (k,) places of the columns in it.
     """
 
@@ -45,13 +44,18 @@ class Draws:
     names: tuple[str, ...]
     mean: Floats
     covariance: Floats
-    moments: NoisyMoments
+    evidence: Evidence
     index: tuple[int, ...]
 
     @property
     def patients(self) -> int:
         """n."""
         return self.moments.rows
+
+    @property
+    def moments(self) -> NoisyMoments:
+        """The released moments that the draws are about."""
+        return self.evidence.moments.joint
 
     def places(self, names: Sequence[str]) -> list[int]:
         """Positions of some of the columns."""
@@ -74,7 +78,7 @@ class Draws:
             name
             for name, at, seen in zip(self.names, self.index, told, strict=True)
             # A prior may tell patients from none where the released number does not.
-            if level[at] and not (seen and not dropped_places(self.moments, [at], intercept=True))
+            if level[at] and not (seen and not self.evidence.unidentified([at], intercept=True))
         )
 
     def present(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -101,7 +105,7 @@ class Draws:
             InvalidInput: there are such, or features that others determine.
         """
         places = self.places(names)
-        hidden = dropped_places(self.moments, [self.index[place] for place in places], intercept=True)
+        hidden = self.evidence.unidentified([self.index[place] for place in places], intercept=True)
         if hidden:
             raise InvalidInput(
                 f"nothing can be told with {listed(names[place] for place in hidden)}: privacy noise hides how it varies "
@@ -112,8 +116,8 @@ class Draws:
 def draws_of(release: Release, names: Sequence[str]) -> Draws:
     """Draws of the moments of some columns.
 
-    All columns of a release are drawn together, for each tells something about the others; of a release of more than
-    `WIDEST` variables only those of the declared columns that are named.
+    All columns of a release are drawn together, for each tells something about the others; of a release of too many
+    variables only those of the declared columns that are named.
 
     Args:
         release: a verified release of joint moments.
@@ -135,29 +139,17 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
             f"{listed(sorted(apart))} is an outcome apart, whose products with other outcomes are not released; "
             "`learner fit` regresses it on the features"
         )
-    moments = release.moments()
-    if len(moments.names) > WIDEST:
-        moments = _narrowed(moments, declared)
+    evidence = Evidence(release.moments()).narrowed(declared)
+    moments = evidence.moments.joint
     index, midpoint, half_width = zip(*(moments.lookup(name) for name in names), strict=True)
     if len(set(index)) < len(index):
         raise InvalidInput(f"{listed(names)}: two of them are the same column; name each once")
-    drawn, scale = posterior(moments), np.array(half_width)
+    drawn, scale = evidence.draws(), np.array(half_width)
     mean = drawn[:, 0, index]
     covariance = drawn[:, index][:, :, index] - mean[:, :, None] * mean[:, None, :]
     return Draws(
-        release, tuple(names), np.array(midpoint) + scale * mean, covariance * np.outer(scale, scale), moments, index
+        release, tuple(names), np.array(midpoint) + scale * mean, covariance * np.outer(scale, scale), evidence, index
     )
-
-
-def _narrowed(moments: NoisyMoments, declared: set[str]) -> NoisyMoments:
-    layout = moments.layout
-    columns = tuple(column for column in layout.columns if column.name in declared)
-    kept = [place for place, each in enumerate(layout.variables, 1) if layout.columns[each.column].name in declared]
-    if len(kept) > WIDEST:
-        raise InvalidInput(f"an analysis takes up to {WIDEST} variables, not {len(kept)}; name fewer columns")
-    within = np.ix_([0, *kept], [0, *kept])
-    narrow = replace(layout, columns=columns)
-    return NoisyMoments(narrow, moments.gram[within], moments.noise_sd[within], moments.rows)
 
 
 def number(release: Release, name: str) -> str:

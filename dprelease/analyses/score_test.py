@@ -28,7 +28,7 @@ from dprelease.analyses.clipped import taken
 from dprelease.analyses.draws import Draws
 from dprelease.analyses.joint_test import JointTest
 from dprelease.arrays import Floats
-from dprelease.estimators.evidence.posterior import posterior
+from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import NoisyMoments
 
 
@@ -75,7 +75,7 @@ def score_test(
     released, sd = moments.between(places, places) / n, moments.noise_between(places, places) / n
     if moved is not None:
         sd[1:, 1:] = np.hypot(sd[1:, 1:], moved)
-    likely = posterior(moments).mean(axis=0)[np.ix_(places, places)]
+    likely = Evidence(moments).likely()[np.ix_(places, places)]
     within, across = likely[:-1, :-1], likely[:-1, -1]
     sampling = (likely[-1, -1] - across @ np.linalg.solve(within, across)) / degrees * within
     level = moments.layout.level[places]

@@ -14,7 +14,7 @@ from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.design import Design, design
 from dprelease.estimators.fit_document import fit_document
 from dprelease.estimators.intervals.inference import infer
-from dprelease.estimators.methods import DEFAULTS, METHODS, Method, Problem, method_for, resolve
+from dprelease.estimators.methods import DEFAULTS, METHODS, Method, Regression, method_for, resolve
 from dprelease.estimators.quality import Diagnostics
 from dprelease.estimators.result import ALIKE, FitResult
 from dprelease.mechanisms.moments.released import with_constant
@@ -58,7 +58,7 @@ def fit(
     name = method or DEFAULTS[view.kind]
     chosen = method_for(name, view.kind)
     names = design(release, targets, features)
-    problem = Problem(
+    problem = Regression(
         view,
         names.feature_index,
         names.target_index,

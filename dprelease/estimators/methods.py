@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -18,28 +18,26 @@ from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet, fit_constrained
 from dprelease.estimators.baselines.inverted import inverted
-from dprelease.estimators.baselines.plain import Plain, debiased, least_squares, mixed_least_squares
-from dprelease.estimators.evidence.posterior import WIDEST
+from dprelease.estimators.baselines.plain import PlainFit, debiased, least_squares, mixed_least_squares
+from dprelease.estimators.evidence.evidence import WIDEST, Evidence
 from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Regressable
-
-ReleasedMoments = NoisyMoments | OutcomeMoments
 
 ViewKind = Literal["mixtures", "rows", "moments"]
 """Kinds of view: noisy mixtures of all patients, a noisy row for each, or noisy moments."""
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """What is to be fitted: d features and l targets by their places in a view.
+class Regression:
+    """d features and l targets of a fit, by their places in a view.
 
     Attributes:
         view: of the release.
@@ -63,19 +61,18 @@ class Problem:
 
     @property
     def rows(self) -> Rows:
-        """The released rows of these columns."""
-        assert isinstance(self.view, NoisyRows), self.view  # noqa: S101 - the table says which views a method reads
-        return Rows.of(self.view, self.features, self.targets, mixed=self.view.mixed)
+        """The released rows of these columns; the table says which methods read rows."""
+        view = cast(NoisyRows, self.view)
+        return Rows.of(view, self.features, self.targets, mixed=view.mixed)
 
     @property
-    def moments(self) -> tuple[ReleasedMoments, list[int], list[int]]:
+    def moments(self) -> tuple[Moments, list[int], list[int]]:
         """Moments with places in them: those of the features alone where no target is an outcome, as they are joint moments."""
-        found, x, y = self.view, self.features, self.targets
-        assert not isinstance(found, NoisyRows), found  # noqa: S101
-        if isinstance(found, NoisyMoments) or found.layout.outcome[y].any():
+        found, x, y = cast(Moments, self.view), self.features, self.targets
+        if found.layout.outcome[y].any():
             return found, x, y
         place = found.layout.feature_place
-        return found.features, place[x].tolist(), place[y].tolist()
+        return found.joint, place[x].tolist(), place[y].tolist()
 
 
 class Choice(NamedTuple):
@@ -107,14 +104,14 @@ class Method:
 
     words: str
     views: tuple[ViewKind, ...]
-    on_rows: Callable[[Problem], ScaledFit] | None = None
-    on_moments: Callable[[Problem], ScaledFit] | None = None
-    applies: Callable[[Problem], tuple[bool, str]] | None = None
+    on_rows: Callable[[Regression], ScaledFit] | None = None
+    on_moments: Callable[[Regression], ScaledFit] | None = None
+    applies: Callable[[Regression], tuple[bool, str]] | None = None
     intercept: bool = True
     within: str | None = None
     baseline: bool = False
 
-    def fit(self, problem: Problem) -> ScaledFit:
+    def fit(self, problem: Regression) -> ScaledFit:
         """Fit all targets on the same features.
 
         Raises:
@@ -126,13 +123,13 @@ class Method:
         return run(problem)
 
 
-def _private(problem: Problem, *, targets: bool) -> int:
+def _private(problem: Regression, *, targets: bool) -> int:
     """How many features, or targets, are not public."""
     moments, x, y = problem.moments
     return int((~moments.layout.public[y if targets else x]).sum())
 
 
-def _public_features_apply(problem: Problem) -> tuple[bool, str]:
+def _public_features_apply(problem: Regression) -> tuple[bool, str]:
     private = _private(problem, targets=False)
     return (
         not private,
@@ -140,19 +137,19 @@ def _public_features_apply(problem: Problem) -> tuple[bool, str]:
     )
 
 
-def _posterior_applies(problem: Problem) -> tuple[bool, str]:
+def _posterior_applies(problem: Regression) -> tuple[bool, str]:
     moments = problem.moments[0]
-    if not isinstance(moments, NoisyMoments):
+    if moments.layout.outcome.any():
         return False, "products of two outcomes are not released, so the moments cannot be drawn together"
-    if not moments.noise_sd.any():
+    if not moments.joint.noise_sd.any():
         return True, "the moments have no noise"
     count = len(moments.names)
-    if count > WIDEST:
+    if Evidence(moments).wide:
         return False, f"the release has {count} variables, and up to {WIDEST} can be drawn together"
     return True, f"the release has {count} of up to {WIDEST} variables that can be drawn together"
 
 
-def _projected_applies(problem: Problem) -> tuple[bool, str]:
+def _projected_applies(problem: Regression) -> tuple[bool, str]:
     if not _private(problem, targets=False):
         return False, "all features are public"
     layout = problem.moments[0].layout
@@ -166,47 +163,45 @@ def _projected_applies(problem: Problem) -> tuple[bool, str]:
     )
 
 
-def _spectral_applies(problem: Problem) -> tuple[bool, str]:
+def _spectral_applies(problem: Regression) -> tuple[bool, str]:
     return True, _posterior_applies(problem)[1]
 
 
-def _on(fit: Callable[..., ScaledFit]) -> Callable[[Problem], ScaledFit]:
+def _on(fit: Callable[..., ScaledFit]) -> Callable[[Regression], ScaledFit]:
     return lambda problem: fit(*problem.moments, intercept=problem.intercept)
 
 
-def _projected(problem: Problem) -> ScaledFit:
+def _projected(problem: Regression) -> ScaledFit:
     moments, x, y = problem.moments
-    if isinstance(moments, NoisyMoments):
-        return fit_spectral(
-            associated(moments, intercept=problem.intercept), x, y, moments, intercept=problem.intercept
-        )
-    if problem.public is None:
+    if not isinstance(moments, OutcomeMoments):
+        believed: Moments = associated(moments.joint, intercept=problem.intercept)
+    elif problem.public is None:
         raise InvalidInput("a projection where outcomes are apart needs the public variables of all patients")
-    return fit_spectral(projected(moments, problem.public()), x, y, moments, intercept=problem.intercept)
+    else:
+        believed = projected(moments, problem.public())
+    return fit_spectral(believed, x, y, moments, intercept=problem.intercept)
 
 
-def _constrained(problem: Problem) -> ScaledFit:
+def _constrained(problem: Regression) -> ScaledFit:
     assert problem.within is not None, problem  # noqa: S101 - the table names a set
     moments, x, y = problem.moments
     return fit_constrained(moments, x, y, problem.within, intercept=problem.intercept)
 
 
-def _inverted(problem: Problem, *, ridge: bool = False) -> ScaledFit:
-    assert not isinstance(problem.view, NoisyRows), problem.view  # noqa: S101
-    x, y = problem.features, problem.targets
-    return inverted(problem.view, x, y, problem.lower, intercept=problem.intercept, ridge=ridge)
+def _inverted(problem: Regression, *, ridge: bool = False) -> ScaledFit:
+    moments, x, y = cast(Moments, problem.view), problem.features, problem.targets
+    return inverted(moments, x, y, problem.lower, intercept=problem.intercept, ridge=ridge)
 
 
-def _calibrated(problem: Problem) -> ScaledFit:
+def _calibrated(problem: Regression) -> ScaledFit:
     rows = problem.rows
     rows.check_enough(anchored=problem.intercept, intercept=problem.intercept)
     return calibrated(rows, problem.feature_lower, problem.lower, intercept=problem.intercept)
 
 
-def _plain(formula: Plain) -> Callable[[Problem], ScaledFit]:
-    def fit(problem: Problem) -> ScaledFit:
-        assert isinstance(problem.view, NoisyRows), problem.view  # noqa: S101
-        means, noise_sd = (each[problem.targets] for each in problem.view.means())
+def _plain(formula: PlainFit) -> Callable[[Regression], ScaledFit]:
+    def fit(problem: Regression) -> ScaledFit:
+        means, noise_sd = (each[problem.targets] for each in cast(NoisyRows, problem.view).means())
         return formula.fit(problem.rows, np.clip(means, problem.lower, 1.0), noise_sd, intercept=problem.intercept)
 
     return fit
@@ -243,7 +238,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "ols": Method(
             "least squares on released numbers as they are",
             ("mixtures", "rows", "moments"),
-            on_rows=_plain(Plain(least_squares)),
+            on_rows=_plain(PlainFit(least_squares)),
             on_moments=_inverted,
             baseline=True,
         ),
@@ -256,21 +251,21 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "rmgm": Method(
             "least squares on mixed rows",
             ("mixtures",),
-            on_rows=_plain(Plain(mixed_least_squares, anchor=False)),
+            on_rows=_plain(PlainFit(mixed_least_squares, anchor=False)),
             intercept=False,
             baseline=True,
         ),
         "bgm": Method(
             "least squares on rows",
             ("rows",),
-            on_rows=_plain(Plain(least_squares, anchor=False)),
+            on_rows=_plain(PlainFit(least_squares, anchor=False)),
             intercept=False,
             baseline=True,
         ),
         "dgm": Method(
             "rows, their noise taken off",
             ("rows",),
-            on_rows=_plain(Plain(debiased, anchor=False, definite=False)),
+            on_rows=_plain(PlainFit(debiased, anchor=False, definite=False)),
             intercept=False,
             baseline=True,
         ),
@@ -302,7 +297,7 @@ def method_for(name: str, view: ViewKind) -> Method:
     return method
 
 
-def choose(problem: Problem) -> Choice:
+def choose(problem: Regression) -> Choice:
     """The algorithm of method `shrinkage`: the first that applies.
 
     A fit whose targets are all features, of a release with outcomes apart, sees the features alone.
@@ -311,7 +306,7 @@ def choose(problem: Problem) -> Choice:
     return next(Choice(name, why) for name, applicable, why in judged if applicable)
 
 
-def resolve(name: str, problem: Problem) -> Choice:
+def resolve(name: str, problem: Regression) -> Choice:
     """The algorithm that a method stands for.
 
     Args:

@@ -234,8 +234,7 @@ class Release:
         Raises:
             InvalidInput: the release has rows, not moments.
         """
-        found = self.products
-        return found.features if isinstance(found, OutcomeMoments) else found
+        return self.products.joint
 
     @property
     def products(self) -> NoisyMoments | OutcomeMoments:

@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence.summary import repaired
+from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.one_line import one_line
@@ -117,10 +117,9 @@ def rows(opened: Opened) -> Table:
             "products of two outcomes are not released, so there are no rows with these moments; leave out --as"
         )
     moments = opened.release.moments()
-    gram = repaired(moments)
+    gram, count = moments.rows * Evidence(moments).likely(), moments.rows
     columns = _columns(opened, moments)
     midpoint, half_width = (np.array([column[key] for column in columns[1:]]) for key in ("midpoint", "half_width"))
-    count = gram[0, 0]
     mean = gram[0, 1:] / count
     spread, rank = _spread(gram[1:, 1:] / count - np.outer(mean, mean))
     return Table(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.estimators.evidence.summary import repaired
+from dprelease.estimators.evidence.evidence import Evidence
 from learner.client.library import Opened
 from learner.export import matrix as export_moments
 from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, Matrix, matrix, rows
@@ -133,7 +133,7 @@ def in_original_units(gram: np.ndarray) -> np.ndarray:
 
 def test_rows_have_the_repaired_moments(release: Opened) -> None:
     made = rows(release)
-    expected = in_original_units(repaired(release.release.moments())) / ROWS
+    expected = in_original_units(ROWS * Evidence(release.release.moments()).likely()) / ROWS
     assert made.names == NAMES
     assert made.values.shape == (len(NAMES), len(NAMES))
     assert (made.values[:, 0] == 1).all()
@@ -157,7 +157,7 @@ def test_least_squares_on_rows_are_those_on_the_repaired_matrix(
     release: Opened, target: str, features: list[str]
 ) -> None:
     made = rows(release)
-    gram = in_original_units(repaired(release.release.moments()))
+    gram = in_original_units(ROWS * Evidence(release.release.moments()).likely())
     x = [0, *(NAMES.index(feature) for feature in features)]
     expected = np.linalg.solve(gram[np.ix_(x, x)], gram[x, NAMES.index(target)])
     table = made.values

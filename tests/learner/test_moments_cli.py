@@ -10,7 +10,8 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.document.cells import Estimate
 from dprelease.estimators import fit
-from dprelease.estimators.evidence.summary import repaired, summarise
+from dprelease.estimators.evidence.evidence import Evidence
+from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.words import ADDED_UP, RANGE_ATTACK
 from dprelease.release.accounting import check_spec
 from dprelease.release.block import read_block
@@ -175,7 +176,7 @@ def test_an_export_is_the_matrix_unless_rows_are_wanted(run: Run, release: Opene
         assert words in made.output
     if kind == "npz":
         mean = np.load(output)["values"][:, 1].mean()
-        assert mean == pytest.approx(60 + 60 * repaired(release.release.moments())[0, 1] / ROWS)
+        assert mean == pytest.approx(60 + 60 * Evidence(release.release.moments()).likely()[0, 1])
     nowhere = run("export", release.folder.path, "--format", kind, "--output", tmp_path / "none" / "file")
     assert nowhere.exit_code == EXIT["InvalidInput"]
 

@@ -15,7 +15,7 @@ from dprelease.data.ranges import Guess
 from dprelease.document.cells import Estimate
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence import summary
+from dprelease.estimators.evidence import evidence
 from dprelease.estimators.evidence.summary import NOT_CLIPPED
 from dprelease.mechanisms.ranges.calibration import CELLS
 from dprelease.mechanisms.ranges.words import RECOMPUTED
@@ -188,7 +188,7 @@ def test_means_spreads_and_correlations_of_normal_rows_before_clipping(
 def test_of_a_release_too_wide_for_draws_the_same(
     clipped: Release, normal_rows: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summary, "WIDEST", 2)
+    monkeypatch.setattr(evidence, "WIDEST", 2)
     rows = np.column_stack(list(normal_rows.values()))
     plain, found = describe(clipped), describe(clipped, unclipped=True)
     np.testing.assert_allclose(found.deviation, rows.std(axis=0), rtol=0.1)

@@ -43,7 +43,7 @@ def mixed_least_squares(equations: NormalEquations) -> Solution:
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainFit:
     """Fits by one formula for the weights.
 
     Attributes:

@@ -30,8 +30,6 @@ REFIT = (10, 25, 40, 60)
 """Turns at which the masses are worked out again."""
 AGAIN = 20
 """Turns that warm up chains which go on with the variables in another order."""
-WIDEST = 64
-"""Variables of which the moments are drawn all together; beyond, `spectral_ridge` does without draws."""
 DRAWS = 600
 """Draws that are handed on at most: all chains, at every turn or every few."""
 

@@ -1,9 +1,8 @@
-"""Means, spreads and correlations out of joint moments, and a matrix that is one of some table, for every other use.
+"""Means, spreads and correlations out of joint moments.
 
 Results are the mean over draws of the true moments (`posterior`), how far the draws differ, and how far their prior draws them
-from the released numbers. Up to `WIDEST` variables all entries help to find each. In a wider release the draws would
-take too long: the released means, clipped to their ranges, stand beside the nearest covariance within bounds, as released noise
-leaves it. Means and spreads of public columns are exact.
+from the released numbers. In a release that is too wide for draws (`Evidence.wide`) errors are those of the released noise. Means
+and spreads of public columns are exact.
 
 If some columns are outcomes only, these are described one by one (`marginals`) and have no correlations: products of two of
 them are not released.
@@ -23,8 +22,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping
-from dprelease.estimators.evidence.marginals import Marginals
-from dprelease.estimators.evidence.posterior import WIDEST, posterior
+from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 
@@ -94,9 +92,9 @@ def summarise(
 
 def _with_outcomes(moments: OutcomeMoments) -> Summary:
     """Features as in any release, outcomes one by one; the deviation's noise to first order."""
-    whole, outcome = _of_all(moments.features), moments.layout.outcome[1:]
+    whole, outcome = _of_all(moments.joint), moments.layout.outcome[1:]
     chosen = np.flatnonzero(outcome) + 1
-    found, n, exact = Marginals.of(moments, chosen), moments.rows, moments.layout.public[chosen]
+    found, n, exact = Evidence(moments).alone(chosen), moments.rows, moments.layout.public[chosen]
     means = moments.between([0], chosen)[0] / n
     mean = np.where(exact, means, found.mean)
     variance = np.where(exact, np.maximum(moments.own(chosen) / n - means**2, 0.0), found.variance)
@@ -120,8 +118,8 @@ def _with_outcomes(moments: OutcomeMoments) -> Summary:
 def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> Summary:
     places = [moments.lookup(name) for name in moments.names]
     midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
-    wide = len(moments.names) > WIDEST
-    draws = repaired(moments)[None] / moments.rows if wide else posterior(moments)
+    evidence = Evidence(moments)
+    draws, wide = evidence.draws(), evidence.wide
     noise_sd = moments.noise_sd[0, 1:] / moments.rows
     if spreads is not None:
         draws, slopes = before_clipping(draws, moments.balls, spreads)
@@ -190,34 +188,6 @@ def _released(moments: NoisyMoments, mean: Floats, deviation: Floats) -> tuple[t
     half = (1 - moments.layout.lower[1:]) / 2  # no mean and no spread is further off
     sds = (np.fmin(noise[0], half), np.fmin(noise[1], half), np.fmin(noise[2], 1.0))
     return tuple(map(np.nan_to_num, values)), sds
-
-
-def repaired(moments: NoisyMoments) -> Floats:
-    """A Gram matrix that rows within their bounds can have, close to the released one, (p+1, p+1).
-
-    Positive semidefinite; entry (0, 0) is n exactly, means are within their ranges and variances within what their means
-    allow; an indicator's own entry is what its mean says, which for the one level of a group that follows from the others,
-    as for the zeros within it, holds nearly. Least squares on it are the slopes of method `shrinkage` before its last step.
-    Without noise it is the released matrix itself. In a release that is too wide for draws: see the module's text.
-    """
-    if len(moments.names) <= WIDEST or not moments.noise_sd.any():
-        likely: Floats = moments.rows * posterior(moments).mean(axis=0)
-        return likely
-    lower = moments.layout.lower[1:]
-    mean = np.clip(moments.gram[0, 1:] / moments.rows, lower, 1.0)
-    covariance = moments.gram[1:, 1:] / moments.rows - np.outer(mean, mean)
-    values, vectors = np.linalg.eigh(covariance)
-    covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    variance, most = np.diag(covariance), (mean - lower) * (1 - mean)
-    wanted = np.where(moments.layout.measured[1:], np.minimum(variance, most), most)
-    scale = np.sqrt(np.divide(wanted, variance, out=np.zeros_like(wanted), where=variance > 0))
-    covariance = covariance * np.outer(scale, scale)
-    covariance[np.diag_indices_from(covariance)] = wanted
-    x = np.append(1.0, mean)
-    matrix = np.outer(x, x)
-    matrix[1:, 1:] += covariance
-    whole: Floats = moments.rows * matrix
-    return whole
 
 
 def _correlations(covariance: Floats) -> Floats:

@@ -133,7 +133,7 @@ def warnings(alpha: Floats, excess: Floats) -> tuple[str, ...]:
     return tuple(found)
 
 
-class Problem(NamedTuple):
+class Judged(NamedTuple):
     """What was fitted.
 
     Attributes:
@@ -162,7 +162,7 @@ class Followed(NamedTuple):
 
 
 def unbiased_quality(
-    problem: Problem, model: Floats, flat: Floats, followed: Followed, constant: tuple[Floats, Floats]
+    problem: Judged, model: Floats, flat: Floats, followed: Followed, constant: tuple[Floats, Floats]
 ) -> Quality:
     """The quality of fits by (1) and (2).
 
@@ -216,9 +216,7 @@ def by_draws(draws: Floats, model: Floats, flat: float, alpha: float, *, interce
     return Followed(np.array([np.trace(follows)]), np.array([(follows * follows.T).sum()]))
 
 
-def by_scores(
-    problem: Problem, model: Floats, directions: Floats, rate: Floats, bend: Floats, free: Floats
-) -> Followed:
+def by_scores(problem: Judged, model: Floats, directions: Floats, rate: Floats, bend: Floats, free: Floats) -> Followed:
     """The same of fits in closed form, by (3).
 
     Args:

@@ -31,11 +31,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.estimators.evidence.posterior import posterior
-from dprelease.estimators.intervals.of_moments import dropped_places
+from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.moments.gain import (
     ALPHAS,
-    Problem,
+    Judged,
     by_draws,
     furthest_of_draws,
     furthest_of_signal,
@@ -61,7 +60,7 @@ def fit_posterior(
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
     """
-    hidden = dropped_places(moments, features, intercept=intercept)
+    hidden = Evidence(moments).unidentified(features, intercept=intercept)
     return side_by_side([_one(moments, list(features), target, hidden, intercept=intercept) for target in targets])
 
 
@@ -70,9 +69,10 @@ def _one(
 ) -> Fitted:
     """The fit of one target, with `hidden` features or without."""
     ranged = moments.clipping is not None
-    draws = posterior(moments, target if ranged else None)
+    evidence = Evidence(moments)
+    draws = evidence.draws(target if ranged else None)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = not ranged and bool(dropped_places(moments, [target], intercept=intercept))
+    blind = not ranged and bool(evidence.unidentified([target], intercept=intercept))
     released = None if ranged else moments.gram / moments.rows
     found = _fit(draws, released, features, target, blind=blind, intercept=intercept)
     used = list(range(len(features)))
@@ -88,7 +88,7 @@ def _one(
     within = draws[:, places][:, :, places]
     followed = by_draws(within, model[:, 0], -float(told.constant[0]), alpha, intercept=intercept)
     constant = told.quality.constant_mse, told.quality.constant_mse_se
-    problem = Problem(moments, moments, chosen, [target])
+    problem = Judged(moments, moments, chosen, [target])
     quality = unbiased_quality(problem, model, -told.constant, followed, constant)
     weights = np.zeros((len(features), 1))
     weights[used] = found.fit.weights

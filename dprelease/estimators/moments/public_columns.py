@@ -38,8 +38,9 @@ from scipy.special import logsumexp, ndtri
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence.marginals import Marginals, pooled
-from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Problem, furthest
+from dprelease.estimators.evidence.evidence import Evidence
+from dprelease.estimators.evidence.marginals import pooled
+from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Judged, furthest
 from dprelease.estimators.moments.spectral_ridge import Slopes, beside_constant, determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import ScaledFit
@@ -322,7 +323,7 @@ def fit_public_features(moments: Moments, features: list[int], targets: list[int
     layout, rows = moments.layout, moments.rows
     wanted, places = np.unique([*targets, *np.flatnonzero(layout.outcome & ~layout.public)], return_inverse=True)
     places = places[: len(targets)]
-    alone = Marginals.of(moments, wanted)
+    alone = Evidence(moments).alone(wanted)
     outcomes = alone.take(places)
     whitened = _Whitened.of(moments, features, wanted.tolist(), intercept=intercept)
     side, variances = whitened.side, np.array([alone.modest, alone.variance] if intercept else [alone.square])
@@ -342,7 +343,7 @@ def fit_public_features(moments: Moments, features: list[int], targets: list[int
     exact = np.zeros(len(alpha))
     slopes = Slopes(whitened.across, alpha * t / side.singular[:, None], alpha * rate, exact, whitened.centre)
     curved = np.linalg.eigvalsh(whitened.moments)
-    problem = Problem(moments, moments, features, targets)
+    problem = Judged(moments, moments, features, targets)
     return beside_constant(problem, outcomes, slopes, alpha, (curved[0], curved[-1]), intercept=intercept)
 
 
@@ -357,7 +358,7 @@ def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:
     private = np.flatnonzero(~moments.layout.public)
     if not len(private):
         return moments
-    rows, alone = moments.rows, Marginals.of(moments, private)
+    rows, alone = moments.rows, Evidence(moments).alone(private)
     whitened = _Whitened.of(moments, list(public), list(private), intercept=True)
     variances = np.array([alone.modest, alone.variance])
     singular, noise_sd = whitened.side.singular, moments.noise_sd[0, private]
@@ -387,7 +388,7 @@ def projected(moments: OutcomeMoments, public: Floats) -> OutcomeMoments:
     side = PublicSide.of_rows(public[:, layout.outcome[layout.public][1:]])
     noise_sd = moments.noise_between(outcomes, private)[0]
     seen = side.right.T @ moments.between(outcomes, private)
-    spread = Marginals.of(moments, private).square[None]
+    spread = Evidence(moments).alone(private).square[None]
     likely, doubt = Vectors.of(side.singular, seen, noise_sd, spread, moments.rows).believed()
     back = side.right * side.singular
     association = back @ within(side, seen, likely, np.full(len(private), np.sqrt(moments.rows)))

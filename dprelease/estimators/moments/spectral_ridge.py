@@ -42,8 +42,9 @@ from scipy.special import logsumexp, ndtri
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
+from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import Marginals, pooled
-from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Problem, by_scores, furthest, unbiased_quality, warnings
+from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Judged, by_scores, furthest, unbiased_quality, warnings
 from dprelease.estimators.quality import Diagnostics, ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
@@ -68,7 +69,7 @@ class Slopes(NamedTuple):
 
 
 def beside_constant(
-    problem: Problem,
+    problem: Judged,
     outcomes: Marginals,
     slopes: Slopes,
     alpha: Floats,
@@ -146,7 +147,7 @@ def fit_spectral(
     outcomes, chosen = np.unique([*targets, *others], return_inverse=True)
     chosen = chosen[: len(targets)]
     used, places = np.unique([*features, *outcomes], return_inverse=True)
-    marginals = Marginals.of(moments, used)
+    marginals = Evidence(moments).alone(used)
     x, every = marginals.take(places[:d]), marginals.take(places[d:])
     centre = x.mean if intercept else np.zeros(d)
     whiten = _whitener(centre)
@@ -173,7 +174,7 @@ def fit_spectral(
     alpha = np.where(square > 0, furthest(cautious), 0.0)
     bend = -2 * s2 * alpha**2 * (asked.scores * turned * _bends(values, kept)).sum(axis=0)
     slopes = Slopes(whiten @ vectors, alpha * turned, alpha * rate, bend, centre)
-    problem = Problem(released or moments, moments, list(features), list(targets))
+    problem = Judged(released or moments, moments, list(features), list(targets))
     return beside_constant(problem, y, slopes, alpha, (xi.min(), xi.max()), intercept=intercept)
 
 

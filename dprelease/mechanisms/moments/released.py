@@ -76,6 +76,11 @@ class Moments(ABC):
         """The kind of view, for the table of methods."""
         return "moments"
 
+    @property
+    @abstractmethod
+    def joint(self) -> NoisyMoments:
+        """Moments of which all products are released: those of the features where outcomes are apart."""
+
     @abstractmethod
     def between(self, rows: Indices, columns: Indices) -> Floats:
         """(r, c) sums of products of some variables with others.
@@ -142,6 +147,11 @@ class NoisyMoments(Moments):
     noise_sd: Floats
     rows: int
     clipping: Clipping | None = None
+
+    @property
+    def joint(self) -> NoisyMoments:
+        """These."""
+        return self
 
     @classmethod
     def read(

@@ -98,7 +98,7 @@ class OutcomeMoments(Moments):
         return self.squares_sd[np.asarray(chosen, np.int64)]
 
     @cached_property
-    def features(self) -> NoisyMoments:
+    def joint(self) -> NoisyMoments:
         """The moments of the features alone, as of any joint moments."""
         inner = np.flatnonzero(~self.layout.outcome)
         named = set(self.layout.outcomes)

@@ -6,7 +6,7 @@ import pytest
 from dprelease.analyses import correlations, cronbach_alpha, nested, rates
 from dprelease.analyses.draws import draws_of, number
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence.posterior import WIDEST
+from dprelease.estimators.evidence.evidence import WIDEST
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import category, released
 from tests.dprelease.analyses.survey import anes

@@ -55,7 +55,7 @@ def test_a_projected_association_is_closer_and_knows_by_how_much() -> None:
     before, after = (np.linalg.norm(each.between(X, y) - truth) for each in (moments, helped))
     assert after < 0.3 * before
     assert 0.5 < after / np.linalg.norm(helped.noise_between(X, y)) < 1.5
-    assert np.array_equal(helped.features.gram, moments.features.gram)
+    assert np.array_equal(helped.joint.gram, moments.joint.gram)
 
 
 def test_outcomes_together_are_what_they_are_one_by_one() -> None:

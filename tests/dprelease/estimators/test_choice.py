@@ -11,11 +11,12 @@ from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators.methods import ReleasedMoments, choose, resolve
+from dprelease.estimators.methods import choose, resolve
 from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.quality import ScaledFit
+from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
@@ -27,11 +28,11 @@ from tests.support.specs import build_spec, numeric, one_block_each
 
 pytestmark = pytest.mark.usefixtures("short_chains")
 
-Moments = tuple[ReleasedMoments, list[int], list[int], Floats]
+Given = tuple[Moments, list[int], list[int], Floats]
 ROWS = 400
 
 
-def joint(public: int, private: int, features: range, targets: range) -> Moments:
+def joint(public: int, private: int, features: range, targets: range) -> Given:
     """Six features first, or last where the public columns are the outcomes."""
     rows = table(6, public + private - 6, rows=ROWS)
     if features.start > 1:
@@ -40,14 +41,14 @@ def joint(public: int, private: int, features: range, targets: range) -> Moments
     return moments, list(features), list(targets), rows[:, :public]
 
 
-def apart(public: str, targets: range = range(7, 11)) -> Moments:
+def apart(public: str, targets: range = range(7, 11)) -> Given:
     """Six features and four outcomes apart."""
     rows, (columns, names) = table(6, 4, rows=ROWS), sides(6, 4, public)
     moments = apart_of(rows, columns, names, np.random.default_rng(2), epsilon=200.0)
     return moments, [1, 2, 3], list(targets), rows[:, moments.layout.public[1:]]
 
 
-CASES: dict[str, tuple[Callable[[], Moments], str, str]] = {
+CASES: dict[str, tuple[Callable[[], Given], str, str]] = {
     "few variables": (lambda: joint(0, 8, range(1, 7), range(7, 9)), "posterior", "8 of up to 64 variables"),
     "few variables, public targets": (lambda: joint(2, 6, range(3, 9), range(1, 3)), "posterior", "8 of up to 64"),
     "many variables": (lambda: joint(0, 66, range(1, 7), range(7, 67)), "spectral", "66 variables, and up to 64"),
@@ -62,18 +63,14 @@ CASES: dict[str, tuple[Callable[[], Moments], str, str]] = {
 }
 
 
-def by_hand(algorithm: str, given: Moments, *, intercept: bool) -> ScaledFit:
+def by_hand(algorithm: str, given: Given, *, intercept: bool) -> ScaledFit:
     """What each algorithm is made of; the targets of a posterior fit are features."""
     moments, x, y, public = given
     if algorithm == "public_features":
-        used = (
-            moments if not isinstance(moments, OutcomeMoments) or moments.layout.outcome[y].any() else moments.features
-        )
+        used = moments if not isinstance(moments, OutcomeMoments) or moments.layout.outcome[y].any() else moments.joint
         return fit_public_features(used, x, y, intercept=intercept)
     if algorithm == "posterior":
-        return fit_posterior(
-            moments.features if isinstance(moments, OutcomeMoments) else moments, x, y, intercept=intercept
-        )
+        return fit_posterior(moments.joint, x, y, intercept=intercept)
     believed = moments
     if algorithm == "projected":
         believed = (

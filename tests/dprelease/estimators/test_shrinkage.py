@@ -7,7 +7,7 @@ from benchmarks import moments_utility as utility
 from benchmarks.common.fits import fit_moments
 from benchmarks.coverage.long_tails import TABLES
 from dprelease.errors import InvalidInput
-from dprelease.estimators import methods
+from dprelease.estimators.evidence import evidence
 from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.mechanisms.moments.entries import Layout
@@ -38,12 +38,12 @@ def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_more_variables_than_can_be_drawn_are_fitted_in_closed_form(monkeypatch: pytest.MonkeyPatch, intercept: bool):
     moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(1))
-    monkeypatch.setattr(methods, "WIDEST", 7)
+    monkeypatch.setattr(evidence, "WIDEST", 7)
     found = fit_moments(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
     closed = fit_spectral(moments, [1, 3], [OUTCOME, 5], intercept=intercept)
     np.testing.assert_array_equal(found.weights, closed.weights)
     known = fit_moments(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept)
-    monkeypatch.setattr(methods, "WIDEST", 8)
+    monkeypatch.setattr(evidence, "WIDEST", 8)
     np.testing.assert_array_equal(
         fit_moments(noisy_moments(MIXED, ROWS, 0.0), X, [OUTCOME], intercept=intercept).weights, known.weights
     )

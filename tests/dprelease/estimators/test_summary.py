@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from dprelease.estimators.evidence import summary
-from dprelease.estimators.evidence.summary import repaired, summarise
+from dprelease.estimators.evidence import evidence
+from dprelease.estimators.evidence.evidence import Evidence
+from dprelease.estimators.evidence.summary import summarise
 from tests.dprelease.estimators.moments import mixed_rows, noisy_moments
 from tests.support.specs import categorical, numeric
 
@@ -24,7 +25,7 @@ ORIGINAL = MIDPOINT + HALF_WIDTH * ROWS
 @pytest.fixture(params=["drawn", "too wide to draw"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "too wide to draw":
-        monkeypatch.setattr(summary, "WIDEST", 3)
+        monkeypatch.setattr(evidence, "WIDEST", 3)
     return request.param
 
 
@@ -62,7 +63,7 @@ def test_what_noise_leaves_open_covers_the_truth():
 @pytest.mark.parametrize("sd", [0.0, 0.02, 0.5])
 def test_a_repaired_matrix_is_one_that_rows_can_have(sd: float):
     moments = noisy_moments(COLUMNS, ROWS, sd, np.random.default_rng(9) if sd else None)
-    matrix = repaired(moments)
+    matrix = moments.rows * Evidence(moments).likely()
     assert matrix[0, 0] == pytest.approx(3000, rel=1e-12)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-9)
     assert np.linalg.eigvalsh(matrix / 3000).min() > -1e-10
@@ -89,7 +90,7 @@ def test_correlations_stay_correlations_under_any_noise():
 
 
 def test_a_release_too_wide_to_draw_says_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(summary, "WIDEST", 3)
+    monkeypatch.setattr(evidence, "WIDEST", 3)
     moments = noisy_moments(COLUMNS, ROWS, 0.01, np.random.default_rng(2))
     found = summarise(moments)
     assert np.isnan(found.standard_deviation_sd).all()

@@ -7,7 +7,7 @@ from scipy.stats import binom
 from benchmarks.common.fits import fit_moments
 from benchmarks.moments_utility import noisy_moments
 from dprelease.analyses.score_test import by_entry, outer
-from dprelease.estimators.moments.gain import Problem, by_draws, unbiased_quality
+from dprelease.estimators.moments.gain import Judged, by_draws, unbiased_quality
 from dprelease.estimators.quality import BETTER, ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -97,7 +97,7 @@ def test_gain_and_its_error_are_unbiased_under_any_prior(prior: float) -> None:
         moments, model = NoisyMoments(layout, seen, sd, 1), np.vstack([np.zeros(1), -weights])
         followed = by_draws(draws, model[:, 0], 0.0, 1.0, intercept=False)
         constant = np.ones(1), np.zeros(1)
-        found = unbiased_quality(Problem(moments, moments, [1, 2], [3]), model, np.zeros(1), followed, constant)
+        found = unbiased_quality(Judged(moments, moments, [1, 2], [3]), model, np.zeros(1), followed, constant)
         gain = float(2 * weights[:, 0] @ truth[1:3, 3] - (weights**2).sum())
         errors.append(found.gain[0] - gain)
         said.append(found.gain_se[0] ** 2)

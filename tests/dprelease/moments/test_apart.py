@@ -73,7 +73,7 @@ def test_without_noise_a_learner_reads_the_exact_products(name: str) -> None:
     assert np.array_equal(found.between(inner, everything), gram[inner])
     assert np.array_equal(found.between(everything, inner), gram[:, inner])
     assert np.array_equal(found.own(everything), np.diag(gram))
-    assert np.array_equal(found.features.gram, gram[np.ix_(inner, inner)])
+    assert np.array_equal(found.joint.gram, gram[np.ix_(inner, inner)])
 
 
 @pytest.mark.parametrize("name", CASES)
