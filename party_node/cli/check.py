@@ -25,7 +25,7 @@ from party_node.hospital import HospitalState
 from party_node.outgoing.calls import reach
 from party_node.settings import PartySettings
 from party_node.source.alignment import in_force
-from party_node.source.first_look import CellCounts, ColumnLook, Histogram, Levels, SourceLook, Span, look_at
+from party_node.source.first_look import CellCounts, ColumnLook, Histogram, Levels, SourceLook, look_at
 from party_node.source.table import last_complete, read_subjects
 from party_node.state.books import check as check_books
 
@@ -263,7 +263,6 @@ def plot(counts: CellCounts, outside: int, *, ascii_only: bool = False) -> list[
         return [_histogram(counts, _ASCII if ascii_only else _BLOCKS)]
     if isinstance(counts, Levels):
         return _bars(counts, outside, "#" if ascii_only else "█")
-    assert isinstance(counts, Span)  # noqa: S101 - there are three kinds
     return [f"{counts.first} to {counts.last}" if counts.first else "no date"]
 
 

@@ -63,15 +63,18 @@ class Formula(Settings, ABC):
     """One key of ``derived`` and its options.
 
     Attributes:
+        key: that names its sources.
         of_missing: whether it has a value also where its source has none.
     """
 
+    key: ClassVar[str]
     of_missing: ClassVar[bool] = False
 
     @property
-    @abstractmethod
     def sources(self) -> tuple[Name, ...]:
         """Names of the declared columns that it is computed from, in the order of its arguments."""
+        named: Name | tuple[Name, ...] = getattr(self, self.key)
+        return (named,) if isinstance(named, str) else named
 
     @property
     @abstractmethod
@@ -98,12 +101,10 @@ class Formula(Settings, ABC):
 class Log(Formula):
     """Natural logarithm of a number plus an offset, in the unit of that number."""
 
+    key = "log"
+
     log: Name
     plus: Number = 0.0
-
-    @property
-    def sources(self) -> tuple[Name, ...]:
-        return (self.log,)
 
     @property
     def text(self) -> str:
@@ -125,12 +126,10 @@ class Log(Formula):
 class Square(Formula):
     """Square of a number plus an offset. From the middle of its range, a square hardly goes together with the number itself."""
 
+    key = "square"
+
     square: Name
     plus: Number = 0.0
-
-    @property
-    def sources(self) -> tuple[Name, ...]:
-        return (self.square,)
 
     @property
     def text(self) -> str:
@@ -153,11 +152,9 @@ class Square(Formula):
 class Product(Formula):
     """Product of two numbers or binaries."""
 
-    product: tuple[Name, Name]
+    key = "product"
 
-    @property
-    def sources(self) -> tuple[Name, ...]:
-        return self.product
+    product: tuple[Name, Name]
 
     @property
     def text(self) -> str:
@@ -184,13 +181,10 @@ class Product(Formula):
 class Missing(Formula):
     """Tells whether a cell has no value, as it is missing or unreadable: 1 or 0, and never missing itself."""
 
+    key = "missing"
     of_missing = True
 
     missing: Name
-
-    @property
-    def sources(self) -> tuple[Name, ...]:
-        return (self.missing,)
 
     @property
     def text(self) -> str:
@@ -206,14 +200,12 @@ class Missing(Formula):
 class Indicator(Formula):
     """Tells whether a category has a level, or a number is at least ``from`` and less than ``to``: 1 or 0."""
 
+    key = "indicator"
+
     indicator: Name
     named: Annotated[str | None, Field(alias="level")] = None
     start: Annotated[Number | None, Field(alias="from")] = None
     end: Annotated[Number | None, Field(alias="to")] = None
-
-    @property
-    def sources(self) -> tuple[Name, ...]:
-        return (self.indicator,)
 
     @property
     def text(self) -> str:
@@ -283,11 +275,9 @@ class _TwoDates(Formula):
     """A formula of two dates.
 
     Attributes:
-        key: that names both of them.
         quantity: what it counts from the first to the second.
     """
 
-    key: ClassVar[str]
     quantity: ClassVar[str]
 
     @property
@@ -371,15 +361,7 @@ def _fixed(text: str) -> float | None:
         raise ValueError(f"there is no date {text}") from error
 
 
-_FORMULAS: dict[str, type[Formula]] = {
-    "log": Log,
-    "square": Square,
-    "indicator": Indicator,
-    "product": Product,
-    "days": Days,
-    "age": Age,
-    "missing": Missing,
-}
+_FORMULAS: dict[str, type[Formula]] = {each.key: each for each in (Log, Square, Indicator, Product, Days, Age, Missing)}
 
 
 def read_formula(derived: object) -> Formula:

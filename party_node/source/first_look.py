@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,18 +32,6 @@ from party_node.source.table import NONE, Numbers, named_in, numbers_in, numbers
 
 BARS = 24
 """Cells of equal width between declared bounds."""
-
-
-class CellCounts(Protocol):
-    """Counts of a column's cells, batch by batch."""
-
-    def add(self, cells: Cells) -> None:
-        """Count a batch's cells."""
-        ...
-
-    def to_json(self) -> dict[str, object]:
-        """JSON-ready."""
-        ...
 
 
 @dataclass
@@ -136,6 +124,10 @@ class Span:
     def to_json(self) -> dict[str, object]:
         """Both, in ISO 8601."""
         return {"first": self.first, "last": self.last}
+
+
+CellCounts = Histogram | Levels | Span
+"""Counts of a column's cells, batch by batch."""
 
 
 def distribution_of(column: Source) -> CellCounts:

@@ -10,7 +10,6 @@ from functools import cached_property
 from glob import glob
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -239,18 +238,6 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-class Reader(Protocol):
-    """One way to keep rows."""
-
-    def header(self) -> list[str]:
-        """Names of all columns, as often as each stands there."""
-        ...
-
-    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Rows of some columns, in pieces."""
-        ...
-
-
 def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Identifiers, batches and these columns of the source, in pieces.
 
@@ -317,6 +304,10 @@ class FilesReader:
         for path, reader in self._readers.items():
             with read_errors(self._source, path):
                 yield from bounded(reader.batches(columns), str(path), path.stat().st_size)
+
+
+Reader = FilesReader | PostgreSql | Sqlite
+"""One way to keep rows: the names of its columns, as often as each stands there, and the rows of some of them in pieces."""
 
 
 def is_plain_csv(source: SourceSettings) -> bool:
