@@ -215,8 +215,7 @@ def create(
     with opened(settings) as store:
         if dry:
             found = dry_run(store, wanted, utc_now(), outcome=outcome, rows=rows, keep=keep, **checks)
-            _warn_of(found.similar)
-            _warn_of_ranges(found.proposal.ranged)
+            _warn(found.similar, found.proposal.ranged)
             print_document(report(found), as_json=as_json, explain=True)
             for line in [] if as_json else opened_with(found):
                 click.echo(line)
@@ -225,10 +224,15 @@ def create(
         made = proposals.create(store, wanted, run_time, utc_now(), **checks)
         with store.reading() as tx:
             left, spec = left_after(tx, made.proposal.spec), made.proposal.spec
-            aligned = tx.alignments.parties(spec.aligned or "")
-    _warn_of(made.similar)
-    _warn_of_ranges(made.proposal.ranged)
-    _warn_of_others([party for party in aligned if spec.party(party) is None], spec)
+            others = [name for name in tx.alignments.parties(spec.aligned or "") if spec.party(name) is None]
+    _warn(made.similar, made.proposal.ranged)
+    if others:
+        click.echo(
+            f"warning: {listed(others)} takes no part, and alignment run {(spec.aligned or '')[:SHORT]} is its own as well: the "
+            "release has only the patients that it has, too. Let it take part, or align the others by themselves: "
+            "coordinator align start",
+            err=True,
+        )
     after = {party: str(mu2) for party, mu2 in left.items()}
     said = tuple(
         left_text(party, mu2, made.proposal.guarantee.party(party).mu2, wanted.delta) for party, mu2 in left.items()
@@ -257,31 +261,14 @@ def propose_next(settings: CoordinatorSettings, prefix: str, checkpoint: int | N
     print_document(agreement(made), as_json=as_json)
 
 
-def _warn_of(similar: Agreement | None) -> None:
+def _warn(similar: Agreement | None, ranged: Agreement | None) -> None:
+    """Say what a proposal pays for although it was published, or is about to be."""
     if similar is not None:
-        state, digest = similar.record.state, similar.digest[:SHORT]
-        click.echo(
-            f"warning: {digest} ({state}) has the same columns and mechanism; the parties will pay twice", err=True
-        )
-
-
-def _warn_of_ranges(published: Agreement | None) -> None:
-    if published is not None:
-        click.echo(
-            f"warning: {published.digest[:SHORT]} has published ranges of all these numbers, which moments use at no charge unless "
-            "a request says otherwise; this release pays for new ones",
-            err=True,
-        )
-
-
-def _warn_of_others(others: Sequence[str], spec: ReleaseSpec) -> None:
-    if others:
-        names, run = listed(others), (spec.aligned or "")[:SHORT]
-        click.echo(
-            f"warning: {names} takes no part, and alignment run {run} is its own as well: the release has only "
-            "the patients that it has, too. Let it take part, or align the others by themselves: coordinator align start",
-            err=True,
-        )
+        told = f"{similar.digest[:SHORT]} ({similar.record.state}) has the same columns and mechanism; the parties will pay twice"
+        click.echo(f"warning: {told}", err=True)
+    if ranged is not None:
+        told = f"{ranged.digest[:SHORT]} has published ranges of all these numbers, which moments use at no charge"
+        click.echo(f"warning: {told} unless a request says otherwise; this release pays for new ones", err=True)
 
 
 @release.command("list")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from fractions import Fraction
 from types import MappingProxyType
@@ -81,7 +81,12 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
     Raises:
         InvalidInput: they differ; who differs is said, digests are not shown.
     """
-    _agree_on_run(catalogues)
+    runs = {name: catalogue.aligned or "" for name, catalogue in catalogues.items()}
+    if sides := _sides(runs, lambda run: f": run {run[:12]}" if run else ": never"):
+        raise InvalidInput(
+            f"the parties were not aligned by one run: {sides}; if one is under way wait for it (coordinator release list), else: "
+            "coordinator align start"
+        )
     for attribute, what in (
         ("roster", "rosters"),
         ("rows", "numbers of rows"),
@@ -100,9 +105,7 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
             "that all have: coordinator align start. Or, if all hospitals have just these patients, let each say "
             "same_patients = true in party.toml"
         )
-    groups = _groups({name: catalogue.alignment for name, catalogue in catalogues.items()})
-    if len(groups) > 1:
-        sides = " | ".join(", ".join(names) for names in groups.values())
+    if sides := _sides({name: catalogue.alignment for name, catalogue in catalogues.items()}, lambda _: ""):
         raise InvalidInput(
             f"the parties' rows are not the same patients in the same order: {sides} (alignment digests agree only within each "
             f"group). The digest of a table with fewer than {FEWEST_COMPARED} patients, or with an incomplete batch, agrees with "
@@ -111,24 +114,13 @@ def agree(catalogues: Mapping[str, Catalogue]) -> Catalogue:
     return next(iter(catalogues.values()))
 
 
-def _groups(found: Mapping[str, str]) -> dict[str, list[str]]:
-    """Groups of parties that have the same, by what they have."""
+def _sides(found: Mapping[str, str], shown: Callable[[str], str]) -> str:
+    """Groups of parties that have the same, each with what is shown of it; empty where all have the same."""
     groups: dict[str, list[str]] = {}
     for name, value in found.items():
         groups.setdefault(value, []).append(name)
-    return groups
-
-
-def _agree_on_run(catalogues: Mapping[str, Catalogue]) -> None:
-    groups = _groups({name: catalogue.aligned or "" for name, catalogue in catalogues.items()})
-    if len(groups) > 1:
-        sides = " | ".join(
-            f"{', '.join(names)}: {f'run {run[:12]}' if run else 'never'}" for run, names in groups.items()
-        )
-        raise InvalidInput(
-            f"the parties were not aligned by one run: {sides}; if one is under way wait for it (coordinator release list), else: "
-            "coordinator align start"
-        )
+    sides = [", ".join(names) + shown(value) for value, names in groups.items()]
+    return " | ".join(sides) if len(sides) > 1 else ""
 
 
 def agree_on_identifiers(catalogues: Mapping[str, Catalogue]) -> None:
@@ -137,9 +129,8 @@ def agree_on_identifiers(catalogues: Mapping[str, Catalogue]) -> None:
     Raises:
         InvalidInput: whose, and to which.
     """
-    groups = _groups({name: catalogue.identifiers for name, catalogue in catalogues.items()})
-    if len(groups) > 1:
-        sides = " | ".join(f"{', '.join(names)}: {quoted(rules) or 'as they stand'}" for rules, names in groups.items())
+    rules = {name: catalogue.identifiers for name, catalogue in catalogues.items()}
+    if sides := _sides(rules, lambda each: f": {quoted(each) or 'as they stand'}"):
         raise InvalidInput(
             f"the parties bring identifiers to different normal forms: {sides}; let all of them declare the same "
             "[source.identifiers] in party.toml"
