@@ -62,7 +62,7 @@ from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, publi
 from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
 from learner.hub.settings import Limits as HubLimits
 from learner.listing import Index
-from party_node.alignment_key import alignment_key_text, key_check
+from party_node.identity import alignment_key_text, key_check
 from party_node.source.alignment import align, pseudonym
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, new_consortium, numeric, publish

@@ -13,7 +13,7 @@ from coordinator.cli.options import opened, with_settings
 from coordinator.clock import utc_now
 from coordinator.proposals.proposals import Request, make_draft
 from coordinator.proposals.published import EarlierReleases, with_ranges
-from coordinator.service.witness import left
+from coordinator.service.recovery import left
 from coordinator.settings import CoordinatorSettings
 from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.cli.printing import explain_option, json_option, print_document

@@ -19,7 +19,7 @@ from coordinator.dry_run.dry_run import dry_run
 from coordinator.lifecycle import Cancelled, Stage, Topic
 from coordinator.proposals import proposals
 from coordinator.proposals.checks import LABELS, PublicSide
-from coordinator.service.witness import left_after, left_text
+from coordinator.service.recovery import left_after, left_text
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement, Happening
 from coordinator.store.store import Store

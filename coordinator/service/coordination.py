@@ -24,8 +24,7 @@ from coordinator.lifecycle import (
 from coordinator.service import dealer as dealing
 from coordinator.service.announcer import HUB, Announcer, named
 from coordinator.service.enrolment import renew
-from coordinator.service.recovery import hear_forgotten
-from coordinator.service.witness import statement
+from coordinator.service.recovery import hear_forgotten, statement
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement, AgreementTable
 from coordinator.store.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinator.authority.authority import SERVER_DAYS, Authority, read_signing_request
 from coordinator.clock import Clock
-from coordinator.service.witness import statement
+from coordinator.service.recovery import statement
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.members import Invitation
 from coordinator.store.store import Consortium, Store, Transaction

@@ -18,10 +18,10 @@ from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed, one_line
 from dprelease.privacy.price import price_text
-from party_node.alignment_key import key_check
 from party_node.cli.budget import usual_delta
 from party_node.cli.options import with_settings
 from party_node.hospital import HospitalState
+from party_node.identity import key_check
 from party_node.outgoing.calls import reach
 from party_node.settings import PartySettings
 from party_node.source.alignment import in_force

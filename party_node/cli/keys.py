@@ -9,10 +9,9 @@ import click
 from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.identity.peer_keys import PeerKeys
-from party_node.alignment_key import alignment_key_text, key_check
 from party_node.cli.options import with_desk
 from party_node.hospital import HospitalState
-from party_node.identity import read_digits
+from party_node.identity import alignment_key_text, key_check, read_digits
 
 
 @click.group("alignment-key")

@@ -14,9 +14,8 @@ from coordinator.authority.founding import write_identity
 from coordinator.cli.main import main
 from coordinator.lifecycle import Stage
 from coordinator.service.enrolment import caps
-from coordinator.service.recovery import Restored, recall, take_into_use
+from coordinator.service.recovery import Restored, left, recall, take_into_use
 from coordinator.service.server import Server
-from coordinator.service.witness import left
 from coordinator.store.store import Store
 from coordinator.store.upkeep import back_up
 from dprelease.canonical import sha256

@@ -18,7 +18,7 @@ from sqlalchemy import MetaData, inspect, make_url, select
 from coordinator.cli.main import main
 from coordinator.lifecycle import Finished, Stage, Standing, Topic
 from coordinator.service.coordination import approve
-from coordinator.service.witness import left
+from coordinator.service.recovery import left
 from coordinator.store.database import Database
 from coordinator.store.store import Store
 from coordinator.store.tables import REVISION, meta, version

@@ -19,7 +19,7 @@ from coordinator.clock import utc_now
 from coordinator.dry_run.simulate import Signer, Signers, Stopwatch, rehearse
 from coordinator.lifecycle import Approved, Cancelled, PublicationAuthorized, PublicationReported
 from coordinator.proposals.proposals import propose_next
-from coordinator.service.witness import left, statement
+from coordinator.service.recovery import left, statement
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.canonical import sha256

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import Conflict, InvalidInput, NotFound
-from party_node.alignment_key import alignment_key_from_text, alignment_key_text, key_check
-from party_node.identity import KeyFolder
+from party_node.identity import KeyFolder, alignment_key_from_text, alignment_key_text, key_check
 from party_node.source.alignment import KEY_BYTES
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
