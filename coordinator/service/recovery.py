@@ -168,7 +168,7 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
     """Note a party's approval of a release that this office does not know, or of which it has forgotten the approval.
 
     A release that it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party
-    has shown its approval the office is a witness of the charges again (`coordinator.service.witness`).
+    has shown its approval the office is a witness of the charges again (`statement`).
 
     Args:
         signed: the approval.
