@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from learner.client.load import load
+    from learner.client.library import load
 
 __all__ = ["load"]
 
@@ -13,7 +13,7 @@ __all__ = ["load"]
 def __getattr__(name: str) -> Any:
     if name != "load":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from learner.client.load import load  # only notebooks ask for it, and commands should start at once
+    from learner.client.library import load  # only notebooks ask for it, and commands should start at once
 
     return load
 

@@ -15,7 +15,7 @@ COMMANDS = {
     "analyze": Command("learner.cli.analyze:analyze", "Tables, tests and models beside linear fits."),
     "card": Command("learner.cli.report:release_card", "Print a fit as a model card, in JSON."),
     "counterfactual": Command(
-        "learner.cli.counterfactual:counterfactual_release", "Show a target's path without an intervention."
+        "learner.cli.report:counterfactual_release", "Show a target's path without an intervention."
     ),
     "describe": Command(
         "learner.cli.analysis:describe_release", "Means, standard deviations and correlations of a release."
@@ -28,7 +28,7 @@ COMMANDS = {
     "plan": Command("learner.cli.plan:plan", "State the worth of a release, and which mechanism to ask for."),
     "report": Command("learner.cli.report:report_release", "Write a fit as one HTML page."),
     "serve": Command("learner.hub.cli:serve", "Run the hub."),
-    "spending": Command("learner.cli.spending:spending", "Add up what every release spent, and what is left."),
+    "spending": Command("learner.cli.releases:spending", "Add up what every release spent, and what is left."),
     "trust": Command("learner.cli.trust:trust", "Consortium roots that are believed."),
     "verify": Command("learner.cli.releases:verify_release", "Check a release without any network."),
 }

@@ -1,4 +1,4 @@
-"""`learner list`, `fetch`, `verify`: from a list to a verified release on this machine."""
+"""`learner list`, `fetch`, `verify`, `spending`: from a list to a verified release on this machine, and what all releases spent."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from learner.client.library import Library, Opened, open_release, open_verified
 from learner.client.mirror import Mirror, split_release
 from learner.client.pinned_roots import TrustStore
 from learner.client.sources import Place, answered, hub_first, mirrors_first
+from learner.client.spending import accounts, latest_delta, signed_manifests, spending_document
 from learner.listing import listing
 
 from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
@@ -131,6 +132,29 @@ def verified(opened: Opened) -> Document:
     columns = [(name, opened.release.column(name).unit) for name in spec.released]
     table = Table.of("columns", ("name", "unit"), columns, detail=True)
     return Document(spec.title, facts, (table,), (), opened.release.promise, {"verified": True})
+
+
+@click.command("spending")
+@click.option("--delta", type=float, help="delta at which epsilon is shown; that of the latest release if left out.")
+@click.option("--budget", type=float, metavar="EPSILON", help="The consortium's budget at that delta, as announced.")
+@from_option
+@json_option
+@click.pass_obj
+def spending(home: Path, delta: float | None, budget: float | None, name: str | None, as_json: bool) -> None:
+    """Show every release by date with what it spent, what all up to it spent, and what is left of a budget.
+
+    Fetches and checks each signed manifest, from the hub or else a mirror; nothing is taken from an unsigned list. Rosters
+    are sets of patients: one account for each.
+
+    \b
+    Example:
+      learner spending --from trial --budget 3
+    """
+    consortium = TrustStore(home).get(name)
+    found = answered(hub_first(consortium), lambda source: accounts(signed_manifests(source, consortium)), tell)
+    if delta is None:
+        delta = latest_delta(found)
+    print_document(spending_document(consortium.name, found, delta, budget), as_json=as_json)
 
 
 def print_about(

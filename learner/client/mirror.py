@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import socket
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
 from typing import Self
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Timeout
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPSConnectionPool, PoolManager, ProxyManager, Timeout
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError, SSLError
 from urllib3.exceptions import TimeoutError as TimedOut
 
@@ -31,7 +32,6 @@ from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
-from learner.client.sockets import Sockets
 from learner.listing import INDEX, Listed, lines_of
 
 MOST_SIGNATURE_BYTES = 4 << 10
@@ -72,41 +72,23 @@ def split_release(url: str) -> tuple[str, str]:
     return found["mirror"], found["digest"]
 
 
-@dataclass(frozen=True)
-class Deadlines:
-    """How long an answer may take, however it trickles.
-
-    Attributes:
-        head: until its headers are here, over all redirects.
-        document: until a manifest or a list is here.
-        stall: until a block has moved by `PROGRESS_BYTES` or ended, again and again.
-    """
-
-    head: float = 30.0
-    document: float = 120.0
-    stall: float = STALL_SECONDS
-
-
-USUAL = Deadlines()
-
-
 class Mirror:
     """Published releases on a web server.
 
     Args:
         url: of the folder that holds them.
         pool: connections.
-        deadlines: of every answer.
+        seconds: until an answer has ended, however it trickles, or a block has moved by `PROGRESS_BYTES`, again and again.
     """
 
-    def __init__(self, url: str, pool: PoolManager, deadlines: Deadlines = USUAL) -> None:
-        self._url, self._pool, self._deadlines = url, pool, deadlines
+    def __init__(self, url: str, pool: PoolManager, seconds: float = STALL_SECONDS) -> None:
+        self._url, self._pool, self._seconds = url, pool, seconds
         self._sockets = Sockets()
         self._sockets.watch(pool)
 
     @classmethod
     @contextmanager
-    def dial(cls, url: str, deadlines: Deadlines = USUAL) -> Iterator[Self]:
+    def dial(cls, url: str, seconds: float = STALL_SECONDS) -> Iterator[Self]:
         """Connections to the mirror, through the proxy that the environment names for it, if any."""
         url = check_url(url)
         parts, timeout = urlsplit(url), Timeout(connect=CONNECT_SECONDS, read=None)
@@ -114,7 +96,7 @@ class Mirror:
         with _understood(url):
             through = ProxyManager(proxy, timeout=timeout) if proxy and not proxy_bypass(parts.netloc) else None
         with through or PoolManager(timeout=timeout) as pool:
-            yield cls(url, pool, deadlines)
+            yield cls(url, pool, seconds)
 
     def releases(self) -> Iterator[Listed]:
         """The releases that the mirror lists, newest first.
@@ -156,7 +138,7 @@ class Mirror:
             PeerUnavailable: the mirror is away, or too little came for too long; go on from the last byte.
         """
         path = f"{key.release}/{block_file(key.party, key.sequence)}"
-        with self._answer(path, self._deadlines.stall, offset) as (answer, deadline):
+        with self._answer(path, offset) as (answer, deadline):
             moved = 0
             before = offset if answer.status == 200 else 0  # bytes that are here already and come once more
             for piece in _pieces(answer):
@@ -180,7 +162,7 @@ class Mirror:
 
     def _document(self, path: str, most: int) -> bytes:
         data = bytearray()
-        with self._answer(path, self._deadlines.document) as (answer, _):
+        with self._answer(path) as (answer, _):
             for piece in _pieces(answer):
                 data += piece
                 if len(data) > most:
@@ -188,27 +170,16 @@ class Mirror:
         return bytes(data)
 
     @contextmanager
-    def _answer(
-        self, path: str, seconds: float, offset: int = 0
-    ) -> Iterator[tuple[BaseHTTPResponse, ProgressDeadline]]:
+    def _answer(self, path: str, offset: int = 0) -> Iterator[tuple[BaseHTTPResponse, ProgressDeadline]]:
         url = f"{self._url}/{path}"
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
+        slow = PeerUnavailable(f"{url}: too little came within {self._seconds:g} s")
         self._sockets.begin()
-        with ExitStack() as opened:
-            with self._within(url, self._deadlines.head):
-                answer = self._ask(url, headers)
-                opened.callback(answer.close)
-            with self._within(url, seconds) as deadline:
-                _check(answer, url, offset)
-                yield answer, deadline
-
-    @contextmanager
-    def _within(self, url: str, seconds: float) -> Iterator[ProgressDeadline]:
-        slow = PeerUnavailable(f"{url}: too little came within {seconds:g} s")
-        with ProgressDeadline(self._sockets.end, seconds) as deadline:
+        with ProgressDeadline(self._sockets.end, self._seconds) as deadline:
             try:
-                with _understood(url):
-                    yield deadline
+                with _understood(url), closing(self._ask(url, headers)) as answer:
+                    _check(answer, url, offset)
+                    yield answer, deadline
             except DpReleaseError as error:
                 if not self._sockets.ended:
                     raise
@@ -287,3 +258,64 @@ def _understood(url: str) -> Iterator[None]:
         ) from error
     except (HTTPError, ValueError) as error:
         raise PeerUnavailable(f"{url}: the connection broke ({type(error).__name__})") from error
+
+
+class Sockets:
+    """The sockets of one pool manager's connections, which another thread can end, for one request at a time.
+
+    Timeouts of urllib3 restart with every byte.
+
+    Attributes:
+        ended: whether `end` was called since the last `begin`.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._open: list[socket.socket] = []
+
+    def begin(self) -> None:
+        """Note that the next request begins."""
+        self.ended = False
+
+    def end(self) -> None:
+        """End all connections, those too that are only being made; from any thread."""
+        self.ended = True
+        for each in self._open:
+            _shut(each)
+
+    def watch(self, pool: PoolManager) -> None:
+        """Keep the sockets of all connections that are made from now on."""
+        sockets = self
+
+        class Plain(HTTPConnection):
+            def connect(self) -> None:
+                super().connect()
+                sockets.keep(self.sock)
+
+        class Encrypted(HTTPSConnection):
+            def connect(self) -> None:
+                super().connect()
+                sockets.keep(self.sock)
+
+        class PlainPool(HTTPConnectionPool):
+            ConnectionCls = Plain
+
+        class EncryptedPool(HTTPSConnectionPool):
+            ConnectionCls = Encrypted
+
+        pool.pool_classes_by_scheme = {"http": PlainPool, "https": EncryptedPool}
+
+    def keep(self, made: socket.socket) -> None:
+        """Add one."""
+        made = getattr(made, "socket", made)  # TLS within a proxy's TLS wraps it
+        # A new list, because another thread may be going through the old one; it sees the new one, or we see `ended`.
+        self._open = [*(each for each in self._open if each.fileno() >= 0), made]
+        if self.ended:
+            _shut(made)
+
+
+def _shut(each: socket.socket) -> None:
+    # In both directions, or Linux would go on taking what still comes; not by SSLSocket's own method, which makes its
+    # reader take the bytes of TLS for what was sent.
+    with suppress(OSError):
+        socket.socket.shutdown(each, socket.SHUT_RDWR)

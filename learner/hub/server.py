@@ -26,13 +26,11 @@ from learner.hub.approved import AcceptedRun, Record
 from learner.hub.coordination import Coordination
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
-from learner.hub.periodic import Upkeep
 from learner.hub.published import Shelf
-from learner.hub.publisher import Publisher
+from learner.hub.publisher import Publisher, Upkeep
 from learner.hub.relay import Relay
-from learner.hub.relay_service import RelayServicer
 from learner.hub.revocation import Revocations
-from learner.hub.service import IntakeServicer, PublicServicer
+from learner.hub.service import IntakeServicer, PublicServicer, RelayServicer
 from learner.hub.settings import HubSettings
 from learner.hub.storage import PartyShare, Storage
 

@@ -28,7 +28,7 @@ from dprelease.wire.retry import PROGRESS_BYTES, ProgressDeadline
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
 from learner.client import mirror as mirror_module
-from learner.client.mirror import Deadlines, Mirror
+from learner.client.mirror import Mirror
 from learner.client.sources import Place, answered
 from learner.hub.server import Hub
 from learner.hub.storage import PartyShare, Storage
@@ -247,22 +247,20 @@ def test_one_party_has_so_many_unpublished_bytes(world: World, tmp_path: Any) ->
 T = TypeVar("T")
 
 SHORT = 0.3
-HEAD = Deadlines(head=SHORT)
-BODY = Deadlines(document=SHORT, stall=SHORT)
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 DRIP_SECONDS = 0.02
 
-TRICKLES: dict[str, tuple[Deadlines, bytes, bytes, float]] = {
-    "nothing": (HEAD, b"", b"", DRIP_SECONDS),
-    "100 Continue without end": (HEAD, b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0),
-    "a header that drips": (HEAD, b"HTTP/1.1 200 OK\r\nX: ", b"x", DRIP_SECONDS),
-    "a body that drips": (BODY, b"HTTP/1.1 200 OK\r\n\r\n", b"{", DRIP_SECONDS),
-    "a chunk's size that drips": (BODY, CHUNKED, b"0", DRIP_SECONDS),
-    "chunks that drip": (BODY, CHUNKED, b"1\r\n{\r\n", DRIP_SECONDS),
-    "trailers that drip": (BODY, CHUNKED + b"1\r\n{\r\n0\r\n", b"X: x\r\n", DRIP_SECONDS),
-    "trailers without end": (BODY, CHUNKED + b"1\r\n{\r\n0\r\n", b"X: x\r\n" * 100, 0),
+TRICKLES: dict[str, tuple[bytes, bytes, float]] = {
+    "nothing": (b"", b"", DRIP_SECONDS),
+    "100 Continue without end": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0),
+    "a header that drips": (b"HTTP/1.1 200 OK\r\nX: ", b"x", DRIP_SECONDS),
+    "a body that drips": (b"HTTP/1.1 200 OK\r\n\r\n", b"{", DRIP_SECONDS),
+    "a chunk's size that drips": (CHUNKED, b"0", DRIP_SECONDS),
+    "chunks that drip": (CHUNKED, b"1\r\n{\r\n", DRIP_SECONDS),
+    "trailers that drip": (CHUNKED + b"1\r\n{\r\n0\r\n", b"X: x\r\n", DRIP_SECONDS),
+    "trailers without end": (CHUNKED + b"1\r\n{\r\n0\r\n", b"X: x\r\n" * 100, 0),
 }
-"""Deadline that ends it, what is sent once, what is sent again and again, and the pause in between."""
+"""What is sent once, what is sent again and again, and the pause in between."""
 
 QUESTIONS: dict[str, Callable[[Mirror], object]] = {
     "a list": lambda mirror: list(mirror.releases()),
@@ -365,11 +363,11 @@ def outcome(question: Callable[[], T]) -> T | DpReleaseError:
 @pytest.mark.parametrize("asked", QUESTIONS)
 @pytest.mark.parametrize("trickle", TRICKLES)
 def test_an_answer_that_trickles_is_ended(raw: Raw, url: str, trickle: str, asked: str) -> None:
-    deadlines, first, again, pause = TRICKLES[trickle]
+    first, again, pause = TRICKLES[trickle]
     raw.trickle(first, again, pause)
 
     def ask() -> object:
-        with Mirror.dial(url, deadlines) as mirror:
+        with Mirror.dial(url, SHORT) as mirror:
             return QUESTIONS[asked](mirror)
 
     error = outcome(ask)
@@ -381,7 +379,10 @@ def test_the_next_mirror_is_asked(raw: Raw, url: str, folder: ReleaseFolder, sea
     raw.trickle(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100, 0)
     told: list[str] = []
     with serving(folder.path.parent) as web:
-        places = (Place("the first", partial(Mirror.dial, url, HEAD)), Place("the next", partial(Mirror.dial, web.url)))
+        places = (
+            Place("the first", partial(Mirror.dial, url, SHORT)),
+            Place("the next", partial(Mirror.dial, web.url)),
+        )
         answer = outcome(lambda: answered(places, lambda mirror: mirror.manifest(sealed.digest)[0], told.append))
     assert answer == folder.signed_manifest()[0]
     (line,) = told
@@ -400,7 +401,7 @@ def test_redirects_share_the_deadline_of_one_head(raw: Raw, url: str) -> None:
             raw.over.wait()
 
     raw.answer = answer
-    with Mirror.dial(url, HEAD) as mirror:
+    with Mirror.dial(url, SHORT) as mirror:
         error = outcome(lambda: mirror.manifest("0f" * 32))
     assert isinstance(error, PeerUnavailable), error
 

@@ -22,10 +22,11 @@ from dprelease.errors import (
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.sequence import BlockKey
+from dprelease.wire.retry import STALL_SECONDS
 from learner.client import mirror as mirror_module
 from learner.client.download import Patience, consortium_of, fetch
 from learner.client.library import Library
-from learner.client.mirror import USUAL, Deadlines, Mirror, check_url, split_release
+from learner.client.mirror import Mirror, check_url, split_release
 from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
 from learner.listing import INDEX, Index
@@ -34,7 +35,7 @@ from tests.learner.world import Sealed, World, publish_to
 from tests.support.web import Handler, RangeHandler, Web, serving
 
 QUICK = Patience(attempts=3, sleep=lambda seconds: None)
-SHORT = Deadlines(document=0.3, stall=0.3)
+SHORT = 0.3
 """How long a mirror that stands still is waited for, once it has begun to answer."""
 
 
@@ -65,8 +66,8 @@ def ranged(published: Path) -> Iterator[Web]:
         yield running
 
 
-def get(web: Web, trusted: Trusted, library: Library, prefix: str, deadlines: Deadlines = USUAL) -> ReleaseFolder:
-    with Mirror.dial(web.url, deadlines) as mirror:
+def get(web: Web, trusted: Trusted, library: Library, prefix: str, seconds: float = STALL_SECONDS) -> ReleaseFolder:
+    with Mirror.dial(web.url, seconds) as mirror:
         return fetch(mirror, trusted, library, prefix, patience=QUICK)
 
 
@@ -245,7 +246,7 @@ def test_trouble_gets_one_clear_error_and_keeps_nothing_wrong(
     ranged.fault = lambda handler: answer(handler) if handler.path.endswith((place, "elsewhere")) else False
     prefix = sealed.digest[:8] if place == INDEX else sealed.digest
     with pytest.raises(error) as raised:
-        get(ranged, trusted, library, prefix, SHORT if answer is still else USUAL)
+        get(ranged, trusted, library, prefix, SHORT if answer is still else STALL_SECONDS)
     if place in ("manifest.json", "north.0.block"):
         assert raised.match(words)
     assert "\n" not in raised.value.message

@@ -31,8 +31,8 @@ from dprelease.wire.limits import OpenStreams
 from dprelease.wire.news import News
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc, release_pb2
 from learner.hub.publish import Signer
-from learner.hub.relay_service import RelayServicer
 from learner.hub.revocation import Revocations
+from learner.hub.service import RelayServicer
 from learner.hub.storage import Storage
 from tests.learner.parcels import Hospitals, messages
 from tests.learner.test_hub import Dial, Party, Public, Start
