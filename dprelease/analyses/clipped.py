@@ -49,7 +49,7 @@ class Taken(NamedTuple):
 
 def taken(draws: Draws) -> Taken | None:
     """What clipping may have taken; None where it took nothing."""
-    reaches = {each.name: each for each in draws.release.reaches if each.name in draws.names}
+    reaches = {each.name: each for each in draws.release.reaches if each.name in draws.names and each.clips}
     if not reaches:
         return None
     mean, covariance = draws.mean.mean(axis=0), draws.covariance.mean(axis=0)
@@ -58,11 +58,12 @@ def taken(draws: Draws) -> Taken | None:
     published = _published(draws)
     for name, reach in reaches.items():
         (at,) = draws.places([name])
-        kept[at] = min(reach.kept, clipped[at] / published.get(name, clipped[at]))
-        far[at] = reach.spread if reach.hidden else clipped[at] / kept[at]
+        whole = published.get(name, clipped[at])
+        kept[at] = min(reach.kept, clipped[at] / whole)
+        far[at] = reach.spread if reach.hidden else max(clipped[at] / reach.kept, whole)
         moved[at] = moved_by(reach, mean[at])
     both, parts = np.outer(far, far), np.outer(kept, kept)
-    by_chance = both * np.sqrt(np.maximum(1 - parts, 0.0) / draws.patients)
+    by_chance = both * np.sqrt((1 - parts) / draws.patients)
     return Taken(moved, np.hypot(lost(covariance, kept, kept, both), by_chance))
 
 

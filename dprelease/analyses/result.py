@@ -54,9 +54,7 @@ class Analysis:
     @property
     def _clipped(self) -> tuple[Reach, ...]:
         """How far the clipped numbers reach that enter it."""
-        return tuple(
-            each for each in self.release.reaches if each.name in self.columns and (each.narrower or each.kept < 1)
-        )
+        return tuple(each for each in self.release.reaches if each.name in self.columns and each.clips)
 
     @property
     def _of_residuals(self) -> bool:

@@ -57,6 +57,11 @@ class Reach:
         """True where too little of it is kept, or known to be, for an estimate of what clipping takes from its slopes."""
         return self.kept < LEAST_KEPT
 
+    @property
+    def clips(self) -> bool:
+        """True where values within the public bounds are clipped, or counts do not rule it out."""
+        return self.narrower or self.kept < 1
+
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
         found = f"{self.name}: reaches {self.lower:.3g} to {self.upper:.3g}{unit}"
