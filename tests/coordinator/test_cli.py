@@ -1,7 +1,5 @@
 """The commands, as the office types them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 What joint moments cost: one mechanism over all parties' columns, charged whole to each; every other number is refused.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from fractions import Fraction

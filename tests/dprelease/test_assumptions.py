@@ -1,7 +1,5 @@
 """Guesses from declarations, and settings that make no sense."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Formulas (1) and (2) and the signal that is left, against published figures, simulation and limits."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise, product
 

@@ -1,7 +1,5 @@
 """Which weight to give an outcome: the least expected error, from public numbers alone, and what it is worth and costs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The list of published releases as a file: written with every publication, mended at every start."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The published list without a network."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import threading

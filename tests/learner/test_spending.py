@@ -1,7 +1,5 @@
 """What signed manifests say was spent: by date, added up exactly, roster by roster."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta

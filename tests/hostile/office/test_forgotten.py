@@ -1,7 +1,5 @@
 """A hospital whose approval is sound and whose spec is hostile: it says that a restored office has forgotten the release."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import timedelta
