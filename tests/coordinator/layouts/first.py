@@ -10,11 +10,12 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from sqlalchemy import Connection, MetaData
+from sqlalchemy import Connection, MetaData, event
+from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from coordinator.authority.authority import Authority
+from coordinator.store.database import Database
 from coordinator.store.store import Store
-from coordinator.store.tables import version
 from dprelease.canonical import sha256
 from dprelease.identity.certificates import read_certificate
 from dprelease.identity.signing import PrivateKey
@@ -53,16 +54,22 @@ def load(path: Path) -> None:
 
 
 def copy(path: Path, connection: Connection) -> None:
-    """Put the rows into the same tables of another database, through an SQLite file of the dump."""
+    """Make the same tables in another database, with the same rows, through an SQLite file of the dump."""
     load(path)
     tables = MetaData()
-    tables.reflect(connection)
+
+    @event.listens_for(tables, "column_reflect")
+    def of_any_database(_inspector: object, _table: object, column: ReflectedColumn) -> None:
+        column["type"] = column["type"].as_generic()
+
+    with closing(Database(f"sqlite:///{path}")) as first, first.reading() as dump:
+        tables.reflect(dump)
+    tables.create_all(connection)
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
         for table in tables.sorted_tables:
-            if table.name != version.name:
-                rows = [dict(row) for row in db.execute(f"SELECT * FROM {table.name}")]  # noqa: S608
-                connection.execute(table.insert(), rows)
+            rows = [dict(row) for row in db.execute(f"SELECT * FROM {table.name}")]  # noqa: S608
+            connection.execute(table.insert(), rows)
     connection.exec_driver_sql("SELECT setval('history_number_seq', (SELECT max(number) FROM history))")
 
 
