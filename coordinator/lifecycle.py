@@ -1,4 +1,4 @@
-"""The life of an agreement, without I/O: a record, an event and the time in, the next record out.
+"""The life of an agreement, without I/O: from where it stands, an event and the time to where it stands next.
 
 ::
 

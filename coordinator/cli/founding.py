@@ -1,4 +1,4 @@
-"""`coordinator init` and `invite`: a consortium is founded, and hospitals are asked to join."""
+"""`coordinator init`, `invite` and `hub`: a consortium is founded, hospitals are asked to join, and one hub publishes."""
 
 from __future__ import annotations
 

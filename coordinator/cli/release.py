@@ -1,4 +1,4 @@
-"""`coordinator release`: proposing releases and watching where they stand."""
+"""`coordinator release` and `align`: releases and alignment runs are proposed, and everybody sees where they stand."""
 
 from __future__ import annotations
 

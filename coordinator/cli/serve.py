@@ -1,4 +1,4 @@
-"""`coordinator serve`: the daemon."""
+"""`coordinator serve`, `migrate` and `backup`: the daemon, and the upkeep of its database."""
 
 from __future__ import annotations
 

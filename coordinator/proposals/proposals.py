@@ -1,4 +1,4 @@
-"""From a request to a release spec, offered to the parties.
+"""From a request to a release spec, to the next checkpoint of a stream or to an alignment run, offered to the parties.
 
 The coordinator holds no data: it reads what the parties declared, and draws the public mixing seed after that, so the
 mixing matrix is independent of the data. Only a party's own ledger knows what is left of its cap.

@@ -1,4 +1,4 @@
-"""Ranges of columns that a release published before: which release it is, and what it says, verified, of the columns of now."""
+"""Earlier releases that a request repeats or builds on: the same content, and published ranges, verified, of the columns of now."""
 
 from __future__ import annotations
 

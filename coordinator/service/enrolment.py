@@ -1,4 +1,4 @@
-"""How a hospital joins: invites, and the one call that trades an invite for a certificate."""
+"""How a hospital joins, by an invite that it trades for a certificate; and certificates before they end, also the office's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Agreements and where they stand. Works inside a transaction of the store; every change goes through `lifecycle.advance`."""
+"""Agreements, where they stand, what happened to them and what was dealt for them. Works inside a transaction of the store.
+
+Every change of an agreement goes through `lifecycle.advance`.
+"""
 
 from __future__ import annotations
 

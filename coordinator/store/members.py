@@ -1,4 +1,4 @@
-"""Members of the consortium: invites, parties and their catalogues. Works inside a transaction of the store."""
+"""Members of the consortium: invites, parties, their catalogues and the hub. Works inside a transaction of the store."""
 
 from __future__ import annotations
 

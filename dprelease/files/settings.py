@@ -1,4 +1,4 @@
-"""Settings files of the roles: TOML, strict, paths relative to the file they stand in."""
+"""Settings files of the roles: TOML, strict, paths relative to the file they stand in; and their mistakes in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a call's bytes to a method's answer: version, limits, message, handler, status. One way for every kind of call.
+"""From a call's bytes to a method's answer: version, limits, message, handler, status, log. One way for every kind of call.
 
 gRPC's own kinds of handler read a message before anybody may refuse it, and answer garbage without our error details.
 So every method is registered as a stream of bytes in both directions, which is the same on the wire.

@@ -1,7 +1,9 @@
-"""How much one peer may ask for: a token bucket and a number of streams for each, so that nobody starves the others.
+"""How much one peer may ask for, so that nobody starves the others: calls, streams, and bytes of a message.
 
 On a listener for mutual TLS a peer is a certificate, on any other a network address (IPv6: a /64 network, for whoever
 has one address there has them all). A refused call ends as `TooManyRequests`; the peer should wait and try again.
+One table has the longest requests, which a server refuses before it makes anything of their bytes; another the longest answers,
+which a client refuses.
 """
 
 from __future__ import annotations

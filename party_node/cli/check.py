@@ -1,4 +1,4 @@
-"""`party-node check`: the table first, then what it takes to run."""
+"""`party-node check`: the table first, with a small plot of every column, then what it takes to run. Nothing of it leaves."""
 
 from __future__ import annotations
 

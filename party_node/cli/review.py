@@ -1,4 +1,4 @@
-"""`party-node review`: what is proposed, and a person's word on it."""
+"""`party-node review`: what is proposed, and a person's word on it. Nothing printed here crosses the boundary."""
 
 from __future__ import annotations
 

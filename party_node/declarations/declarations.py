@@ -1,4 +1,4 @@
-"""Declarations of party.toml: which column of the source a declared one is read from, or what it is derived from."""
+"""Declarations of party.toml: what a column is read or derived from, how its cells are written, and all mistakes at once."""
 
 from __future__ import annotations
 

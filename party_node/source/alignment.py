@@ -1,4 +1,4 @@
-"""The canonical order of rows, agreed without anybody showing an identifier.
+"""The canonical order of rows, agreed without anybody showing an identifier, and the patients that all hospitals have.
 
 A subject's pseudonym is HMAC-SHA-256 of its identifier under a key that only the hospitals hold. Rows are ordered by
 pseudonym, whatever their order in the file, and the alignment digest is an HMAC over the ordered pseudonyms: equal
