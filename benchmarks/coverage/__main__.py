@@ -245,6 +245,7 @@ def _in_scaled_units(learned: PopulationFit) -> Inference:
         lower=-ones[:1],
         feature_lower=-ones,
         feature_ends=np.array([-ones, ones]),
+        target_ends=np.array([-ones[:1], ones[:1]]),
     )
     return in_units(learned, design)
 

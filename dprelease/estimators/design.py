@@ -1,11 +1,13 @@
-"""Which released columns take part in a fit, and the units they are in."""
+"""Columns of a fit: released ones with the units they are in, and those of a table that a caller holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
@@ -31,6 +33,7 @@ class Design:
         feature_lower: (d,) the same of each feature.
         feature_ends: (2, d) ends of the ranges that numbers were released in, original units; infinite where it was the public
             bounds, or for an indicator.
+        target_ends: (2, l) ends of the targets' public bounds, original units.
     """
 
     targets: tuple[str, ...]
@@ -44,15 +47,16 @@ class Design:
     lower: Floats
     feature_lower: Floats
     feature_ends: Floats
+    target_ends: Floats
 
     def original(self, scaled: Floats) -> Floats:
         """Values of the targets, (l,), from scaled to original units."""
         return self.target_midpoint + self.target_half_width * scaled
 
     def range(self) -> tuple[Floats, Floats]:
-        """(lower, upper) ends of the targets' public ranges, original units, each (l,)."""
+        """(lower, upper) ends of the targets' ranges within the public bounds, original units, each (l,)."""
         ends = self.original(self.lower), self.original(np.ones_like(self.lower))
-        return np.minimum(*ends), np.maximum(*ends)
+        return np.maximum(np.minimum(*ends), self.target_ends[0]), np.minimum(np.maximum(*ends), self.target_ends[1])
 
     def original_model(self, weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
         """(coef (l, d), intercept (l,)) in original units from scaled weights (d, l) and offsets (l,)."""
@@ -111,6 +115,7 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
         lower=np.array(lower),
         feature_lower=np.array(x_lower),
         feature_ends=_ends(release, x),
+        target_ends=np.array([release.column(name).ends for name in y]).T,
     )
 
 
@@ -132,3 +137,62 @@ def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
     lower = [release.column(name).least for name in released]
     midpoint, half_width = release.original_units()
     return dict(zip(released, zip(range(len(released)), midpoint, half_width, lower, strict=True), strict=True))
+
+
+Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]
+"""A table that a caller holds: a data frame, a mapping of columns, or an array."""
+
+
+def design_matrix(table: Rows, names: Sequence[str]) -> Floats:
+    """The features of a table in a model's order, (rows, len(names)).
+
+    Args:
+        table: as of `in_order`; an array has its columns in the model's order already.
+        names: of the model.
+
+    Raises:
+        InvalidInput: as `in_order` does; or the shape is wrong, or a cell is not a finite number.
+    """
+    rows = in_order(table, names, "X")
+    if rows.ndim != 2 or rows.shape[1] != len(names):
+        raise InvalidInput(f"X must have {len(names)} columns, in this order: {', '.join(names)}")
+    wrong = [name for name, column in zip(names, rows.T, strict=True) if not np.isfinite(column).all()]
+    if wrong:
+        raise InvalidInput(f"X has missing or infinite cells in {listed(wrong)}; fill them or leave the rows out")
+    return rows
+
+
+def in_order(table: Any, names: Sequence[str], what: str) -> Floats:
+    """The numbers of a table, columns in the order of `names` where they are named, and as they stand where not.
+
+    Names are the keys of a mapping, and `columns` of whatever has them, as data frames do. A frame whose columns have numbers
+    for names counts as an array, as in scikit-learn.
+
+    Args:
+        table: mapping, data frame or array.
+        names: of the model.
+        what: what a refusal calls the table.
+
+    Raises:
+        InvalidInput: a name is missing, unknown or there twice, columns differ in length, or a cell is no number.
+    """
+    given = list(table if isinstance(table, Mapping) else getattr(table, "columns", ()))
+    if not isinstance(table, Mapping) and not any(isinstance(name, str) for name in given):
+        return _numbers(table, what)
+    absent = [name for name in names if name not in given]
+    unknown = [str(name) for name in given if name not in names]
+    doubled = [name for name in names if given.count(name) > 1]
+    for found, trouble in ((absent, "lacks"), (unknown, "has unknown"), (doubled, "has more than one of")):
+        if found:
+            raise InvalidInput(f"{what} {trouble} columns {listed(found)}; the model has {listed(names)}")
+    columns = [_numbers(table[name], f"column {name} of {what}") for name in names]
+    if any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
+        raise InvalidInput(f"the columns of {what} must be equally long lists of numbers")
+    return np.column_stack(columns)
+
+
+def _numbers(cells: Any, what: str) -> Floats:
+    try:
+        return np.asarray(cells, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{what} must be numbers, all rows equally long") from None

@@ -12,10 +12,8 @@ from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.design import Design, design
-from dprelease.estimators.fit_document import fit_document
 from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, METHODS, Method, Regression, method_for, resolve
-from dprelease.estimators.quality import Diagnostics
 from dprelease.estimators.result import ALIKE, FitResult
 from dprelease.mechanisms.moments.released import with_constant
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
@@ -68,14 +66,15 @@ def fit(
         partial(_public_variables, release),
         _set(name, chosen, within),
     )
+    _check(release, names)
     algorithm, reason = resolve(name, problem)
     if problem.within:
         reason += f", weights within {problem.within}"
-    _check(release, names)
     found = METHODS[algorithm].fit(problem)
+    repeated = (ALIKE,) if release.spec.rows_per_subject > 1 else ()
     half_width = np.abs(names.target_half_width)
     coef, intercepts = names.original_model(found.weights, found.offsets)
-    lower, upper = _within_bounds(release, names)
+    lower, upper = names.range()
     return FitResult(
         method=name,
         algorithm=algorithm,
@@ -91,7 +90,7 @@ def fit(
         constant=names.original(found.constant),
         constant_noise_sd=half_width * found.constant_noise_sd,
         quality=found.quality.in_units(half_width),
-        diagnostics=_of_patients(release, found.diagnostics),
+        diagnostics=replace(found.diagnostics, warnings=(*repeated, *found.diagnostics.warnings)),
         promise=release.promise,
         release=release.digest,
         patients=release.patients,
@@ -100,14 +99,8 @@ def fit(
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},
         scores=release.scores((*names.targets, *names.features)),
         infer=partial(infer, release, names, intercept=problem.intercept),
-        tell=fit_document,
         within=str(problem.within) if problem.within else None,
     )
-
-
-def _of_patients(release: Release, found: Diagnostics) -> Diagnostics:
-    """The diagnostics, with a warning where a patient may have several rows."""
-    return replace(found, warnings=(ALIKE, *found.warnings)) if release.spec.rows_per_subject > 1 else found
 
 
 def _set(name: str, method: Method, within: ConvexSet | None) -> ConvexSet | None:
@@ -118,15 +111,6 @@ def _set(name: str, method: Method, within: ConvexSet | None) -> ConvexSet | Non
             )
         return None
     return within or ConvexSet.parse(method.within)
-
-
-def _within_bounds(release: Release, names: Design) -> tuple[Floats, Floats]:
-    """(lower, upper) ends of the targets' ranges, (l,): a range of its own may reach beyond the public bounds."""
-    lower, upper = names.range()
-    for place, name in enumerate(names.targets):
-        least, most = release.column(name).ends
-        lower[place], upper[place] = max(lower[place], least), min(upper[place], most)
-    return lower, upper
 
 
 def _public_variables(release: Release) -> Floats:

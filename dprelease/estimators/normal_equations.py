@@ -225,3 +225,25 @@ def solve(matrix: Floats, right: Floats, ridge: float = 0.0) -> Solution:
         condition_number=float(sizes.max() / sizes.min()) if sizes.min() else float("inf"),
         singular=bool(null.any()),
     )
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Numerical health of a fit.
+
+    Attributes:
+        smallest_eigenvalue: of the per-patient Hessian that was inverted, scaled units.
+        condition_number: of that Hessian; infinite if it was singular.
+        indefinite: whether it was not positive definite (``dgm``, and ``ols`` on moments).
+        warnings: sentences for whoever reads the fit.
+    """
+
+    smallest_eigenvalue: float
+    condition_number: float
+    indefinite: bool
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, solution: Solution, warnings: tuple[str, ...]) -> Diagnostics:
+        """The diagnostics of a solved regression."""
+        return cls(solution.smallest_eigenvalue, solution.condition_number, solution.indefinite, warnings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.estimators.normal_equations import Solution
+from dprelease.estimators.normal_equations import Diagnostics
 
 BETTER = "better than the constant predictor"
 INDISTINCT = "not distinguishable from the constant predictor"
@@ -73,28 +73,6 @@ class Quality:
 
 def _part(value: Floats, whole: Floats) -> Floats:
     return np.divide(value, whole, out=np.full_like(whole, np.nan), where=whole > 0)
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """Numerical health of a fit.
-
-    Attributes:
-        smallest_eigenvalue: of the per-patient Hessian that was inverted, scaled units.
-        condition_number: of that Hessian; infinite if it was singular.
-        indefinite: whether it was not positive definite (``dgm``, and ``ols`` on moments).
-        warnings: sentences for whoever reads the fit.
-    """
-
-    smallest_eigenvalue: float
-    condition_number: float
-    indefinite: bool
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, solution: Solution, warnings: tuple[str, ...]) -> Diagnostics:
-        """The diagnostics of a solved regression."""
-        return cls(solution.smallest_eigenvalue, solution.condition_number, solution.indefinite, warnings)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet
+from dprelease.estimators.design import Rows, in_order
 from dprelease.estimators.fitting import fit
-from dprelease.estimators.result import FitResult, Rows, in_order
+from dprelease.estimators.result import FitResult
 from dprelease.release.release import Release
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dprelease.arrays import Floats
-from dprelease.document.document import Document, Promised
+from dprelease.document.cells import LEVEL, Estimate, Said
+from dprelease.document.document import Document, Heading, Promised, Table
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
+from dprelease.estimators.design import Rows, design_matrix
+from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.inference import Inference
-from dprelease.estimators.quality import INDISTINCT, Diagnostics, Quality, hidden
+from dprelease.estimators.normal_equations import Diagnostics
+from dprelease.estimators.quality import INDISTINCT, Quality, hidden
 from dprelease.files.extras import require
-from dprelease.one_line import listed
+from dprelease.one_line import counted, listed
 
 FAR = 1.0
 """Widths of a target's public range by which predictions may leave it."""
@@ -59,7 +62,6 @@ class FitResult:
         units: released name to the unit that its column was declared in, empty for none.
         scores: what the numbers of ordered columns stand for, as `Release.scores` says.
         infer: works `inference` out.
-        tell: makes `document`.
         within: the set that the weights were kept within, as `ConvexSet.parse` reads it; None for no set.
     """
 
@@ -86,7 +88,6 @@ class FitResult:
     units: Mapping[str, str]
     scores: Mapping[str, tuple[str, ...]]
     infer: Callable[[], Inference] = field(repr=False)
-    tell: Callable[[FitResult], Document] = field(repr=False)
     within: str | None = None
 
     @cached_property
@@ -106,7 +107,7 @@ class FitResult:
 
     def document(self) -> Document:
         """All that the fit has to tell; its `to_json` is how a fit is saved."""
-        return self.tell(self)
+        return fit_document(self)
 
     def summary(self, *, explain: bool = False) -> str:
         """The fit as text, in the manner of statistical packages: `print(result.summary())`.
@@ -196,60 +197,254 @@ class FitResult:
         return np.clip(predicted, self.lower - beyond, self.upper + beyond)
 
 
-Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]
-"""A table that a caller holds: a data frame, a mapping of columns, or an array."""
+MOST_TABLES = 5
+"""Targets that get a table each; more of them share one, with a line for each."""
+INTERCEPT = "intercept"
+TARGET = Heading("target")
+PREDICTOR = "predictor"
+"""Key of the table of the model that predicts."""
+PREDICTS = "Predictions use a model of their own, without standard errors and mostly regularised: --predictor shows it."
+_KEPT = ("ss", "us", "is")
+"""Ends of words that have no plural s."""
+_ES = ("ches", "shes", "sses", "xes")
+_SHORTEST = 4
+_NAMES = {
+    "explained": "Variance explained",
+    "mse": "The mean squared error",
+    "constant_mse": "The mean squared error of the constant",
+    "constant": "The constant",
+}
 
 
-def design_matrix(table: Rows, names: Sequence[str]) -> Floats:
-    """The features of a table in a model's order, (rows, len(names)).
+def fit_document(result: FitResult) -> Document:
+    """All that a fit has to tell: a table of coefficients for each target, how well the model predicts, and what to believe.
+
+    Coefficients are estimates of the population's, with standard errors and intervals. The model that predicts is another one: it
+    is regularised, so it is biased and has no standard error, and has a table of its own that people see when they ask for it.
+    """
+    found, few = result.inference, len(result.targets) <= MOST_TABLES
+    facts = {
+        "release": result.release,
+        "method": Said(result.method, f"{result.method}, {'with' if result.fit_intercept else 'without'} an intercept"),
+        "algorithm": Said(result.algorithm, f"{result.algorithm}: {result.reason}"),
+        "mechanism": result.mechanism,
+        "patients": result.patients,
+        **result.scores,
+        **({"degrees_of_freedom": round(found.degrees)} if np.isfinite(found.degrees) else {}),
+    }
+    coefficients = tuple(_coefficients(result, row, few=few) for row in range(len(result.targets)))
+    tables = (*coefficients, *(() if few else (_strongest(result),)), quality_table(result), _predictor(result))
+    tables += reach_table(found)
+    data = _data(result)
+    return Document(
+        "Linear regression on a private release", facts, tables, _notes(result, few=few), result.promise, data
+    )
+
+
+def slope(result: FitResult, row: int, column: int) -> Estimate:
+    """The estimated coefficient of a feature for a target."""
+    unit = per(result.units[result.targets[row]], result.units[result.features[column]])
+    return _estimate([float(each[row, column]) for each in result.estimates[0]], unit)
+
+
+def intercept(result: FitResult, row: int) -> Estimate:
+    """The estimated intercept of a target."""
+    return _estimate([float(each[row]) for each in result.estimates[1]], result.units[result.targets[row]])
+
+
+def coefficient_heading(found: Inference) -> Heading:
+    """The columns of an estimated coefficient."""
+    parts = ("estimate", "standard_error", "ratio", "p_value", "lower", "upper", "unit")
+    return Heading("coefficient", parts=parts, ratio="t" if np.isfinite(found.degrees) else "z", level=LEVEL)
+
+
+def quality_table(result: FitResult) -> Table:
+    """How well the model predicts each target, beside a constant."""
+    headings = (
+        TARGET,
+        Heading("explained", "variance explained"),
+        Heading("mse", "mean squared error"),
+        Heading("constant_mse", "of the constant"),
+        Heading("constant"),
+        Heading("verdict", "model"),
+    )
+    verdicts, hidden = result.verdicts, result.hidden
+    rows = [
+        (target, *(Said(value, "cannot be told") if name in why else value for name, value in told.items()), verdict)
+        for target, told, why, verdict in zip(result.targets, _quality(result), hidden, verdicts, strict=True)
+    ]
+    return Table("fit", headings, tuple(rows), title="Predictions on the private rows, standard errors in brackets")
+
+
+def reach_table(found: Inference) -> tuple[Table, ...]:
+    """How far each number reaches, and what slopes keep of it; none in public bounds."""
+    if not found.reaches:
+        return ()
+    headings = (
+        Heading("name", "number"),
+        Heading("lower", "from"),
+        Heading("upper", "to"),
+        "unit",
+        Heading("kept", "slopes keep"),
+    )
+    more = tuple(Heading(key, detail=True) for key in ("counted", "centre", "spread", "narrower"))
+    rows = [
+        (
+            each.name,
+            float(each.lower),
+            float(each.upper),
+            each.unit,
+            Said(each.kept, "hides in its tail" if each.hidden else f"{each.kept:.0%}"),
+            each.counted,
+            float(each.centre),
+            float(each.spread),
+            each.narrower,
+        )
+        for each in found.reaches
+    ]
+    return (Table.of("reaches", (*headings, *more), rows, title="How far numbers reach before they are clipped"),)
+
+
+def _estimate(values: list[float], unit: str) -> Estimate:
+    value, error, lower, upper, ratio, p_value = values
+    return Estimate(value, error, lower, upper, unit, LEVEL, ratio, p_value)
+
+
+def _coefficients(result: FitResult, row: int, *, few: bool) -> Table:
+    found, target = result.inference, result.targets[row]
+    wider = Heading("wider", detail=True)
+    rows: list[tuple[str, str, Estimate, float | None]] = []
+    if result.fit_intercept:
+        rows.append((target, INTERCEPT, intercept(result, row), _at(found.wider_intercept, row)))
+    rows += [
+        (target, feature, slope(result, row, column), _at(found.wider, row, column))
+        for column, feature in enumerate(result.features)
+    ]
+    unit = result.units[target]
+    title = f"{target} ({unit})" if unit else target
+    if not result.fit_intercept:
+        title += f", no intercept: through the midpoints of the public ranges, {result.intercept[row]:.6g} at 0"
+    headings = (Heading("target", detail=True), Heading("feature", " "), coefficient_heading(found), wider)
+    return Table("coefficients", headings, tuple(rows), title=title, detail=not (few and found.known[row]))
+
+
+def _at(values: Floats | None, *place: int) -> float | None:
+    return None if values is None else float(values[place])
+
+
+def _strongest(result: FitResult) -> Table:
+    """The feature of each target whose estimate stands out most."""
+    found, rows = result.inference, []
+    for row, target in enumerate(result.targets):
+        best = int(np.nan_to_num(np.abs(found.z[row]), nan=-1.0).argmax())
+        feature = result.features[best] if found.known[row] else "-"
+        rows.append((target, feature, slope(result, row, best)))
+    title = f"{counted(len(result.targets), 'target')} on {counted(len(result.features), 'feature')}"
+    headings = (TARGET, Heading("feature", "strongest feature"), coefficient_heading(found))
+    return Table("strongest", headings, tuple(rows), title=title)
+
+
+def _quality(result: FitResult) -> Iterator[dict[str, Estimate]]:
+    """How well each target is predicted."""
+    quality, explained, explained_se = result.quality, result.quality.explained, result.quality.explained_se
+    for row, target in enumerate(result.targets):
+        unit = squared(result.units[target])
+        yield {
+            "explained": Estimate(float(explained[row]), float(explained_se[row])),
+            "mse": Estimate(float(quality.mse[row] + _optimism(result, row)), float(quality.mse_se[row]), unit=unit),
+            "constant_mse": Estimate(float(quality.constant_mse[row]), float(quality.constant_mse_se[row]), unit=unit),
+            "constant": Estimate(
+                float(result.constant[row]), float(result.constant_noise_sd[row]), unit=result.units[target]
+            ),
+        }
+
+
+def _optimism(result: FitResult, row: int) -> float:
+    """The amount by which a fitted model's error is too low; nothing where that is not known."""
+    found = float(result.quality.optimism[row])
+    return found if np.isfinite(found) else 0.0
+
+
+def _predictor(result: FitResult) -> Table:
+    rows: list[tuple[str, str, float, str]] = []
+    for row, target in enumerate(result.targets):
+        unit = result.units[target]
+        rows.append((target, INTERCEPT, float(result.intercept[row]), unit))
+        rows += [
+            (target, feature, float(result.coef[row, column]), per(unit, result.units[feature]))
+            for column, feature in enumerate(result.features)
+        ]
+    title = "The model that predicts, without standard errors and mostly regularised"
+    headings = (TARGET, Heading("feature"), Heading("value", "coefficient", digits=6), Heading("unit"))
+    return Table(PREDICTOR, headings, tuple(rows), title=title, detail=True)
+
+
+def _notes(result: FitResult, *, few: bool) -> tuple[str, ...]:
+    """The most important ones first."""
+    found, count = result.inference, len(result.features)
+    ratio = "t" if np.isfinite(found.degrees) else "z"
+    strongest = []
+    if not few and count > 1 and not found.statement:
+        strongest.append(
+            f"The strongest feature has the largest |{ratio}| of {count}. Chosen for that, it is exaggerated."
+        )
+    hidden = [
+        f"{_NAMES[name]} of {target} {reason}."
+        for target, told in zip(result.targets, result.hidden, strict=True)
+        for name, reason in (told.items() if few else ())
+    ]
+    return (
+        *([found.statement] if found.statement else []),
+        *result.diagnostics.warnings,
+        *found.caveats,
+        *found.clipping_notes,
+        *strongest,
+        *hidden,
+        PREDICTS,
+    )
+
+
+def _data(result: FitResult) -> dict[str, object]:
+    """Further data for programs."""
+    found, quality = result.inference, result.quality
+    return {
+        "reason": result.reason,
+        "fit_intercept": result.fit_intercept,
+        "within": result.within,
+        "targets": list(result.targets),
+        "features": list(result.features),
+        "feature_ends": result.feature_ends,
+        "range": {"lower": result.lower, "upper": result.upper},
+        "quality": vars(quality),
+        "hidden": [dict(each) for each in result.hidden],
+        "known": [bool(each) for each in found.known],
+        "statement": found.statement,
+        "noise_to_signal": found.doubt,
+        "noise_to_signal_limit": LIMIT,
+        "unidentified": list(found.hidden),
+        "counted_together": {name: list(reference) for name, reference in found.merged.items()},
+        "diagnostics": vars(result.diagnostics),
+    }
+
+
+def per(unit: str, of: str) -> str:
+    """Unit of a slope.
 
     Args:
-        table: as of `in_order`; an array has its columns in the model's order already.
-        names: of the model.
-
-    Raises:
-        InvalidInput: as `in_order` does; or the shape is wrong, or a cell is not a finite number.
+        unit: of the outcome; empty for none.
+        of: unit of the feature; empty for none.
     """
-    rows = in_order(table, names, "X")
-    if rows.ndim != 2 or rows.shape[1] != len(names):
-        raise InvalidInput(f"X must have {len(names)} columns, in this order: {', '.join(names)}")
-    wrong = [name for name, column in zip(names, rows.T, strict=True) if not np.isfinite(column).all()]
-    if wrong:
-        raise InvalidInput(f"X has missing or infinite cells in {listed(wrong)}; fill them or leave the rows out")
-    return rows
+    return f"{unit} per {singular(of)}".strip() if of else unit
 
 
-def in_order(table: Any, names: Sequence[str], what: str) -> Floats:
-    """The numbers of a table, columns in the order of `names` where they are named, and as they stand where not.
-
-    Names are the keys of a mapping, and `columns` of whatever has them, as data frames do. A frame whose columns have numbers
-    for names counts as an array, as in scikit-learn.
-
-    Args:
-        table: mapping, data frame or array.
-        names: of the model.
-        what: what a refusal calls the table.
-
-    Raises:
-        InvalidInput: a name is missing, unknown or there twice, columns differ in length, or a cell is no number.
-    """
-    given = list(table if isinstance(table, Mapping) else getattr(table, "columns", ()))
-    if not isinstance(table, Mapping) and not any(isinstance(name, str) for name in given):
-        return _numbers(table, what)
-    absent = [name for name in names if name not in given]
-    unknown = [str(name) for name in given if name not in names]
-    doubled = [name for name in names if given.count(name) > 1]
-    for found, trouble in ((absent, "lacks"), (unknown, "has unknown"), (doubled, "has more than one of")):
-        if found:
-            raise InvalidInput(f"{what} {trouble} columns {listed(found)}; the model has {listed(names)}")
-    columns = [_numbers(table[name], f"column {name} of {what}") for name in names]
-    if any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
-        raise InvalidInput(f"the columns of {what} must be equally long lists of numbers")
-    return np.column_stack(columns)
+def squared(unit: str) -> str:
+    """Unit of a squared error."""
+    return f"({unit})²" if unit else ""
 
 
-def _numbers(cells: Any, what: str) -> Floats:
-    try:
-        return np.asarray(cells, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{what} must be numbers, all rows equally long") from None
+def singular(unit: str) -> str:
+    """One of what a unit names: a year for years. Abbreviations and other words stay."""
+    head, space, last = unit.rpartition(" ")
+    if len(last) < _SHORTEST or not (last.isalpha() and last.islower() and last.endswith("s")) or last.endswith(_KEPT):
+        return unit
+    return head + space + (last[:-2] if last.endswith(_ES) else last[:-1])

@@ -14,7 +14,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.evidence.summary import NOT_CLIPPED
-from dprelease.estimators.fit_document import PREDICTOR
+from dprelease.estimators.result import PREDICTOR
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import Ranges

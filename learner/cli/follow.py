@@ -16,9 +16,8 @@ from dprelease.document.cells import LEVEL, Estimate, Said
 from dprelease.document.document import Document, Table
 from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.fit_document import slope
 from dprelease.estimators.intervals.clipped import WIDER
-from dprelease.estimators.result import ALIKE
+from dprelease.estimators.result import ALIKE, slope
 from dprelease.files.extras import require
 from dprelease.one_line import listed
 from dprelease.release.folder import ReleaseFolder

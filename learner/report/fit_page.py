@@ -12,13 +12,7 @@ from dprelease.document.cells import LEVEL, Estimate
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section
 from dprelease.estimators import FitResult
-from dprelease.estimators.fit_document import (
-    PREDICTOR,
-    coefficient_heading,
-    quality_table,
-    reach_table,
-    slope,
-)
+from dprelease.estimators.result import PREDICTOR, coefficient_heading, quality_table, reach_table, slope
 from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.report.charts import Mark, Panel, forest, heat_map, panels

@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprelease.data.ranges import STEPS, Range
-from dprelease.estimators.fit_document import slope
 from dprelease.estimators.intervals.clipped import WIDER
+from dprelease.estimators.result import slope
 from dprelease.mechanisms.draft import PublishedRanges
 from learner.client import stream_plot
 from learner.client.library import Opened, open_verified

@@ -13,8 +13,7 @@ import pytest
 
 from dprelease.canonical import canonical_bytes
 from dprelease.estimators import fit
-from dprelease.estimators.fit_document import slope
-from dprelease.estimators.result import ALIKE
+from dprelease.estimators.result import ALIKE, slope
 from dprelease.release.release import Release
 from learner.cli import follow
 from learner.hub.server import Hub

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dprelease.document.cells import Estimate, figure
-from dprelease.estimators.fit_document import intercept, slope
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
+from dprelease.estimators.result import intercept, slope
 from dprelease.one_line import one_line
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.verification import checks

@@ -11,7 +11,7 @@ import pytest
 from dprelease.document.cells import Estimate
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators.fit_document import slope
+from dprelease.estimators.result import slope
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.client.stream_plot import draw

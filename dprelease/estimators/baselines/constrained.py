@@ -27,8 +27,8 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.inverted import inverse_with_constant, inverted_equations, plug_in_quality
-from dprelease.estimators.normal_equations import SINGULAR, NormalEquations
-from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
+from dprelease.estimators.normal_equations import SINGULAR, Diagnostics, NormalEquations
+from dprelease.estimators.quality import Quality, ScaledFit
 from dprelease.mechanisms.moments.released import Moments
 
 Kind = Literal["l2", "l1", "simplex"]

@@ -28,8 +28,8 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.gain import gained, inside
-from dprelease.estimators.normal_equations import NormalEquations, Solution, solve
-from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
+from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, Solution, solve
+from dprelease.estimators.quality import Quality, ScaledFit
 from dprelease.mechanisms.moments.joint_calibration import EXPLAINED
 from dprelease.mechanisms.moments.released import Moments
 

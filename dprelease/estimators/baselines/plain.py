@@ -16,8 +16,8 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.normal_equations import NormalEquations, Rows, Solution, solve
-from dprelease.estimators.quality import Diagnostics, ScaledFit
+from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, Rows, Solution, solve
+from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.errors import estimate, spent_parameters
 
 RIDGE = 1e-5

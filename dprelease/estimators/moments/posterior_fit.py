@@ -42,8 +42,8 @@ from dprelease.estimators.moments.gain import (
     warnings,
 )
 from dprelease.estimators.moments.spectral_ridge import determined
-from dprelease.estimators.normal_equations import NormalEquations, Solution, solve
-from dprelease.estimators.quality import Diagnostics, Quality, ScaledFit
+from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, Solution, solve
+from dprelease.estimators.quality import Quality, ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 
 NEEDED, IN_RANGES = 1.25, 1.05

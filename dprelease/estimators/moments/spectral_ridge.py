@@ -45,7 +45,8 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import Marginals, pooled
 from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Judged, by_scores, furthest, unbiased_quality, warnings
-from dprelease.estimators.quality import Diagnostics, ScaledFit
+from dprelease.estimators.normal_equations import Diagnostics
+from dprelease.estimators.quality import ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
 

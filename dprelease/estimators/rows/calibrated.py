@@ -30,8 +30,8 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.bounded_mean import range_means
-from dprelease.estimators.normal_equations import SINGULAR, Rows
-from dprelease.estimators.quality import Diagnostics, ScaledFit
+from dprelease.estimators.normal_equations import SINGULAR, Diagnostics, Rows
+from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.errors import estimate
 
 UNIFORM = 1 / 3

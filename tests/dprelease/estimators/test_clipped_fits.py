@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.fit_document import MOST_TABLES
 from dprelease.estimators.intervals.clipped import HIDDEN
+from dprelease.estimators.result import MOST_TABLES
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise
 from tests.support.rounds import in_published_ranges, made_alone, ranges_first

@@ -10,9 +10,8 @@ from dprelease.document.cells import figure, p_text
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.fit_document import MOST_TABLES, PREDICTOR
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
-from dprelease.estimators.result import ALIKE
+from dprelease.estimators.result import ALIKE, MOST_TABLES, PREDICTOR
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, UNIT, released
 from tests.support.noise import SeededNoise

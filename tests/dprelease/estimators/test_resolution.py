@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.fit_document import MOST_TABLES
 from dprelease.estimators.quality import Quality, hidden, hidden_error, hidden_share, is_hidden
+from dprelease.estimators.result import MOST_TABLES
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dprelease.estimators.fit_document import per, squared
+from dprelease.estimators.result import per, squared
 
 
 @pytest.mark.parametrize(
