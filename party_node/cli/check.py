@@ -47,10 +47,6 @@ class Finding:
     ok: bool
     words: str
 
-    def to_json(self) -> dict[str, object]:
-        """JSON-ready."""
-        return asdict(self)
-
 
 def check_state(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = True) -> list[Finding]:
     """Look at declarations, keys, ledger, peers and connections, beside what was seen of the source.
@@ -230,7 +226,7 @@ def _row(name: str, column: ColumnLook, source: SourceLook, *, ascii_only: bool)
     return [
         name,
         *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in counts.values()),
-        Said(column.distribution.to_json(), tuple(_described(column, source.where, ascii_only=ascii_only))),
+        Said(data_of(column.distribution), tuple(_described(column, source.where, ascii_only=ascii_only))),
         column.declared.column.kind,
         column.problem,
         Said(examples, ""),
@@ -249,6 +245,15 @@ def _described(look: ColumnLook, where: Callable[[int], str], *, ascii_only: boo
         ]
         lines += [f"{kind}: {', '.join(found[:_MOST_EXAMPLES])}"] if found else []
     return lines
+
+
+def data_of(counts: CellCounts) -> dict[str, object]:
+    """A column's distribution, JSON-ready; of a histogram the cells between the empty ones at either end."""
+    if not isinstance(counts, Histogram):
+        return asdict(counts)
+    first, last = counts.occupied
+    shown = {"edges": counts.edges[first : last + 1].tolist(), "counts": counts.counts[first:last].tolist()}
+    return {**shown, "below": counts.below, "above": counts.above}
 
 
 def plot(counts: CellCounts, outside: int, *, ascii_only: bool = False) -> list[str]:
@@ -281,7 +286,7 @@ def _heights(counts: Sequence[int], blocks: str) -> str:
 
 
 def _bars(counts: Levels, outside: int, block: str) -> list[str]:
-    shown = list(counts.counts.items())[:_MOST_LEVELS]
+    shown = list(counts.levels.items())[:_MOST_LEVELS]
     shown += [("(no declared level)", counts.undeclared)] if outside else []
     most, width = max((count for _, count in shown), default=0), max(len(one_line(level)) for level, _ in shown)
     digits = len(f"{most:,}")
@@ -289,7 +294,7 @@ def _bars(counts: Levels, outside: int, block: str) -> list[str]:
         f"{one_line(level):{width}} {count:>{digits},} {block * -(-count * _BAR // most) if count else ''}".rstrip()
         for level, count in shown
     ]
-    more = len(counts.counts) - _MOST_LEVELS
+    more = len(counts.levels) - _MOST_LEVELS
     return [*lines, *([f"and {more} more levels"] if more > 0 else [])]
 
 
@@ -315,7 +320,7 @@ def check(settings: PartySettings, source_only: bool, offline: bool, as_json: bo
     of_table = of_source(settings, found)
     findings = of_table if source_only else check_state(HospitalState(settings), of_table, connectivity=not offline)
     if as_json and not source_only:
-        print_json([finding.to_json() for finding in findings])
+        print_json([asdict(finding) for finding in findings])
     elif not as_json:
         for finding in findings:
             mark = click.style("ok     ", fg="green") if finding.ok else click.style("PROBLEM", fg="red")

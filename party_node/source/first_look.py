@@ -62,16 +62,6 @@ class Histogram:
         self.above += int(above.sum())
         self.counts += np.histogram(values[~(below | above)], self.edges)[0]
 
-    def to_json(self) -> dict[str, object]:
-        """Cells between the empty ones at either end."""
-        first, last = self.occupied
-        return {
-            "edges": self.edges[first : last + 1].tolist(),
-            "counts": self.counts[first:last].tolist(),
-            "below": self.below,
-            "above": self.above,
-        }
-
     @property
     def occupied(self) -> tuple[int, int]:
         """The first cell that is not empty and the one behind the last; of declared bounds all cells count."""
@@ -86,28 +76,24 @@ class Levels:
     """Counts of a category's levels.
 
     Attributes:
-        counts: of each declared level, in the order of the declaration.
+        levels: counts of each declared level, in the order of the declaration.
         undeclared: values that are no declared level.
     """
 
-    counts: dict[str, int]
+    levels: dict[str, int]
     undeclared: int = 0
 
     def add(self, cells: Cells) -> None:
         """Count a batch's values."""
         found = Counter(value for value in cells.values if value is not None)
-        for level in self.counts:
-            self.counts[level] += found.pop(level, 0)
+        for level in self.levels:
+            self.levels[level] += found.pop(level, 0)
         self.undeclared += sum(found.values())
-
-    def to_json(self) -> dict[str, object]:
-        """Level to count."""
-        return {"levels": self.counts, "undeclared": self.undeclared}
 
 
 @dataclass
 class Span:
-    """The first and the last of a column's dates; None where there is none."""
+    """The first and the last of a column's dates in ISO 8601; None where there is none."""
 
     first: str | None = None
     last: str | None = None
@@ -120,10 +106,6 @@ class Span:
             ends = [str(np.datetime64(int(day), "D")) for day in (days.min(), days.max())]
             self.first = min(filter(None, (self.first, ends[0])))
             self.last = max(filter(None, (self.last, ends[1])))
-
-    def to_json(self) -> dict[str, object]:
-        """Both, in ISO 8601."""
-        return {"first": self.first, "last": self.last}
 
 
 CellCounts = Histogram | Levels | Span

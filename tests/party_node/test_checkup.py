@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
@@ -143,7 +144,7 @@ def test_each_trouble_is_found_and_says_how_to_mend_it(
     assert words in finding.words
     result = world.north.run("check", "--json")
     assert result.exit_code == exit_code(DataRefused(""))
-    assert json.loads(result.stdout) == [finding.to_json() for finding in found(world, connectivity=True).values()]
+    assert json.loads(result.stdout) == [asdict(finding) for finding in found(world, connectivity=True).values()]
     assert f"not in order: {what}" in result.stderr or f", {what}" in result.stderr
 
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from dprelease.errors import DataRefused
 from dprelease.wire.boundary import exit_code
-from party_node.cli.check import STAYS, plot
+from party_node.cli.check import STAYS, data_of, plot
 from party_node.cli.main import main
 from party_node.settings import PartySettings
 from party_node.source.first_look import BARS, ColumnLook, Histogram, SourceLook, look_at
@@ -66,16 +66,16 @@ def test_every_column_is_counted_and_every_bad_text_has_an_example_with_its_line
     assert shown(found, "sex", "outside") == [("F", "line 3"), ("x", "line 8")]
     assert shown(found, "came", "unreadable") == [("2011-13-02", "line 3")]
     assert shown(found, "old", "outside") == []  # of two values one is the other level
-    assert age.distribution.to_json() == {
+    assert data_of(age.distribution) == {
         "edges": pytest.approx([18 + i * 82 / BARS for i in range(BARS + 1)]),
         "counts": [1, 0, 0, 1, *[0] * (BARS - 5), 2],
         "below": 1,
         "above": 2,
     }
-    assert weight.distribution.to_json()["edges"][:2] == pytest.approx([0.18, 0.32])  # type: ignore[index]
-    assert sex.distribution.to_json() == {"levels": {"f": 1, "m": 4}, "undeclared": 2}
-    assert came.distribution.to_json() == {"first": "2010-05-01", "last": "2011-01-02"}
-    assert old.distribution.to_json() == {"levels": {"yes": 4}, "undeclared": 3}
+    assert data_of(weight.distribution)["edges"][:2] == pytest.approx([0.18, 0.32])  # type: ignore[index]
+    assert data_of(sex.distribution) == {"levels": {"f": 1, "m": 4}, "undeclared": 2}
+    assert data_of(came.distribution) == {"first": "2010-05-01", "last": "2011-01-02"}
+    assert data_of(old.distribution) == {"levels": {"yes": 4}, "undeclared": 3}
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
