@@ -19,23 +19,19 @@ from dprelease.intersection.task import Task
 from dprelease.privacy.noise import NoiseSource
 from dprelease.wire.boundary import row_for
 from dprelease.wire.retry import Backoff
-from party_node.changed_settings import ChangedSettings
 from party_node.computation.alignments import AlignmentWork
 from party_node.computation.releases import ReleaseWork
 from party_node.computation.work import Work
 from party_node.hospital import HospitalState
-from party_node.memory import give_back, share_arena
-from party_node.outgoing.agreements import Agreements, Pending
-from party_node.outgoing.calls import Coordinator
 from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.line import Ears, HubLine, attempt
-from party_node.outgoing.renewal import Renewal
-from party_node.outgoing.report import TableReport
+from party_node.outgoing.office import Agreements, Coordinator, Pending
 from party_node.outgoing.reviews import Reviews
 from party_node.state.books import check as check_books
 from party_node.state.journal import FINAL, Record, Status
-from party_node.state.lock import only_one
+from party_node.state.transactions import only_one
 from party_node.undecided import Undecided
+from party_node.upkeep import ChangedSettings, Renewal, TableReport, give_back, share_arena
 
 log = logging.getLogger(__name__)
 

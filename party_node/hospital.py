@@ -18,8 +18,7 @@ from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.spec import ReleaseSpec
 from party_node.decision.continuation import Continuations
 from party_node.decision.decision import Assessment, Participation, Review, assess, assess_run
-from party_node.decision.duplicates import repetitions
-from party_node.decision.linkage import linkages
+from party_node.decision.repeats import linkages, repetitions
 from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, KeyFolder
 from party_node.settings import PartySettings

@@ -13,7 +13,7 @@ from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
 from party_node.hospital import HospitalState
-from party_node.outgoing.agreements import Pending, left_alone
+from party_node.outgoing.office import Pending, left_alone
 from party_node.state.journal import MOST_UNDECIDED, UNDER_WAY, Proposed, Record, Status
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from dprelease.release.block import Block, SealedBlock, expected_header
 from dprelease.wire.transport import connect
 from party_node.hospital import HospitalState
 from party_node.identity import KeyFolder
-from party_node.outgoing.calls import upload
+from party_node.outgoing.hub import upload
 from party_node.settings import PartySettings
 from party_node.state.vault import Vault
 

@@ -22,7 +22,7 @@ from dprelease.files.settings import read_settings
 from dprelease.privacy.noise import SecureNoise
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.office import Coordinator
 from party_node.settings import PartySettings
 from party_node.state.journal import Status
 

@@ -22,7 +22,7 @@ from party_node.cli.budget import usual_delta
 from party_node.cli.options import with_settings
 from party_node.hospital import HospitalState
 from party_node.identity import key_check
-from party_node.outgoing.calls import reach
+from party_node.outgoing.hub import reach
 from party_node.settings import PartySettings
 from party_node.source.alignment import in_force
 from party_node.source.first_look import CellCounts, ColumnLook, Histogram, Levels, SourceLook, look_at

@@ -23,11 +23,9 @@ from dprelease.intersection.task import Task
 from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
-from party_node.computation.turns import take_turns
-from party_node.computation.work import Work
-from party_node.outgoing.agreements import Agreements, Pending
-from party_node.outgoing.calls import Coordinator
-from party_node.outgoing.relay import Relay
+from party_node.computation.work import Work, take_turns
+from party_node.outgoing.hub import Relay
+from party_node.outgoing.office import Agreements, Coordinator, Pending
 from party_node.state.journal import Journal, Record, Status
 
 if TYPE_CHECKING:

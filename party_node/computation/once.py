@@ -19,10 +19,9 @@ from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import verify_block
 from dprelease.wire.boundary import row_for
 from party_node.hospital import HospitalState
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.hub import Relay, held_blocks
 from party_node.outgoing.line import HubLine
-from party_node.outgoing.relay import Relay
-from party_node.outgoing.rounds import held_blocks
+from party_node.outgoing.office import Coordinator
 from party_node.state.journal import Record, Status
 
 log = logging.getLogger(__name__)

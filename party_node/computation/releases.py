@@ -19,11 +19,10 @@ from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.computation.work import Work
 from party_node.hospital import HospitalState
-from party_node.outgoing.agreements import Agreements, Pending
-from party_node.outgoing.calls import Coordinator
-from party_node.outgoing.delivery import Delivery
+from party_node.outgoing.hub import Delivery
 from party_node.outgoing.joining import show_approval
 from party_node.outgoing.line import HubLine
+from party_node.outgoing.office import Agreements, Coordinator, Pending
 from party_node.state.journal import PUBLISHED, Record, Status
 
 log = logging.getLogger(__name__)

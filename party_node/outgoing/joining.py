@@ -20,8 +20,7 @@ from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.hospital import HospitalState
 from party_node.identity import Enrolment, KeyFolder
-from party_node.outgoing.agreements import PEER
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.office import PEER, Coordinator
 from party_node.state.books import check, reconcile
 from party_node.state.entries import CHARGED
 from party_node.state.journal import Record, Status

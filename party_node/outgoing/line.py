@@ -16,8 +16,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.transport import connect
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
-from party_node.outgoing.agreements import PEER
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.office import PEER, Coordinator
 from party_node.settings import DaemonSettings
 from party_node.state.journal import Journal
 

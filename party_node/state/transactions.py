@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from dprelease.errors import InvalidInput
+from dprelease.errors import Conflict, InvalidInput
 from dprelease.files.durable import keep_private
 
 
@@ -79,3 +80,19 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+@contextmanager
+def only_one(path: Path) -> Iterator[None]:
+    """Hold a lock file of the state folder for as long as the context lasts.
+
+    Raises:
+        Conflict: another daemon holds it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Conflict(f"another party-node runs on {path.parent}; stop it first") from error
+        yield

@@ -24,7 +24,7 @@ from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import release_pb2
 from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceStub
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.office import Coordinator
 from tests.coordinator.office import NOW, RUN_TIME, STUDY, Office, catalogue, request
 from tests.coordinator.world import SECONDS, World, report
 from tests.hostile.faults import Fault, Kind

@@ -38,7 +38,7 @@ from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.release_pb2 import AgreementRecord, ReleaseState
 from party_node.identity import Enrolment, KeyFolder
 from party_node.outgoing import joining
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.office import Coordinator
 from tests.coordinator.office import catalogue
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed, report, until
 

@@ -43,7 +43,7 @@ PARTY = {
     "before the first byte": "kill-before@party_node.state.ledger:Ledger.send",
     "allowed to send, nothing sent": "kill-after@party_node.state.ledger:Ledger.send",
     "in the middle of the upload": "kill-before@dprelease.wire.retry:ProgressDeadline.moved#3",
-    "acknowledged, not noted": "kill-after@party_node.outgoing.delivery:upload",
+    "acknowledged, not noted": "kill-after@party_node.outgoing.hub:upload",
 }
 HUB = {
     "first chunk": "kill-before@learner.hub.storage:Storage.put",

@@ -26,14 +26,14 @@ pytestmark = pytest.mark.end_to_end
 PARTY = {
     "approved, not signed": "kill-before@party_node.state.journal:Journal.sign",
     "charged, nothing masked": "kill-after@party_node.computation.sessions:JointWork._charge",
-    "masked columns on their way": "kill-before@party_node.outgoing.relay:Relay.send#4",
+    "masked columns on their way": "kill-before@party_node.outgoing.hub:Relay.send#4",
     "transcript signed, not sent": "kill-after@party_node.state.session:SessionFolder.freeze#5",
     "multiplied, nothing kept": "kill-before@party_node.state.streams:Streams.keep",
     "kept, no noise drawn": "kill-after@party_node.state.streams:Streams.keep",
     "noise drawn, nothing sealed": "kill-after@party_node.computation.sessions:privatize",
     "sealed, not noted": "kill-after@party_node.state.vault:Vault.seal",
     "noted, not sent": "kill-after@party_node.state.ledger:Ledger.make",
-    "sent, not known to be": "kill-after@party_node.outgoing.delivery:upload",
+    "sent, not known to be": "kill-after@party_node.outgoing.hub:upload",
 }
 HUB = {
     "masked columns are fetched": "kill-after@learner.hub.relay:Relay.body#8",

@@ -117,7 +117,7 @@ class Post:
 
 
 class MemoryRelay:
-    """One party's calls to the relay; the interface of `party_node.outgoing.relay.Relay`.
+    """One party's calls to the relay; the interface of `party_node.outgoing.hub.Relay`.
 
     Args:
         post: the relay's memory.

@@ -33,7 +33,7 @@ from dprelease.privatization import privatize
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, Before
-from party_node.computation.steps import Computation, FinishedSession
+from party_node.computation.sessions import Computation, FinishedSession
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post

@@ -11,7 +11,7 @@ from dprelease.errors import DataRefused, DpReleaseError, Irreparable, PolicyRef
 from dprelease.intersection import curve
 from dprelease.mpc.messages import sign_message
 from dprelease.spec_base import instant
-from party_node.outgoing.relay import Relay
+from party_node.outgoing.hub import Relay
 from party_node.state.journal import Status
 from party_node.state.session import Outgoing
 from tests.hostile.faults import Fault, Kind, each

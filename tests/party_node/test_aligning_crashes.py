@@ -18,7 +18,7 @@ import pytest
 
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.task import Task
-from party_node.outgoing.agreements import Pending
+from party_node.outgoing.office import Pending
 from party_node.state import journal as journal_module
 from party_node.state import session as folder_module
 from party_node.state.journal import Journal

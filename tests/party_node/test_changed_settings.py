@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from party_node.daemon import Daemon
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.office import Coordinator
 from tests.party_node.world import Hospital, World
 
 
@@ -25,7 +25,7 @@ class Running:
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, logger="party_node.changed_settings")
+    caplog.set_level(logging.INFO, logger="party_node.upkeep")
     return caplog
 
 
@@ -34,7 +34,7 @@ def reports_of(world: World) -> int:
 
 
 def said(log: pytest.LogCaptureFixture) -> list[str]:
-    found = [record.getMessage() for record in log.records if record.name == "party_node.changed_settings"]
+    found = [record.getMessage() for record in log.records if record.name == "party_node.upkeep"]
     log.clear()
     return found
 

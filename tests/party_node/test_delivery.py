@@ -10,8 +10,8 @@ from dprelease.errors import Conflict
 from dprelease.wire import chunks
 from dprelease.wire.retry import ProgressDeadline
 from dprelease.wire.transport import connect
-from party_node.outgoing import calls as outbound
-from party_node.outgoing.calls import upload
+from party_node.outgoing import hub as outbound
+from party_node.outgoing.hub import upload
 from party_node.state.journal import Status
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, World
 

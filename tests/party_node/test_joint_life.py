@@ -129,19 +129,19 @@ def test_a_relay_that_forgot_gets_our_messages_again_after_our_block(
 JOINT_CUTS = [
     ("party_node.state.session.SessionFolder.begin", "after", 1),
     ("party_node.state.session.SessionFolder.freeze", "before", 2),
-    ("party_node.outgoing.relay.Relay.send", "after", 1),
+    ("party_node.outgoing.hub.Relay.send", "after", 1),
     ("party_node.state.used_seeds.UsedSeeds.use", "after", 1),
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
     ("dprelease.mpc.exchange.Exchange.mask", "before", 1),
     ("dprelease.mpc.exchange.Exchange.mask", "after", 1),
-    ("party_node.outgoing.relay.Relay.send", "before", 3),
-    ("party_node.outgoing.relay.Relay.send", "after", 3),
+    ("party_node.outgoing.hub.Relay.send", "before", 3),
+    ("party_node.outgoing.hub.Relay.send", "after", 3),
     ("dprelease.mpc.exchange.Exchange.share", "after", 1),
     ("party_node.computation.sessions.privatize", "before", 1),
     ("party_node.state.vault.Vault.seal", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
-    ("party_node.outgoing.delivery.upload", "after", 1),
+    ("party_node.outgoing.hub.upload", "after", 1),
 ]
 
 

@@ -17,7 +17,7 @@ from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import relay_pb2, release_pb2
-from party_node.outgoing.relay import Relay
+from party_node.outgoing.hub import Relay
 from party_node.state.session import Outgoing
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World

@@ -14,7 +14,8 @@ from dprelease.files.durable import write_durably
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import key_fingerprint
 from dprelease.wire.transport import Credentials, connect
-from party_node.outgoing.calls import Coordinator, check_reachable
+from party_node.outgoing.hub import check_reachable
+from party_node.outgoing.office import Coordinator
 from party_node.state.journal import Status
 from tests.party_node.world import Hospital, World
 

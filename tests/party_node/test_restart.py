@@ -39,8 +39,8 @@ DECIDING: list[Cut] = [
     ("party_node.hospital.approve", "after", 1),
     ("party_node.state.journal.Journal.sign", "before", 1),
     ("party_node.state.journal.Journal.sign", "after", 1),
-    ("party_node.outgoing.agreements.Agreements.approve", "before", 1),
-    ("party_node.outgoing.agreements.Agreements.approve", "after", 1),
+    ("party_node.outgoing.office.Agreements.approve", "before", 1),
+    ("party_node.outgoing.office.Agreements.approve", "after", 1),
 ]
 MAKING: list[Cut] = [
     ("party_node.computation.releases.check_all", "before", 1),
@@ -59,11 +59,11 @@ SEALED: list[Cut] = [
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
     ("party_node.state.journal.Journal.move", "after", 1),
-    ("party_node.outgoing.delivery.check_reachable", "after", 1),
+    ("party_node.outgoing.hub.check_reachable", "after", 1),
     ("party_node.state.ledger.Ledger.send", "before", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
-    ("party_node.outgoing.delivery.upload", "before", 1),
-    ("party_node.outgoing.delivery.upload", "after", 1),
+    ("party_node.outgoing.hub.upload", "before", 1),
+    ("party_node.outgoing.hub.upload", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 2),
     ("party_node.state.journal.Journal.move", "after", 2),
 ]

@@ -33,7 +33,7 @@ STEPS = (
     "party_node.state.ledger.Ledger.make",
     "party_node.state.ledger.Ledger.charge",
     "party_node.state.ledger.Ledger.send",
-    "party_node.outgoing.delivery.upload",
+    "party_node.outgoing.hub.upload",
 )
 
 

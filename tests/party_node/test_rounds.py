@@ -162,8 +162,8 @@ CUTS: list[tuple[str, str, int, Where]] = [
     ("party_node.state.ledger.Ledger.make", "after", 1, always),
     ("party_node.state.ledger.Ledger.charge", "after", 1, always),
     ("party_node.state.ledger.Ledger.send", "after", 1, always),
-    ("party_node.outgoing.delivery.upload", "before", 1, always),
-    ("party_node.outgoing.delivery.upload", "after", 1, always),
+    ("party_node.outgoing.hub.upload", "before", 1, always),
+    ("party_node.outgoing.hub.upload", "after", 1, always),
     ("party_node.computation.rounds.held_blocks", "after", 1, always),
     ("party_node.computation.rounds.fetch_block", "after", 1, always),
     ("party_node.state.earlier.write_durably", "after", 1, always),
@@ -177,8 +177,8 @@ CUTS: list[tuple[str, str, int, Where]] = [
     ("party_node.state.vault.Vault.seal", "after", 1, with_both),
     ("party_node.state.ledger.Ledger.make", "after", 1, of_the_second),
     ("party_node.state.journal.Journal.move", "before", 1, always),
-    ("party_node.outgoing.delivery.upload", "before", 1, of_the_second),
-    ("party_node.outgoing.delivery.upload", "after", 1, of_the_second),
+    ("party_node.outgoing.hub.upload", "before", 1, of_the_second),
+    ("party_node.outgoing.hub.upload", "after", 1, of_the_second),
 ]
 AGAIN = {CUTS[0]: DRAWS_OF_RANGES, CUTS[1]: DRAWS_OF_RANGES, CUTS[18]: DRAWS_OF_ONE_BLOCK}
 """Draws that a cut before the seal loses, of which nothing was seen."""

@@ -13,7 +13,7 @@ from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.release.block import Block, expected_header
 from party_node.computation.once import require
 from party_node.daemon import Daemon
-from party_node.outgoing import delivery
+from party_node.outgoing import hub as delivery
 from party_node.state.books import mismatches
 from party_node.state.vault import Vault
 from tests.party_node.test_restart import cut_short
@@ -125,9 +125,9 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
         ("party_node.state.ledger.Ledger.make", "after", 1),
         ("party_node.state.ledger.Ledger.charge", "after", 1),
         ("party_node.state.ledger.Ledger.send", "after", 1),
-        ("party_node.outgoing.delivery.upload", "after", 1),  # the hub holds block 0
-        ("party_node.outgoing.delivery.upload", "before", 2),
-        ("party_node.outgoing.delivery.upload", "after", 2),
+        ("party_node.outgoing.hub.upload", "after", 1),  # the hub holds block 0
+        ("party_node.outgoing.hub.upload", "before", 2),
+        ("party_node.outgoing.hub.upload", "after", 2),
     ],
 )
 def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path: str, when: str, call: int) -> None:

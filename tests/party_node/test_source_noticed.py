@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import DataRefused
-from party_node.outgoing.report import TableReport
+from party_node.upkeep import TableReport
 from tests.party_node.world import ROWS, Hospital, World, rows_of
 from tests.support.databases import postgres_table, sqlite_table, told
 from tests.support.postgres import Cluster

@@ -25,8 +25,8 @@ CUTS: list[tuple[str, str, int, Any]] = [
     ("party_node.state.vault.write_durably", "after", 1, always),
     ("party_node.state.vault.Vault.seal", "after", 1, always),
     ("party_node.state.ledger.Ledger.make", "after", 1, always),
-    ("party_node.outgoing.delivery.upload", "before", 1, always),
-    ("party_node.outgoing.delivery.upload", "after", 1, always),
+    ("party_node.outgoing.hub.upload", "before", 1, always),
+    ("party_node.outgoing.hub.upload", "after", 1, always),
     (f"{STREAMS}.Streams.erase", "before", 1, always),
     ("dprelease.files.durable.shutil.rmtree", "after", 1, always),
 ]

@@ -18,7 +18,7 @@ from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import release_pb2
 from party_node import hospital, undecided
 from party_node.decision import decision
-from party_node.outgoing.agreements import MOST_PAGES
+from party_node.outgoing.office import MOST_PAGES
 from party_node.state import transactions
 from party_node.state.journal import MOST_UNDECIDED
 from tests.hostile.faults import Fault, Kind, each

@@ -28,7 +28,7 @@ from party_node.cli.main import main
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
 from party_node.identity import Enrolment
-from party_node.outgoing.calls import Coordinator
+from party_node.outgoing.office import Coordinator
 from party_node.settings import PartySettings
 from party_node.state.journal import Record
 from tests.party_node.fake_alignments import FakeAlignments

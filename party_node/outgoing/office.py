@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
+
+import grpc
 
 from dprelease.acceptance import SignedAcceptance
 from dprelease.canonical import sha256
+from dprelease.catalogue import Catalogue
 from dprelease.one_line import one_line, quoted
 from dprelease.release.approval import SignedApproval
+from dprelease.release.charges import SignedStatement
 from dprelease.wire.boundary import ask
-from dprelease.wire.v1 import coordination_pb2
+from dprelease.wire.transport import Credentials, connect
+from dprelease.wire.v1 import (
+    coordination_pb2,
+    coordination_pb2_grpc,
+    release_pb2,
+)
 
 PEER = "the coordinator"
 
@@ -115,3 +125,60 @@ def left_alone(to: logging.Logger, what: str, reasons: Sequence[str]) -> None:
             f"1 {what} cannot be read and is" if len(reasons) == 1 else f"{len(reasons)} {what}s cannot be read and are"
         )
         to.warning("%s left alone; update this software? %s", words, quoted(reasons[0]))
+
+
+class Coordinator:
+    """Calls to the coordinator over one channel.
+
+    Args:
+        channel: as ourselves.
+
+    Attributes:
+        stub: the same calls as the protocol has them.
+        releases: calls about releases.
+        runs: calls about alignment runs.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.stub = stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
+        self._runs = runs = coordination_pb2_grpc.AlignmentServiceStub(channel)
+        self.releases = Agreements(stub.ListReleases, stub.Approve, stub.Decline, release_pb2.ReleaseState)
+        self.runs = Agreements(runs.ListRuns, runs.AcceptRun, runs.DeclineRun, release_pb2.RunState)
+
+    @classmethod
+    @contextmanager
+    def dial(cls, address: str, credentials: Credentials) -> Iterator[Self]:
+        """A connection for as long as the context lasts."""
+        with connect(address, credentials) as channel:
+            yield cls(channel)
+
+    def report(self, catalogue: Catalogue) -> None:
+        """Declare our columns, row count and alignment digest."""
+        ask(PEER, self.stub.ReportCatalogue, coordination_pb2.ReportCatalogueRequest(catalogue=catalogue.to_bytes()))
+
+    def renew(self, signing_request: bytes) -> str:
+        """Ask for a later certificate over our key; PEM, unchecked."""
+        request = coordination_pb2.RenewCertificateRequest(signing_request=signing_request.decode())
+        return ask(PEER, self.stub.RenewCertificate, request).certificate
+
+    def charges(self) -> SignedStatement:
+        """Charges to us that the office has seen, unchecked."""
+        request = coordination_pb2.ListChargesRequest()
+        answer = ask(PEER, self.stub.ListCharges, request)
+        return SignedStatement.from_bytes(answer.charges)
+
+    def request_deal(self, offers: list[bytes]) -> bytes:
+        """Randomness that the coordinator deals to us in a session, sealed to our session key.
+
+        Args:
+            offers: canonical bytes of every party's signed offer, in the spec's order.
+
+        Raises:
+            PeerUnavailable: the coordinator is away, or still at it; ask again.
+        """
+        request = coordination_pb2.RequestDealRequest(offers=offers)
+        return ask(PEER, self.stub.RequestDeal, request).sealed
+
+    def finish(self, run: str) -> None:
+        """Say that the result of an alignment run is on our disk; not what or how large it is."""
+        ask(PEER, self._runs.FinishRun, coordination_pb2.FinishRunRequest(run=bytes.fromhex(run)))

@@ -1,0 +1,387 @@
+"""Calls to the hub: blocks and messages that we send as often as it lacks them, and what it has for us. Nothing listens here."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from dprelease.errors import Conflict, IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.release.block import SealedBlock
+from dprelease.wire.boundary import VERSION, ask, translated
+from dprelease.wire.chunks import check_chunk, read_chunks
+from dprelease.wire.retry import PROGRESS_BYTES, ProgressDeadline
+from dprelease.wire.transport import Credentials, connect
+from dprelease.wire.v1 import (
+    intake_pb2,
+    intake_pb2_grpc,
+    relay_pb2,
+    relay_pb2_grpc,
+)
+from party_node.hospital import HospitalState
+from party_node.outgoing.line import HubLine
+from party_node.state.journal import Record, Status
+from party_node.state.session import Outgoing
+
+log = logging.getLogger(__name__)
+
+HUB = "the hub"
+HEALTH_SECONDS = 10.0
+
+
+def reach(address: str, credentials: Credentials, peer: str) -> None:
+    """Refuse a server that cannot be reached, or does not serve.
+
+    Args:
+        address: host and port.
+        credentials: ours.
+        peer: whom it is, for the error.
+
+    Raises:
+        PeerUnavailable: as `check_reachable`.
+    """
+    with connect(address, credentials) as channel:
+        check_reachable(channel, peer)
+
+
+def check_reachable(channel: grpc.Channel, peer: str) -> None:
+    """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
+
+    Args:
+        channel: to it.
+        peer: whom the call goes to, for messages.
+
+    Raises:
+        PeerUnavailable: it is away, or cannot serve now.
+    """
+    with translated(peer):
+        stub = health_pb2_grpc.HealthStub(channel)
+        answer = stub.Check(health_pb2.HealthCheckRequest(), timeout=HEALTH_SECONDS)
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        raise PeerUnavailable(
+            f"{peer} answers but cannot serve now; tell the consortium's office if it stays so", peer=peer
+        )
+
+
+def _bring(
+    peer: str,
+    what: str,
+    method: Any,
+    message: Callable[[], Any],
+    names: Mapping[str, bytes | int],
+    path: Path,
+    body: MessageHeader | SealedBlock,
+    held: int,
+    stall_seconds: float,
+) -> None:
+    """Send what a peer lacks of a file, in a stream that may take as long as it needs, as long as it moves.
+
+    Args:
+        peer: whom it goes to, for messages.
+        what: what it is, for messages.
+        method: of a stub, with a stream of requests.
+        message: makes a request.
+        names: fields of the first request, which say what is sent.
+        path: the file.
+        body: its size and digest.
+        held: how many of its bytes the peer has.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        PeerUnavailable: the peer is away, or the stream stood still; try again.
+        IntegrityError: the peer claims other bytes than ours.
+        Conflict, AccessDenied, ...: as it answers.
+    """
+    if held > body.size:
+        raise IntegrityError(f"{peer} claims to hold more bytes of our {what} than there are")
+    if held == body.size:
+        return
+    calls: list[Any] = []
+    with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:
+
+        def moving() -> Iterator[Any]:
+            for number, request in enumerate(read_chunks(path, held, message)):
+                for field, value in names.items() if number == 0 else ():
+                    setattr(request, field, value)
+                deadline.moved()
+                yield request
+
+        with translated(peer):
+            calls.append(method.future(moving(), metadata=VERSION))
+            try:
+                answer = calls[0].result()
+            except grpc.FutureCancelledError as error:
+                raise PeerUnavailable(f"{peer}: a {what} stood still for {stall_seconds:g} s") from error
+    if answer.digest != bytes.fromhex(body.sha256):
+        raise IntegrityError(f"{peer} acknowledged other bytes than those that were sent")
+
+
+def _received(call: Any, position: int, size: int, stall_seconds: float) -> Iterator[bytes]:
+    """The bytes of a stream of chunks that may take as long as it needs, as long as it moves: one that trickles does not.
+
+    Args:
+        call: under way; what it answers with has a chunk.
+        position: of the first byte that comes.
+        size: as it was announced.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        IntegrityError: a chunk is not the next one, or is damaged.
+        grpc.RpcError: as the peer answers, or the stream stood still.
+    """
+    with ProgressDeadline(call.cancel, stall_seconds) as deadline:
+        noted = position
+        for answer in call:
+            data = check_chunk(answer.chunk, position, size)
+            position += len(data)
+            moved = position - noted >= PROGRESS_BYTES
+            if moved:
+                noted = position
+                deadline.moved()
+            yield data
+            if moved:
+                deadline.moved()  # the time that our disk took is not the peer's
+
+
+def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
+    """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
+
+    Args:
+        channel: to the hub's listener for parties.
+        sealed: the block's identity.
+        path: its bytes.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        PeerUnavailable: the hub is away, or the stream stood still; try again.
+        IntegrityError: the hub claims other bytes than ours.
+        Conflict, AccessDenied, ...: as the hub answers.
+    """
+    stub = intake_pb2_grpc.IntakeServiceStub(channel)
+    opened = ask(HUB, stub.OpenBlock, intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()))
+    names: dict[str, bytes | int] = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
+    message = intake_pb2.SendBlockRequest
+    _bring(HUB, "block", stub.SendBlock, message, names, path, sealed, opened.offset, stall_seconds)
+
+
+@dataclass(frozen=True)
+class Held:
+    """Blocks that the hub holds of a release, unchecked.
+
+    Attributes:
+        earlier: sealed blocks of all rounds before the last that are whole there, in its order.
+        own: ours of any round of which it was told; none from a hub of before that tells.
+    """
+
+    earlier: tuple[SealedBlock, ...]
+    own: tuple[SealedBlock, ...]
+
+
+def held_blocks(channel: grpc.Channel, release: str) -> Held:
+    """Blocks that the hub holds.
+
+    Args:
+        channel: to the hub's listener for parties.
+        release: digest of the spec.
+
+    Raises:
+        IntegrityError: one cannot be read.
+        PeerUnavailable, NotFound, ...: as the hub answers.
+    """
+    request = intake_pb2.ListEarlierBlocksRequest(spec_digest=bytes.fromhex(release))
+    answer = ask(HUB, intake_pb2_grpc.IntakeServiceStub(channel).ListEarlierBlocks, request)
+    try:
+        return Held(*(tuple(map(SealedBlock.from_bytes, listed)) for listed in (answer.sealed, answer.own)))
+    except InvalidInput as error:
+        raise IntegrityError(f"{HUB} lists a block that cannot be read: {error.message}") from error
+
+
+def fetch_block(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) -> bytes:
+    """The bytes of one of these blocks, as many as were announced; their digest is the caller's to check.
+
+    Args:
+        channel: to the hub's listener for parties.
+        sealed: the block's identity, of a size that the spec calls for.
+        stall_seconds: longest stand-still before the attempt is given up.
+
+    Raises:
+        IntegrityError: a chunk is not the next one, or is damaged.
+        PeerUnavailable, NotFound, ...: as the hub answers.
+    """
+    return b"".join(_stream(channel, sealed, stall_seconds))
+
+
+def _stream(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) -> Iterator[bytes]:
+    request = intake_pb2.FetchEarlierBlockRequest(
+        spec_digest=bytes.fromhex(sealed.spec), party=sealed.party, sequence=sealed.sequence
+    )
+    stub = intake_pb2_grpc.IntakeServiceStub(channel)
+    with translated(HUB):
+        yield from _received(stub.FetchEarlierBlock(request, metadata=VERSION), 0, sealed.size, stall_seconds)
+
+
+RELAY = "the hub's relay"
+
+MOST_MESSAGES = 20_000
+"""Most messages of one release or run that are read: ten hospitals that deal to one another send some 2,000 in a round."""
+
+
+class Relay:
+    """Calls over one channel.
+
+    Args:
+        channel: to the hub's listener for parties.
+        release: digest of the release whose messages these are.
+        stall_seconds: longest stand-still of a stream before it is given up.
+    """
+
+    def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float) -> None:
+        self._stub = relay_pb2_grpc.RelayServiceStub(channel)
+        self._release = bytes.fromhex(release)
+        self._stall_seconds = stall_seconds
+
+    def messages(self) -> tuple[Message, ...]:
+        """All messages of the release, unchecked.
+
+        Raises:
+            IntegrityError: one cannot be read.
+            PeerUnavailable, NotFound, ...: as the relay answers.
+        """
+        found: list[Message] = []
+        after = 0
+        while True:
+            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=after)
+            answer = ask(RELAY, self._stub.ListParcels, request)
+            if not answer.parcels:
+                return tuple(found)
+            if answer.last <= after:
+                raise IntegrityError(f"{RELAY} lists the same messages again and again")
+            after = answer.last
+            if len(found) + len(answer.parcels) > MOST_MESSAGES:
+                raise IntegrityError(f"{RELAY} lists more messages than a session has")
+            try:
+                found += [Message.from_bytes(data) for data in answer.parcels]
+            except InvalidInput as error:
+                raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
+
+    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
+        """Send every frozen message that is not among those that are there; say whether there was one."""
+        known = {message.header.digest() for message in there}
+        lacking = [each for each in outgoing if each.message.header.digest() not in known]
+        for each in lacking:
+            self.send(each)
+        return bool(lacking)
+
+    def send(self, outgoing: Outgoing) -> None:
+        """Put a frozen message there; goes on where an earlier attempt stopped.
+
+        Raises:
+            PeerUnavailable: the relay is away, or the stream stood still; try again.
+            IntegrityError: the relay claims other bytes than ours.
+            Conflict, AccessDenied, ...: as it answers.
+        """
+        header = outgoing.message.header
+        request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes())
+        held = ask(RELAY, self._stub.OpenParcel, request).offset
+        if outgoing.body is not None:
+            names = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
+            message, method = relay_pb2.SendParcelRequest, self._stub.SendParcel
+            _bring(RELAY, "message", method, message, names, outgoing.body, header, held, self._stall_seconds)
+
+    def fetch(self, header: MessageHeader) -> Iterator[bytes]:
+        """The body of a message that is for us, in pieces; its length and digest are checked at the end.
+
+        A stream that breaks is taken up where it broke, as long as every attempt moves it.
+
+        Raises:
+            IntegrityError: it is not what its sender signed.
+            PeerUnavailable: the relay is away, or the stream stood still; try again.
+        """
+        digest, position = hashlib.sha256(), 0
+        while True:
+            begun = position
+            try:
+                for data in self._stream(header, begun):
+                    digest.update(data)
+                    position += len(data)
+                    yield data
+                break
+            except PeerUnavailable:
+                if position - begun < PROGRESS_BYTES:
+                    raise
+        if position != header.size or digest.hexdigest() != header.sha256:
+            raise IntegrityError(f"{RELAY} handed out a {header.kind} of {header.sender} that it did not sign")
+
+    def _stream(self, header: MessageHeader, position: int) -> Iterator[bytes]:
+        request = relay_pb2.FetchParcelRequest(
+            spec_digest=self._release, header_digest=bytes.fromhex(header.digest()), offset=position
+        )
+        with translated(RELAY):
+            call = self._stub.FetchParcel(request, metadata=VERSION)
+            yield from _received(call, position, header.size, self._stall_seconds)
+
+
+CONFIRM_SECONDS = 600.0
+"""How often a hub is asked whether it still holds a block of a release that is not over: one small call."""
+
+
+class Delivery:
+    """The sealed blocks of one party on their way.
+
+    Args:
+        desk: the party's state.
+        hub: the connection to it.
+    """
+
+    def __init__(self, desk: HospitalState, hub: HubLine) -> None:
+        self._desk = desk
+        self._hub = hub
+        self._ask_after: dict[str, float] = {}  # a release, or a release and how many of its blocks
+
+    def deliver(self, record: Record) -> None:
+        """Send the sealed bytes of all rounds; a hub whose storage was restored from an older backup is sent the same again.
+
+        Raises:
+            Conflict: the sealed block is gone.
+            PeerUnavailable, IntegrityError, ...: see `upload`.
+        """
+        desk, release = self._desk, record.digest
+        if record.status == Status.DELIVERED and time.monotonic() < self._ask_after.get(release, 0.0):
+            return
+        sealed = desk.vault.find(release)
+        if not sealed:
+            raise Conflict("the sealed block is gone; it cannot be made again")
+        self.send(record, sealed)
+        self._ask_after[release] = time.monotonic() + CONFIRM_SECONDS
+        if record.status == Status.SEALED:
+            desk.journal.move(release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
+            log.info("release %s: delivered", release[:12])
+
+    def send_round(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
+        """Send what was sealed before the last round, and ask now and then whether the hub still holds it; raises as `send`."""
+        rounds = f"{record.digest}.{len(sealed)}"
+        if time.monotonic() >= self._ask_after.get(rounds, 0.0):
+            self.send(record, sealed)
+            self._ask_after[rounds] = time.monotonic() + CONFIRM_SECONDS
+
+    def send(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
+        """Send sealed bytes; the ledger notes it first.
+
+        A hub that is away is found out before that note: what never had a chance to leave can still be given back.
+
+        Raises:
+            PeerUnavailable, IntegrityError, ...: see `upload`.
+        """
+        desk, hub, release = self._desk, self._hub.channel(), record.digest
+        check_reachable(hub, HUB)
+        desk.ledger.send(desk.settings.roster, release)
+        for block in sealed:
+            upload(hub, block, desk.vault.path(release, block.sequence), desk.settings.daemon.stall_seconds)
