@@ -12,7 +12,7 @@ from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.release.block import Block, expected_header
 from party_node.computation.once import require
-from party_node.daemon import Daemon
+from party_node.computation.releases import ReleaseWork
 from party_node.outgoing import hub as delivery
 from party_node.state.books import mismatches
 from party_node.state.vault import Vault
@@ -29,15 +29,15 @@ DRAWS_OF_TWO_BLOCKS = 3
 def two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every spec asks for two blocks, and the daemon draws them together."""
     ask_for_two(monkeypatch)
-    one = Daemon._blocks
+    one = ReleaseWork._blocks
 
-    def both(self: Daemon, coordinator: Any, record: Any, approvals: Any, sealed: Any) -> tuple[Block, ...]:
+    def both(self: ReleaseWork, coordinator: Any, record: Any, approvals: Any, sealed: Any) -> tuple[Block, ...]:
         found = one(self, coordinator, record, approvals, sealed)
         assert not isinstance(found, str)
         header = expected_header(record.spec, "north", 1)
         return *found, Block(header, self._noise.discrete_gaussian(1000.0, (header.rows, header.columns)))
 
-    monkeypatch.setattr(Daemon, "_blocks", both)
+    monkeypatch.setattr(ReleaseWork, "_blocks", both)
 
 
 @pytest.fixture(scope="module")
