@@ -29,7 +29,7 @@ from learner.cli.releases import from_option, print_about
 from learner.client.library import open_release
 
 Parameter = Callable[[Any], Any]
-"""Of a command: what a decorator of click gives."""
+"""Parameter of a command, as a decorator of click makes it."""
 
 
 class Analyses(click.Group):
@@ -83,7 +83,7 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
     "logistic": (
         logistic,
         "Logistic regression of a binary, approximate.\n\n"
-        "Of two declared levels, as 0 and 1, it models the second. OUTCOME=LEVEL names another.",
+        "It models the second of two declared levels, as 0 and 1. OUTCOME=LEVEL names another.",
         "smoker=yes --on age,sex",
         (_OUTCOME, _ON),
     ),

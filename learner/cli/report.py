@@ -19,10 +19,9 @@ from learner.client.describe_counterfactual import DescribedCounterfactual, desc
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Opened, open_release
 from learner.report.content import Report, report
-from learner.report.counterfactual_page import counterfactual_page
-from learner.report.distributions import ranges_page
 from learner.report.fit_page import page
 from learner.report.model_card import model_card
+from learner.report.read_pages import counterfactual_page, ranges_page
 
 
 @click.command("report", context_settings=OUT_TOO)

@@ -12,13 +12,13 @@ from dprelease.document.cells import LEVEL, Estimate
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section
 from dprelease.estimators import FitResult
-from dprelease.estimators.result import PREDICTOR, coefficient_heading, quality_table, reach_table, slope
+from dprelease.estimators.result import PREDICTOR, quality_table, reach_table, slope
 from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.report.charts import Mark, Panel, forest, heat_map, panels
 from learner.report.content import Report
-from learner.report.distributions import distributions
-from learner.report.page import Again, write
+from learner.report.page import write
+from learner.report.read_pages import distributions
 
 MOST_TARGETS = 8
 """Targets that get a section of their own; of the others there is a line each."""
@@ -61,7 +61,7 @@ def page(report: Report) -> str:
         ),
         dict.fromkeys(fit.features, "feature") | dict.fromkeys(fit.targets, "target"),
         report.caveats,
-        Again(made, report.command("report", "report.html"), hint),
+        (made, report.command("report", "report.html"), hint),
     )
 
 
@@ -133,17 +133,14 @@ def _mark(report: Report, feature: str, one: Estimate) -> Mark:
 
 
 def _others(report: Report) -> list[Any]:
-    fit, rows = report.fit, []
-    for row, name in list(enumerate(fit.targets))[MOST_TARGETS:LONGEST_TABLE]:
-        ratios = np.abs(np.nan_to_num(fit.inference.z[row]))
-        best = int(ratios.argmax())
-        rows.append((name, fit.features[best] if ratios[best] else "none is identified", slope(fit, row, best)))
-    if not rows:
+    count = len(report.fit.targets)
+    if count <= MOST_TARGETS:
         return []
-    heads = (Heading("target"), Heading("feature", "clearest feature"), coefficient_heading(fit.inference))
+    found = report.fit.document().table("strongest")
+    title = "The strongest feature of each other target"
     about = "One line a target: the feature whose estimate is the most standard errors from zero. The model card has all features."
-    table = Table("others", heads, tuple(rows), title="The clearest feature of each other target")
-    return [Section("Other targets", (about, table, *_rest(len(fit.targets), "targets")))]
+    table = replace(found, rows=found.rows[MOST_TARGETS:LONGEST_TABLE], title=title)
+    return [Section("Other targets", (about, table, *_rest(count, "targets")))]
 
 
 def _predictions(report: Report) -> Section:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dprelease.data.columns import Column
 from dprelease.document.document import Heading, Table
@@ -19,30 +18,13 @@ from learner.client.library import Opened
 _TEMPLATE = environment("learner.report").get_template("report.html")
 
 
-@dataclass(frozen=True)
-class Again:
-    """How to cite a release, and to make its page again.
-
-    Attributes:
-        made: sentence on what was made of it, with which software.
-        command: of a shell, which makes the page from what was fetched.
-        hint: how to have the numbers as data.
-        people: what its patients are called.
-    """
-
-    made: str
-    command: str
-    hint: str
-    people: str = "patients"
-
-
 def write(
     opened: Sequence[Opened],
     lead: str,
     results: Sequence[Section],
     roles: Mapping[str, str],
     caveats: Sequence[str],
-    again: Again,
+    again: Sequence[str],
 ) -> str:
     """The page as text, both HTML and well-formed XML: results first, the guarantee in full last.
 
@@ -52,7 +34,7 @@ def write(
         results: its sections.
         roles: released name to its role on the page.
         caveats: sentences.
-        again: how to have it again.
+        again: sentence on how the page was made, a shell command that makes it from what was fetched, a hint at the data.
     """
     spec, label = opened[0].release.spec, opened[0].release.spec.guarantee
     sections = (
@@ -135,18 +117,18 @@ def _bounds(column: Column) -> tuple[str, str, str]:
     return f"{column.extent}{derived}", unit, column.fill_text
 
 
-def _again(opened: Sequence[Opened], again: Again) -> Section:
-    first = opened[0]
+def _again(opened: Sequence[Opened], again: Sequence[str]) -> Section:
+    first, (made, command, hint) = opened[0], again
     spec = first.release.spec
     fetched = (f"learner fetch {each.release.digest} --from {spec.consortium}" for each in opened)
     return Section(
         "Cite and reproduce",
         (
             f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {_guarantee(first)}, mechanism {spec.mechanism}, "
-            f"{spec.patients:,} {again.people}, published {first.manifest.published}. {again.made}",
+            f"published {first.manifest.published}. {made}",
             f"These commands make the page again from the same {'release' if len(opened) == 1 else 'releases'} and software:",
-            Commands((*fetched, again.command)),
-            f"The same numbers as data: {again.hint}.",
+            Commands((*fetched, command)),
+            f"The same numbers as data: {hint}.",
         ),
         "again",
     )

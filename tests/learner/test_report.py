@@ -289,7 +289,7 @@ def test_many_targets_and_features(tmp_path: Path) -> None:
     tree = parsed(page(found))
     headings = [words(node) for node in part(tree, "coefficients").iter("h3")]
     assert headings == [*(f"y{place}" for place in range(MOST_TARGETS)), "Other targets"]
-    others = shown(tree, "The clearest feature of each other target")
+    others = shown(tree, "The strongest feature of each other target")
     assert list(others) == [f"y{place}" for place in range(MOST_TARGETS, count)]
     for row, (feature, estimate, *_) in enumerate(others.values(), MOST_TARGETS):
         best = int(np.abs(found.fit.inference.z[row]).argmax())

@@ -1,4 +1,4 @@
-"""The page of a release of ranges, and its part on the page of a fit: means, quantiles and distributions before clipping."""
+"""Pages of releases on which nothing is fitted: of ranges, whose plots a fit's page has too, and of a synthetic control."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dprelease.document.html import Figure, Folded, Section
 from dprelease.mechanisms.ranges.released import Summary, boxes
 from dprelease.one_line import counted
 from dprelease.version import __version__
+from learner.client.describe_counterfactual import DescribedCounterfactual
 from learner.client.describe_ranges import DescribedRanges, ranges_table
 from learner.client.library import Opened
 from learner.report.charts import Mark, Panel, panels
-from learner.report.page import Again, write
+from learner.report.page import write
 
 MOST_MARKS = 20
 """Shares of a distribution that are drawn with their errors; the line goes through all, and the table has all."""
@@ -36,6 +37,12 @@ CAVEATS = (
 )
 
 
+CONTROL_CAVEATS = (
+    "The target's series is public and outside the guarantee; donors' values are clipped to the declared bounds first.",
+    "Weights of the donors are those of a ridge regression: they may be negative and need not sum to 1.",
+)
+
+
 def ranges_page(opened: Opened, found: DescribedRanges) -> str:
     """The page as text, both HTML and well-formed XML.
 
@@ -49,7 +56,7 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
         f"{counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
     )
     command = f"learner report {spec.digest()} --output report.html"
-    again = Again(f"Read with dprelease {__version__}.", command, "learner describe with --json")
+    again = (f"Read with dprelease {__version__}.", command, "learner describe with --json")
     roles = dict.fromkeys((each.column.name for each in columns), "shown")
     return write((opened,), lead, (Section("Columns", distributions(columns), "columns"),), roles, CAVEATS, again)
 
@@ -88,3 +95,56 @@ def _plot(place: int, each: Summary) -> Section:
     numbers = Table.of("shares", heads, lines, title=f"{title}, errors in brackets")
     plot = Figure(panels(f"distribution-{place}", title, words, [panel]), caption)
     return Section(name, (plot, Folded("The shares as a table", numbers)))
+
+
+def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual) -> str:
+    """The page as text, both HTML and well-formed XML.
+
+    Args:
+        opened: the releases; text in them may come from strangers.
+        found: what they say.
+    """
+    spec, path, document = opened[0].release.spec, found.found, found.document()
+    lead = (
+        f"The path of the target without the intervention, from {found.lines[0][0]} on: {sum(path.donors):,} donors, "
+        f"{counted(len(opened), 'hospital')}, consortium {spec.consortium}."
+    )
+    results = [
+        Section(
+            "Path and effect",
+            (_path(found), document.table("path"), f"Mean effect: {document.facts['mean_effect'].text}."),
+            "path",
+        ),
+        Section("Placebos", (document.table(""),), "placebo"),
+    ]
+    if len(opened) > 1:
+        rows = [
+            (each.release.spec.parties[0].party, each.release.digest, each.release.spec.rows, each.release.guarantee[0])
+            for each in opened[1:]
+        ]
+        others = Table.of("others", ("hospital", "release", "donors", "guarantee"), rows, title="Combined with it")
+        results.append(Section("The other releases", (others,), "others"))
+    names = [column.name for column in path.columns]
+    roles = dict.fromkeys(names, "after") | dict.fromkeys(names[: path.before], "before")
+    digests = " ".join(each.release.digest for each in opened)
+    again = (
+        f"Read with dprelease {__version__}.",
+        f"learner counterfactual {digests} --output report.html",
+        "learner counterfactual with --json",
+    )
+    return write(opened, lead, results, roles, (*found.notes, *CONTROL_CAVEATS), again)
+
+
+def _path(found: DescribedCounterfactual) -> Figure:
+    path, unit, (low, high) = found.found, found.unit or "1", found.found.band(found.level)
+    title = "Target and counterfactual"
+    words = (
+        "The line is the observed series. Dots are the series that donors predict, "
+        f"with {found.level:.0%} intervals for privacy noise."
+    )
+    after = dict(enumerate(zip(path.path.tolist(), low.tolist(), high.tolist(), strict=True), path.before))
+    nothing = (float("nan"),) * 3
+    marks = [Mark(column.name, *after.get(place, nothing)) for place, column in enumerate(path.columns)]
+    line = [(place + 0.5, value) for place, value in enumerate(path.target.tolist())]
+    panel = Panel(marks, unit=f"target (line) and counterfactual (dots), {unit}", line=line)
+    return Figure(panels("path-plot", title, words, [panel]), f"{title}. {words}")
