@@ -18,9 +18,8 @@ import pyarrow
 
 from audit.states import Hospital
 from dprelease.data.columns import CategoricalColumn
-from dprelease.release.accounting import guarantee
+from dprelease.release.accounting import guarantee, trust
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import trust
 from party_node.source.public_columns import public_declarations
 from party_node.source.reader import files_of, reader_of
 

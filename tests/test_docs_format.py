@@ -41,7 +41,7 @@ from dprelease.intersection import task
 from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.moments import clipping, terms
 from dprelease.mechanisms.noisy_rows import terms as rows_terms
-from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
@@ -52,8 +52,7 @@ from dprelease.mpc import messages
 from dprelease.privacy import gaussian
 from dprelease.privacy.public_stream import PublicStream
 from dprelease.release import approval, block, charges, manifest, spec, stream
-from dprelease.release.accounting import check_spec
-from dprelease.release.trust import trust
+from dprelease.release.accounting import check_spec, trust
 from dprelease.spec_base import PartyColumns, SpecBase, Target, Terms
 from dprelease.wire import boundary, chunks
 from dprelease.wire import limits as wire_limits

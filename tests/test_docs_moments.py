@@ -18,15 +18,14 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from dprelease.canonical import canonical_bytes
 from dprelease.mechanisms.moments.calibration import FINEST, PLAUSIBLE, noise_reach
 from dprelease.mechanisms.moments.entries import Kind, code
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import read_randomness
 from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
-from dprelease.release.accounting import check_spec
+from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import Block, expected_header
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import trust
 from tests.support.rounds import ranges_first
 from tests.support.specs import build_spec, categorical, numeric, one_block_each
 from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, sentences, table
@@ -198,7 +197,7 @@ def test_words_of_two_rounds(parties: int) -> None:
     columns = {name: (numeric(f"x_{name}"),) for name in names}
     plain = build_spec(columns, mechanism="moments", grid_bits=16)
     spec = ranges_first(plain)
-    (rounds,) = (text.format(P=15) for text in sentences("words-rounds"))
+    (rounds,) = (text.format(P=15, WHAT="moments") for text in sentences("words-rounds"))
     assert check_spec(spec).words() == (
         *(each.replace("Its price", "The price of the moments") for each in check_spec(plain).words()[:-1]),
         rounds,
@@ -207,6 +206,15 @@ def test_words_of_two_rounds(parties: int) -> None:
     said = trust(spec)
     assert said[:-1] == (*trust(plain), *sentences("trust-rounds"))
     assert said[-1].startswith("Moments are of rows as clipped")
+
+
+@pytest.mark.parametrize(("mechanism", "what"), [("mixed", "mixtures"), ("rows", "noisy copies")])
+def test_words_of_noisy_rows_in_two_rounds(mechanism: str, what: str) -> None:
+    plain = build_spec({"a": (numeric("x"),), "b": (numeric("y"),)}, mechanism=mechanism, grid_bits=16)
+    spec = ranges_first(plain)
+    assert check_spec(spec).words()[-2:-1] == tuple(t.format(P=15, WHAT=what) for t in sentences("words-rounds"))
+    about = (text.format(WHAT=what.capitalize()) for text in sentences("about-rounds"))
+    assert trust(spec) == (*trust(plain), *sentences("trust-rounds"), *about)
 
 
 def test_words_about_whoever_has_a_public_side() -> None:

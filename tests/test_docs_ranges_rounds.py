@@ -9,7 +9,7 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import norm
 
 from dprelease.arrays import Floats
-from dprelease.mechanisms.ranges.calibration import Scales
+from dprelease.mechanisms.ranges.terms import Scales
 from tests.test_docs_format import V
 
 Grid = tuple[Floats, Floats, Floats]

@@ -7,8 +7,7 @@ import pytest
 
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, FactorName
 from dprelease.mechanisms.stream.terms import StreamTerms
-from dprelease.release.accounting import check_spec
-from dprelease.release.trust import trust
+from dprelease.release.accounting import check_spec, trust
 from tests.support.specs import SEED, build_spec
 from tests.support.streams import first_spec, following
 from tests.test_docs_format import V, sentences

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dprelease.mechanisms.synthetic_control.check import largest
+from dprelease.mechanisms.synthetic_control.released import largest
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
 from dprelease.privacy.calibration import root_up
 from dprelease.privacy.price import epsilon_figure, rounded_up
-from dprelease.release.accounting import guarantee
-from dprelease.release.trust import trust
+from dprelease.release.accounting import guarantee, trust
 from tests.support.panels import panel_spec
 from tests.test_docs_format import sentences
 

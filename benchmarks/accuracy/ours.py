@@ -21,7 +21,7 @@ from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
-from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
 

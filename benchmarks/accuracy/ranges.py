@@ -23,11 +23,11 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.ranges import share
 from dprelease.mechanisms.moments.calibration import share_scales
-from dprelease.mechanisms.moments.clipped_sensitivity import clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, clip_rows
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
 from dprelease.mechanisms.moments.released import NoisyMoments, noise_sd
+from dprelease.mechanisms.moments.sensitivity import clipped_sensitivity
 from dprelease.mechanisms.ranges.privatize import noisy_blocks
 from dprelease.mechanisms.ranges.read import read
 from dprelease.mechanisms.ranges.released import Ranges

@@ -24,7 +24,7 @@ from dprelease.data.columns import Column, NumericColumn, integer_sensitivity, w
 from dprelease.estimators import fit
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.entries import variables
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
@@ -68,7 +68,7 @@ def default_model(rows: Floats, parties: Parties, epsilon: float, weights: Mappi
     """
     blocks = Blocks(len(rows), parties, epsilon, weights or {})
     rho, sensitivity2 = blocks.plan.anchor_weight, _sensitivity2(parties, blocks.weights)
-    charges = shares(_target("per-party", epsilon), sensitivity2)
+    charges = shares(budget(_target("per-party", epsilon)), "per-party", sensitivity2)
     return _of_blocks(rows, parties, epsilon, charges, blocks.plan.outputs, rho, ["calibrated"], blocks.weights)[0]
 
 

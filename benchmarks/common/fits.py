@@ -8,8 +8,7 @@ from dprelease.arrays import Floats
 from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.methods import METHODS, Regression, resolve
 from dprelease.estimators.quality import ScaledFit
-from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
 
 
 def fit_moments(

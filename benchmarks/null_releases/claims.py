@@ -45,8 +45,7 @@ from dprelease.estimators.fitting import fit
 from dprelease.estimators.quality import BETTER, Quality, ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import viewed
 

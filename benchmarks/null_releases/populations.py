@@ -30,9 +30,8 @@ from dprelease.data.ranges import share
 from dprelease.estimators.normal_equations import Rows
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
-from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
+from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.reaches import Reach, reaches_of
 from dprelease.spec_base import Target

@@ -20,8 +20,8 @@ from benchmarks.paper_primo.data import Features, Single
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.parameters import least_noise
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import OutcomeMoments
+from dprelease.mechanisms.moments.terms import least_noise
 
 Public = Literal["features", "outcomes"]
 BITS = 12

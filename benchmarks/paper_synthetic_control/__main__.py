@@ -30,8 +30,7 @@ from dprelease.data.bounding import bound
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.counterfactual import Counterfactual, counterfactual
 from dprelease.mechanisms.synthetic_control import released
-from dprelease.mechanisms.synthetic_control.ridge import ridge_weights
-from dprelease.mechanisms.synthetic_control.sensitivity import WEIGHT_BITS
+from dprelease.mechanisms.synthetic_control.ridge import WEIGHT_BITS, ridge_weights
 from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target

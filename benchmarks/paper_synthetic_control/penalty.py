@@ -18,7 +18,7 @@ from benchmarks.paper_synthetic_control.curves import posterior_path
 from benchmarks.paper_synthetic_control.data import Panel, panels, synthetic
 from benchmarks.paper_synthetic_control.published import Pool, tight_output
 from dprelease.arrays import Floats
-from dprelease.mechanisms.synthetic_control.penalty import default_penalty
+from dprelease.mechanisms.synthetic_control.ridge import default_penalty
 from dprelease.privacy.gaussian import mu_of
 
 Case = tuple[Pool, Floats]

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.mechanisms.synthetic_control.sensitivity import squared_weights
+from dprelease.mechanisms.synthetic_control.ridge import squared_weights
 from dprelease.privacy.gaussian import mu_of
 
 Law = Literal["laplace", "gaussian"]

@@ -10,8 +10,8 @@ from coordinator.dry_run.trial_fit import Trial
 from dprelease.document.cells import Said, price
 from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.release.accounting import trust
 from dprelease.release.fake import FAKE, NOTE
-from dprelease.release.trust import trust
 
 
 def report(found: DryRun) -> Document:

@@ -32,10 +32,9 @@ from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed, one_line
 from dprelease.privacy.price import price_text
-from dprelease.release.accounting import guarantee
+from dprelease.release.accounting import guarantee, trust
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.stream import checkpoint_of
-from dprelease.release.trust import trust
 from dprelease.spec_base import instant
 
 SHORT = 12

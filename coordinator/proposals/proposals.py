@@ -230,7 +230,7 @@ def make_proposal(
     }
     spec = read_data(ReleaseSpec, fields, "the request")
     check_sizes(spec)
-    ranged = with_ranges(earlier.known, columns, agreed) if mechanism.ranged(spec) else None
+    ranged = with_ranges(earlier.known, columns, agreed) if mechanism_of(spec).ranged(spec) else None
     return CheckedProposal(spec, check_spec(spec), numbers.explanation, ranged)
 
 

@@ -7,7 +7,7 @@ the same codes of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Annotated, NamedTuple
 
@@ -159,6 +159,13 @@ class Range(Value):
         rounded = (2 * np.abs(moved) * largest + self.half_width) // (2 * self.half_width)
         found: Codes = (np.sign(moved) * np.minimum(rounded, largest)).astype(np.int32)
         return found
+
+
+def seen(columns: tuple[Column, ...], ranges: Iterable[Range]) -> tuple[Column, ...]:
+    """The columns as readers see them: the bounds of a private number that has a range are its ends."""
+    known = {each.name: each for each in ranges}
+    found = {each.name: known[each.name].seen(each) for each in numbers(columns) if each.name in known}
+    return tuple(found.get(column.name, column) for column in columns)
 
 
 def parts(columns: tuple[Column, ...]) -> Fraction:

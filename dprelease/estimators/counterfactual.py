@@ -28,8 +28,7 @@ from scipy.special import ndtr, ndtri
 from dprelease.arrays import Floats
 from dprelease.data.columns import Number
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
-from dprelease.mechanisms.synthetic_control.released import Panel
+from dprelease.mechanisms.synthetic_control.released import Panel, Sums, posterior
 from dprelease.privacy.public_stream import PublicNormals
 
 _LARGE = 1e4

@@ -135,7 +135,7 @@ def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
         found, least = {name: moments.lookup(name) for name in released}, moments.layout.lower
         return {name: (*place, float(least[place[0]])) for name, place in found.items()}
     lower = [release.column(name).least for name in released]
-    midpoint, half_width = release.original_units()
+    midpoint, half_width = moments.original_units()
     return dict(zip(released, zip(range(len(released)), midpoint, half_width, lower, strict=True), strict=True))
 
 

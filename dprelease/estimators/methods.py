@@ -26,8 +26,7 @@ from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Regressable
 

@@ -1,4 +1,7 @@
-"""The input of a mechanism for a proposal, and its answer."""
+"""The input of a mechanism for a proposal, and its answer.
+
+Exact rationals from what a person wrote in a request: ``"1/10"``, ``0.1`` or ``3``.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target, Terms
+
+AUTO, NONE = "auto", "none"
+"""Values of a request's key ``ranges`` for the latest published ranges that fit, and for public bounds."""
 
 FIRST = "first"
 """Value of a request's key ``ranges`` if a first round of the release itself publishes them."""
@@ -96,3 +102,47 @@ class Numbers:
     explanation: str = ""
     weights: Mapping[str, int] = field(default_factory=dict)
     advice: str = "lower epsilon, or release fewer columns"
+
+
+def read_weight(name: str, value: float | str) -> Fraction:
+    """A number in [0, 1).
+
+    Args:
+        name: of the field, for the error.
+        value: as it was asked for.
+
+    Raises:
+        InvalidInput: it is not such a number.
+    """
+    weight = read_rational(name, value)
+    if not 0 <= weight < 1:
+        raise InvalidInput(f"{name} must lie at or above 0 and below 1, not {value}")
+    return weight
+
+
+def read_positive(name: str, value: float | str) -> Fraction:
+    """A positive number.
+
+    Args:
+        name: of the field, for the error.
+        value: as it was asked for.
+
+    Raises:
+        InvalidInput: it is not a positive number.
+    """
+    number = read_rational(name, value)
+    if number <= 0:
+        raise InvalidInput(f"{name} must be positive, not {value}")
+    return number
+
+
+def read_rational(name: str, value: float | str) -> Fraction:
+    """Any rational number; arguments as of `read_positive`.
+
+    Raises:
+        InvalidInput: it is no number.
+    """
+    try:
+        return Fraction(str(value))
+    except (ValueError, ZeroDivisionError) as error:
+        raise InvalidInput(f"{name} = {value!r} is not a number such as '1/10' or 0.1") from error

@@ -20,9 +20,16 @@ from dprelease.mechanisms.then import Then
 from dprelease.one_line import quoted
 from dprelease.spec_base import SpecBase, Terms
 
-_TABLE: dict[str, Mechanism[Any]] = {
-    each.name: each for each in (MIXED, ROWS, RANGES, SYNTHETIC_CONTROL, Then(RANGES, MOMENTS), Stream(MIXED, MOMENTS))
-}
+_EVERY: tuple[Mechanism[Any], ...] = (
+    Then(RANGES, MIXED),
+    Then(RANGES, ROWS),
+    RANGES,
+    SYNTHETIC_CONTROL,
+    Then(RANGES, MOMENTS),
+    Stream(MIXED, MOMENTS),
+)
+
+_TABLE = {each.name: each for each in _EVERY}
 
 
 def names() -> tuple[str, ...]:
@@ -47,8 +54,11 @@ def mechanism_named(name: str) -> Mechanism[Any]:
 
 
 def mechanism_of(spec: SpecBase) -> Mechanism[Any]:
-    """The mechanism of a spec."""
-    return _TABLE[spec.mechanism]
+    """The mechanism of a spec: of one without a first round, that of its only round."""
+    found = _TABLE[spec.mechanism]
+    if isinstance(found, Then) and found.own(spec).first is None:
+        return found.last
+    return found
 
 
 def register(mechanism: Mechanism[Any]) -> None:

@@ -2,27 +2,34 @@
 
 Blocks of the last round depend on no row of the first but by what it published, so the release costs what both cost: mu^2 adds
 up (adaptive composition, docs/guarantees.md 19). Neither mechanism knows of the other.
+
+Terms of a release whose first round publishes the ranges that its numbers are coded in.
+
+The first round is a whole mechanism of its own, with terms of its own in the spec. Weights, norms, noise scales and price of the
+last round are fixed beside them, before anybody has looked at a row. The ranges follow from what the first round published, and
+then the spec is that of a release in published ranges: its numbers have the ends of their ranges for bounds, and rows are coded
+in them, unless the terms say otherwise. Both rounds together: docs/guarantees.md 19.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
 from dprelease.arrays import Codes, Integers
 from dprelease.canonical import read_part, sha256
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.ranges import share
+from dprelease.data.ranges import REACH, Range, seen, share
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Inputs, Mechanism
 from dprelease.mechanisms.draft import FIRST, Draft, Numbers
-from dprelease.mechanisms.first_round import TermsInRanges, with_terms
 from dprelease.mechanisms.statement import Cost, Words
 from dprelease.mpc.schedule import Schedule
-from dprelease.spec_base import SpecBase
+from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import PlannedFit, Setting
@@ -35,33 +42,109 @@ TWO_ROUNDS = (
 
 OWN_RANGES = "In the first round each hospital added the whole noise to the ranges of its own columns."
 
+CLIPPED = "{what} are of numbers as clipped to the ranges that the first round published."
+
 COMES_FIRST = "a release of ranges comes first, for a part of the budget"
 
 Round = tuple[Mechanism[Any], SpecBase]
 """A mechanism, and the spec as it reads it."""
 
 
-class Then(Mechanism[TermsInRanges]):
-    """`last`, after `first` where a request or a spec has such a round; `Mechanism` says what each method is.
+def _read(data: object, info: ValidationInfo) -> object:
+    """Terms from plain data by whoever makes the first round, which the mechanism hands in; it makes no other's."""
+    if data is None or isinstance(data, Terms):
+        return data
+    if info.context is None:
+        raise ValueError("terms of a first round are read as part of a spec")
+    return info.context.read_terms(data)
+
+
+FirstTerms = Annotated[
+    SerializeAsAny[Terms] | None, BeforeValidator(_read), Field(exclude_if=lambda first: first is None)
+]
+"""Terms of the mechanism of the first round; None, and left out of canonical bytes, where there is one round."""
+
+
+class TermsInRanges(Terms):
+    """Terms of a mechanism that may code numbers in ranges.
+
+    Attributes:
+        first: terms of the mechanism whose blocks come first and publish these ranges; None without such a round.
+    """
+
+    first: FirstTerms = None
+
+    def in_ranges(self, spec: SpecBase, ranges: Sequence[Range]) -> SpecBase:
+        """The spec that is left once the ranges are known, in which these numbers have the ends of their ranges for bounds.
+
+        Args:
+            spec: whose terms these are.
+            ranges: of all private numbers, in the spec's order.
+        """
+        parts = tuple(part.model_copy(update={"columns": seen(part.columns, ranges)}) for part in spec.parties)
+        alone = self.model_copy(update={"first": None})
+        return spec.model_copy(update={"terms": alone, "parties": parts})
+
+    def consistent(self, spec: SpecBase) -> None:
+        """Refuses terms of a first round that do not fit the rest of the spec."""
+        if self.first is not None:
+            self.first.consistent(unweighted(spec))
+
+
+def coded(rows: BoundedRows, spec: SpecBase, ranges: Sequence[Range]) -> BoundedRows:
+    """The rows as numbers in these ranges, clipped to them, where columns of the spec have their ends for bounds.
 
     Args:
-        first: what it reads has ``ranges`` of all private numbers.
+        rows: of one party, in public bounds.
+        spec: what is left once the ranges are known.
+        ranges: of all private numbers.
+    """
+    found, known = {each.name: each for each in ranges}, {column.name: column for column in spec.columns}
+    columns = tuple(known[column.name] for column in rows.columns)
+    if columns == rows.columns:
+        return rows
+    codes, place = rows.codes.copy(), 0
+    for column, now in zip(rows.columns, columns, strict=True):
+        if now != column:
+            codes[:, place] = found[column.name].code(codes[:, place], rows.grid_bits, 1 << rows.grid_bits)
+        place += len(column.released)
+    return BoundedRows(codes, columns, rows.grid_bits)
+
+
+def unweighted(spec: SpecBase) -> SpecBase:
+    """The spec without weights of columns, which are about the last round alone."""
+    return spec.model_copy(update={"parties": tuple(part.model_copy(update={"weights": ()}) for part in spec.parties)})
+
+
+def with_terms(spec: SpecBase, terms: Terms) -> SpecBase:
+    """The same spec with other terms, as the mechanism of these reads it."""
+    return spec.model_copy(update={"terms": terms})
+
+
+class Then(Mechanism[TermsInRanges]):
+    """`last` after `first`; `Mechanism` says what each method is. Specs without a first round are of `last` alone (`mechanism_of`).
+
+    Args:
+        first: what it reads has ``ranges`` of all private numbers, and its terms guess how far these reach.
         last: its terms are `TermsInRanges`, and key ``ranges`` of its options may be `FIRST`. Its blocks come from one round.
     """
 
     def __init__(self, first: Mechanism[Any], last: Mechanism[Any]) -> None:
-        self._first, self._last = first, last
+        self._first, self.last = first, last
         self.name, self.purpose, self.terms, self.options = last.name, last.purpose, last.terms, last.options
-        self.checks_sum = first.checks_sum or last.checks_sum
+        self.checks_sum, self.noun = first.checks_sum or last.checks_sum, last.noun or last.name
         self.row_per_patient, self.weighs_columns, self.fits = last.row_per_patient, last.weighs_columns, last.fits
         self._latest: tuple[str, Any, SpecBase] | None = None
 
-    def _rounds(self, spec: SpecBase) -> tuple[Round, ...]:
-        """One or two. Nothing that anybody asks of the last before the first is published depends on the ranges."""
+    def _rounds(self, spec: SpecBase) -> tuple[Round, Round]:
+        """Both. Nothing that anybody asks of the last before the first is published depends on the ranges."""
+        return (self._first, self._before(spec)), (self.last, self._alone(spec))
+
+    def _before(self, spec: SpecBase) -> SpecBase:
+        """The spec as the first round's mechanism reads it."""
         first = self.own(spec).first
-        if first is None:
-            return ((self._last, spec),)
-        return (self._first, with_terms(spec, first)), (self._last, self._alone(spec))
+        assert first is not None, spec.mechanism  # noqa: S101 - callers got the mechanism from the spec
+        return unweighted(with_terms(spec, first))
 
     def _alone(self, spec: SpecBase) -> SpecBase:
         """The spec as the last round's mechanism reads it before ranges are known."""
@@ -72,10 +155,10 @@ class Then(Mechanism[TermsInRanges]):
 
     def propose(self, options: Any, draft: Draft) -> Numbers:
         if options.ranges != FIRST:
-            return self._last.propose(options, draft)
+            return self.last.propose(options, draft)
         spent = share(draft.agreed.rows, draft.everything)
         # A request that the last round cannot meet is refused in its own words.
-        found = self._last.propose(options, replace(draft, part=draft.part * (1 - spent)))
+        found = self.last.propose(options, replace(draft, part=draft.part * (1 - spent)))
         before = self._first.propose(Settings(), replace(draft, part=draft.part * spent))
         return replace(
             found,
@@ -85,11 +168,9 @@ class Then(Mechanism[TermsInRanges]):
         )
 
     def cost(self, spec: SpecBase) -> Cost:
-        *before, last = ((mechanism.name, mechanism.cost(own)) for mechanism, own in self._rounds(spec))
-        name, found = last
-        for earlier, cost in before:
-            found = replace(found.after(cost), rounds={earlier: cost.charges, name: found.charges})
-        return found
+        before, found = (mechanism.cost(own) for mechanism, own in self._rounds(spec))
+        rounds = {self._first.name: before.charges, self.name: found.charges}
+        return replace(found.after(before), rounds=rounds)
 
     def check(self, spec: SpecBase) -> None:
         for mechanism, own in self._rounds(spec):
@@ -102,27 +183,28 @@ class Then(Mechanism[TermsInRanges]):
         return tuple(shape for mechanism, own in self._rounds(spec) for shape in mechanism.shapes(own, party))
 
     def schedule(self, spec: SpecBase) -> Schedule | None:
-        found = self._last.schedule(spec)
+        found = self.last.schedule(spec)
         return None if found is None else replace(found, task=spec.digest())
 
     def check_round(self, spec: SpecBase, earlier: Earlier) -> None:
-        self._known(spec, earlier)
+        self._read_first(spec, earlier)
 
     def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
-        return self._last.matrix(rows, self._known(spec, earlier))
+        ranges, left = self._read_first(spec, earlier)
+        return self.last.matrix(coded(rows, left, ranges.ranges), left)
 
     def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
-        made, (*before, _) = len(inputs.earlier.get(party, ())), self._rounds(spec)
-        for mechanism, own in before:
-            if made < sum(mechanism.rounds(own)):
-                return mechanism.privatize(own, party, inputs)
-        return self._last.privatize(self._known(spec, inputs.earlier), party, inputs)
+        before = self._before(spec)
+        if len(inputs.earlier.get(party, ())) < sum(self._first.rounds(before)):
+            return self._first.privatize(before, party, inputs)
+        ranges, left = self._read_first(spec, inputs.earlier)
+        return self.last.privatize(left, party, replace(inputs, rows=coded(inputs.rows, left, ranges.ranges)))
 
     def read(
         self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
     ) -> Any:
         last = {party: blocks[-1:] for party, blocks in values.items()}
-        return self._last.read(self._known(spec, _before_the_last(values)), last, public)
+        return self.last.read(self._read_first(spec, _before_the_last(values))[1], last, public)
 
     def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
         return self._read_first(spec, _before_the_last(values))[0]
@@ -130,67 +212,56 @@ class Then(Mechanism[TermsInRanges]):
     def ranged(self, spec: SpecBase) -> frozenset[str]:
         return frozenset(name for mechanism, own in self._rounds(spec) for name in mechanism.ranged(own))
 
-    def _known(self, spec: SpecBase, earlier: Earlier) -> SpecBase:
-        """The spec with the ranges that everybody recomputes from the first round; itself without one."""
-        return self._read_first(spec, earlier)[1]
-
     def _read_first(self, spec: SpecBase, earlier: Earlier) -> tuple[Any, SpecBase]:
-        """Results of the first round, None without one; and the spec that is left for the last."""
-        terms = self.own(spec)
-        if terms.first is None:
-            return None, spec
+        """Results of the first round, and the spec that is left for the last."""
         blocks = [sha256(block.tobytes()) for part in spec.parties for block in earlier[part.party]]
         name, latest = ":".join([spec.digest(), *blocks]), self._latest
         if latest is None or latest[0] != name:  # to read takes a tenth of a second a column, and a session asks often
-            found = self._first.read(with_terms(spec, terms.first), earlier, np.zeros((spec.rows, 0), np.int32))
-            left = with_terms(spec, terms.in_ranges(found.ranges).model_copy(update={"first": None}))
+            found = self._first.read(self._before(spec), earlier, np.zeros((spec.rows, 0), np.int32))
+            left = self.own(spec).in_ranges(spec, found.ranges)
             self._latest = latest = name, found, left
         return latest[1:]
 
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
     ) -> tuple[str, ...]:
-        *before, (_, own) = self._rounds(spec)
-        found = self._last.guarantee(own, figures, joint, delta, alone=not before)
-        whole = self.cost(spec).joint
-        percents = (round(100 * mechanism.cost(each).joint / whole) for mechanism, each in before)
-        return (*found, *(TWO_ROUNDS.format(percent=percent, last=self.name) for percent in percents))
+        found = self.last.guarantee(self._alone(spec), figures, joint, delta, alone=False)
+        percent = round(100 * self._first.cost(self._before(spec)).joint / self.cost(spec).joint)
+        return (*found, TWO_ROUNDS.format(percent=percent, last=self.noun))
 
     def words(self, spec: SpecBase) -> Words:
-        *before, found = (mechanism.words(own) for mechanism, own in self._rounds(spec))
-        for first in before:
-            found = replace(
-                found,
-                would_publish=f"first {first.would_publish}; then {found.would_publish}",
-                details=(
-                    "two rounds: the ranges of private numbers are those that the first publishes",
-                    *found.details,
-                ),
-                trust=(*found.trust, OWN_RANGES),
-                content=f"{found.content}, in ranges of its own first round",
-                summary=f"{found.summary}, in ranges of its own first round",
-                shape=f"{found.shape}, ranges first",
-                figures={**found.figures, "ranges": "first"},
-                checks=(*first.checks, *found.checks),
-            )
-        return found
+        first, found = (mechanism.words(own) for mechanism, own in self._rounds(spec))
+        return replace(
+            found,
+            would_publish=f"first {first.would_publish}; then {found.would_publish}",
+            details=("two rounds: the ranges of private numbers are those that the first publishes", *found.details),
+            trust=(*found.trust, OWN_RANGES),
+            about=found.about or (CLIPPED.format(what=self.noun.capitalize()),),
+            content=f"{found.content}, in ranges of its own first round",
+            summary=f"{found.summary}, in ranges of its own first round",
+            shape=", ".join(part for part in (found.shape, "ranges first") if part),
+            figures={**found.figures, "ranges": "first"},
+            checks=(*first.checks, *found.checks),
+        )
 
     def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
-        *before, (_, own) = self._rounds(spec)
-        found = self._last.released_noise(own, times)
-        return replace(found, trust=f"{found.trust}; {COMES_FIRST}") if before and found.trust else found
+        found = self.last.released_noise(self._alone(spec), times)
+        return replace(found, trust=f"{found.trust}; {COMES_FIRST}" if found.trust else "")
 
     def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
-        return self._last.forecast(self._alone(spec), fit, signal, times)
+        before = self._before(spec)
+        reach = REACH * before.terms.guess(before).reach  # type: ignore[attr-defined]
+        # A cell is a part of its range, which reaches so many standard deviations.
+        return self.last.forecast(self._alone(spec), replace(fit, spread=reach**-2), signal, times)
 
     def plans(self, setting: Setting) -> tuple[Setting, ...]:
-        return self._last.plans(setting)
+        return self.last.plans(setting)
 
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
-        self._last.check_public(rows, self._alone(spec), party)
+        self.last.check_public(rows, self._alone(spec), party)
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
-        return self._last.review_reasons(self._alone(spec), party, named=named)
+        return self.last.review_reasons(self._alone(spec), party, named=named)
 
 
 def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> Earlier:

@@ -17,14 +17,17 @@ from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, names_for_fits
 from dprelease.one_line import counted
-from dprelease.planning.choice import OtherSpread, choice, other_spread, useful_from
 from dprelease.planning.forecast import (
     MOST_EPSILON,
+    OtherSpread,
     Proposed,
+    choice,
     epsilon_needed,
     forecast,
+    other_spread,
     proposed,
     rows_needed,
+    useful_from,
 )
 from dprelease.planning.weighting import KnownOutcome, Weighing, known_outcome, outcome_weight
 

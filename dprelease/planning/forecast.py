@@ -4,13 +4,15 @@ Noise and prices are those of the spec that the coordinator would propose; what 
 `dprelease.mechanisms.expected_error`, what is guessed about the data in `assumptions`. A fit is called useful when it is
 expected to keep more than half of what least squares on the private rows explain, and to beat the exact mean. A release
 that explains less is close to the mean, whatever anybody does with it.
+
+The way to release that a plan recommends, and the spread of numbers with which it would recommend another one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -22,6 +24,12 @@ from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.one_line import listed
 from dprelease.spec_base import PartyColumns, SpecBase
+
+ALIKE = 0.02
+"""Difference of expected R^2 that is not worth trusting others for."""
+
+DEVIATIONS = (0.5, 0.3, 0.1)
+"""Plausible standard deviations of a number, in half-widths of its bounds; cells that fill them evenly have 0.58."""
 
 MOST_ROWS = 10**12
 """End of the search for enough patients."""
@@ -108,9 +116,29 @@ def forecast(setting: Setting, signal: float) -> Forecast:
 
 
 def rows_needed(setting: Setting, signal: float) -> int | None:
-    """About the least n with which a fit is useful, all else as it is; None where there is none up to `MOST_ROWS`."""
-    found = _least(lambda n: _useful(setting.having(rows=math.ceil(n)), signal), 1, MOST_ROWS)
+    """About the least n with which a fit is useful, all else as it is; None where there is none up to `MOST_ROWS`, or its room."""
+    found = _least(lambda n: _useful(setting.having(rows=math.ceil(n)), signal), 1, _room(setting))
     return None if found is None else math.ceil(found)
+
+
+def _room(setting: Setting) -> int:
+    """The most patients that such a release may be of: `MOST_ROWS`, but for one that says how many it has room for."""
+    low, high = setting.draft.agreed.rows, MOST_ROWS
+    if _possible(setting.having(rows=high)):
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _possible(setting.having(rows=middle)) else (low, middle)
+    return low
+
+
+def _possible(setting: Setting) -> bool:
+    """Tells whether there is such a release."""
+    try:
+        _spec(setting)
+    except InvalidInput:
+        return False
+    return True
 
 
 def epsilon_needed(setting: Setting, signal: float) -> float | None:
@@ -140,3 +168,57 @@ def _least(useful: Callable[[float], bool], low: float, high: float) -> float | 
         middle = math.sqrt(low * high)
         low, high = (low, middle) if useful(middle) else (middle, high)
     return high
+
+
+def useful_from(forecasts: Sequence[Forecast]) -> float | None:
+    """The weakest signal of which a fit keeps most; None where there is none."""
+    return next((found.signal for found in forecasts if found.useful), None)
+
+
+def choice(ways: Mapping[str, Sequence[Forecast]]) -> str | None:
+    """The way that is useful from the weakest signal on, of several the first that is as good as the best; None where all fail.
+
+    Args:
+        ways: name to forecasts by ascending signal; those that need less trust come first.
+    """
+    useful = {name: signal for name, found in ways.items() if (signal := useful_from(found)) is not None}
+    earliest = [name for name, signal in useful.items() if signal == min(useful.values())]
+    best = max(earliest, key=lambda name: sum(found.r2 for found in ways[name]), default=None)
+    return None if best is None else next(name for name in earliest if _alike(ways[name], ways[best]))
+
+
+def _alike(one: Sequence[Forecast], best: Sequence[Forecast]) -> bool:
+    return all(found.r2 >= other.r2 - ALIKE for found, other in zip(one, best, strict=True))
+
+
+@dataclass(frozen=True)
+class OtherSpread:
+    """Another guess of how numbers spread, with which another way to release is chosen.
+
+    Attributes:
+        deviation: standard deviation of numbers in half-widths of their bounds, the guess nearest to what was assumed.
+        assumed: the one that was assumed.
+        choice: what is chosen then; None for none of them.
+    """
+
+    deviation: float
+    assumed: float
+    choice: str | None
+
+    def explain(self) -> str:
+        """One sentence."""
+        return (
+            f"If numbers have a standard deviation of {self.deviation:.2g} of their half-widths instead of {self.assumed:.2g} "
+            f"(--spread {self.deviation**2:.2g}), {self.choice or 'none of them'} would be the choice."
+        )
+
+
+def other_spread(settings: Sequence[Setting], signals: Sequence[float], chosen: str | None) -> OtherSpread | None:
+    """The nearest plausible spread with which the choice is another one; None where it never is."""
+    assumed = settings[0].fit.spread ** 0.5
+    for deviation in sorted(DEVIATIONS, key=lambda each: max(each / assumed, assumed / each)):
+        spread = [replace(each, fit=replace(each.fit, spread=deviation**2)) for each in settings]
+        found = choice({each.plan: [forecast(each, signal) for signal in signals] for each in spread})
+        if found != chosen:
+            return OtherSpread(deviation, assumed, found)
+    return None

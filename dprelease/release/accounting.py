@@ -3,6 +3,10 @@
 Every mechanism says what its terms cost (`Mechanism.cost`) and refuses numbers that are not what they should be
 (`Mechanism.check`). Both figures, joint and per party, are always computed; caps that add up to the consortium's bound
 whatever is released. Public columns cost nothing and are outside the guarantee, which then is not called DP.
+
+The trust that a release asks for, and what fits describe, in words of every review, manifest and fit of a release.
+
+The sentences are part of manifest format 1, as the words of the guarantee are: a verifier compares them.
 """
 
 from __future__ import annotations
@@ -16,10 +20,14 @@ from types import MappingProxyType
 from dprelease.data.columns import private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.statement import Words
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 from dprelease.privacy.price import epsilon_figure, rounded_up
+from dprelease.release.fake import NOTE
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import Label
+
+PUBLIC = "Public columns are the exception: their rows were published exactly, for everybody to read."
 
 NEIGHBOURS_IN_WORDS = (
     "Neighbouring tables: all private cells of one patient, in all hospitals, are replaced. "
@@ -184,3 +192,43 @@ def _recompute(spec: ReleaseSpec) -> Guarantee:
     if over:
         raise SpecRefused(f"the noise does not reach the {spec.target.scope} target epsilon = {spec.target.epsilon:g}")
     return result
+
+
+def trust(spec: ReleaseSpec, words: Words | None = None) -> tuple[str, ...]:
+    """The trust assumption of a spec, one sentence each, and what fits are about.
+
+    Args:
+        spec: of the release.
+        words: its mechanism's, where they are at hand.
+    """
+    words = words or mechanism_of(spec).words(spec)
+    return (*words.trust, *((PUBLIC,) if spec.public else ()), *words.about)
+
+
+@dataclass(frozen=True)
+class ReleasePromise:
+    """The guarantee of a release and whom it trusts.
+
+    Attributes:
+        spec: of the release.
+        guarantee: in sentences; of a release that a dry run made up, that first.
+    """
+
+    spec: ReleaseSpec
+    guarantee: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """Both in one line: the target that its noise was checked to keep."""
+        target = self.spec.target
+        whose = "over all hospitals together" if target.scope == "joint" else "over what each hospital holds"
+        line = (
+            f"Guarantee: {self.spec.guarantee}, epsilon = {target.epsilon:g} at delta = {target.delta:g} for one person, {whose}. "
+            f"In full, and whom it trusts: learner verify {self.spec.digest()[:12]}"
+        )
+        return f"{NOTE} {line}" if NOTE in self.guarantee else line
+
+    @property
+    def trust(self) -> tuple[str, ...]:
+        """The people who have to be trusted, in sentences."""
+        return trust(self.spec)

@@ -13,11 +13,10 @@ from pydantic import model_validator
 
 from dprelease.canonical import Value, sha256
 from dprelease.identity.signing import BLOCK, MANIFEST, PrivateKey, PublicKey, sign, verify
-from dprelease.release.accounting import guarantee
+from dprelease.release.accounting import guarantee, trust
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import BlockHeader, SealedBlock, block_keys
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import trust
 from dprelease.spec_base import Instant, instant
 
 

@@ -12,18 +12,17 @@ import numpy as np
 from dprelease.arrays import Codes, Floats
 from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows, original_units
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.synthetic_control import released as synthetic_control
 from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import listed, nearest, one_line
+from dprelease.release.accounting import ReleasePromise
 from dprelease.release.block import Block, values_of
 from dprelease.release.reaches import Reach, reaches_of
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import ReleasePromise
 
 Regressable = NoisyRows | NoisyMoments | OutcomeMoments
 """Views that estimators read, whatever the mechanism."""
@@ -162,8 +161,7 @@ class Release:
 
     def original_units(self) -> tuple[Floats, Floats]:
         """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""
-        columns = [column for column in self.spec.columns for _ in column.released]
-        return np.array([each.midpoint for each in columns]), np.array([each.half_width for each in columns])
+        return original_units(self.spec.columns)
 
     def _repr_html_(self) -> str:
         """The release as a notebook shows it: kind, columns and guarantee. Names come from others and are only text."""
@@ -251,9 +249,7 @@ class Release:
     @cached_property
     def ranged(self) -> Mapping[str, Number]:
         """Numbers that were released in ranges of their own: name to the column with the ends of its range for bounds."""
-        if isinstance(self.view, NoisyRows):
-            return {}
-        seen = numbers(self.products.layout.columns)
+        seen = numbers(self.regressable.columns)
         return {column.name: column for column in seen if column != self.column(column.name)}
 
     @cached_property

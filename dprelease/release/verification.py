@@ -15,13 +15,12 @@ from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.certificates import check_certificate, read_certificate
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.release.accounting import check_spec
+from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import Block, SealedBlock, block_size, read_block
 from dprelease.release.fake import note
 from dprelease.release.manifest import BlockEntry, Manifest, verify_block, verify_manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import trust
 from dprelease.spec_base import moment
 
 CHECKS = (

@@ -245,7 +245,7 @@ def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
     scaled = release.scaled()
     index = scaled.index(names)
     mean, noise_sd = (values[index] for values in scaled.means())
-    midpoint, half_width = (values[index] for values in release.original_units())
+    midpoint, half_width = (values[index] for values in scaled.original_units())
     lower = [release.column(name).least for name in names]
     unknown = np.full(len(names), np.nan)
     return Description(

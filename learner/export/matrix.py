@@ -20,8 +20,7 @@ from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
-from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
 from dprelease.one_line import one_line
 from learner.client.library import Opened
 from learner.export.table import CONSTANT, METADATA_KEY, Table, about, described, write_lines, write_metadata

@@ -55,7 +55,7 @@ def table(opened: Opened) -> Table:
     """The table of a verified release of rows."""
     release, spec = opened.release, opened.release.spec
     scaled = release.scaled()
-    midpoint, half_width = release.original_units()
+    midpoint, half_width = scaled.original_units()
     constant = {"name": CONSTANT, "unit": "", "noise_sd": 0.0, "midpoint": 0.0, "half_width": 1.0}
     columns = [
         {

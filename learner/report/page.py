@@ -9,8 +9,8 @@ from dprelease.document.document import Heading, Table
 from dprelease.document.html import Commands, Section, environment
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import counted
+from dprelease.release.accounting import trust
 from dprelease.release.stream import checkpoint_of
-from dprelease.release.trust import trust
 from dprelease.release.verification import checks
 from dprelease.version import __version__
 from learner.client.library import Opened

@@ -18,8 +18,8 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.statement import Words
 from dprelease.one_line import counted
 from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
+from dprelease.release.accounting import trust
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import trust
 from party_node.cli.options import with_desk
 from party_node.decision.decision import Assessment
 from party_node.hospital import HospitalState
@@ -175,7 +175,7 @@ def _share(mu2: Fraction, cap: Fraction, delta: float) -> Said:
     """An amount of the budget; mu^2 adds up over releases, so its share of the cap does, and epsilon does not."""
     found = price(mu2, delta)
     epsilon = "" if mu2 < 0 else f"epsilon {epsilon_figure(found.value['epsilon'])}, "
-    return Said(found.value, f"{epsilon}{float(100 * mu2 / cap):.3g} % of the cap")
+    return Said(found.value, f"{epsilon}{float(100 * mu2 / cap):.3g} % of the cap (mu^2)")
 
 
 def _epsilon(value: float | None) -> Said:

@@ -20,7 +20,7 @@ from coordinator.store.database import Database
 from coordinator.store.tables import deals
 from dprelease.errors import PeerUnavailable
 from dprelease.identity.signing import PrivateKey
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message

@@ -13,8 +13,7 @@ from click.testing import CliRunner, Result
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
 from coordinator.dry_run import dry_run as module
-from dprelease.release.accounting import guarantee
-from dprelease.release.trust import trust
+from dprelease.release.accounting import guarantee, trust
 from learner.cli.main import main as learner
 from tests.coordinator.office import AGE, GLUCOSE, SEX, STUDY, Office, catalogue
 from tests.support.chains import chains

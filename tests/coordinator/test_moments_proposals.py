@@ -15,8 +15,8 @@ from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.moments.calibration import share_scales
-from dprelease.mechanisms.moments.own_products import schedule_of
-from dprelease.mechanisms.moments.propose import MomentsPlan
+from dprelease.mechanisms.moments.mechanism import MomentsPlan
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments, joint_moments, layout_of
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES

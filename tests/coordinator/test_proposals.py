@@ -16,7 +16,7 @@ from coordinator.store.members import Invitation
 from dprelease.canonical import sha256
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
-from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, RowsTerms
 from dprelease.release.accounting import check_spec
 from dprelease.spec_base import instant

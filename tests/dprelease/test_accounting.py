@@ -14,8 +14,8 @@ from dprelease.data.columns import Column
 from dprelease.errors import SpecRefused
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import layout_of
-from dprelease.mechanisms.noisy_rows import words
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
+from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.gaussian import epsilon_of
 from dprelease.privacy.price import epsilon_figure, rounded_up
 from dprelease.release.accounting import NEIGHBOURS_IN_WORDS, Guarantee, PartyGuarantee, check_spec, guarantee
@@ -60,7 +60,8 @@ def test_share_of_equal_parties_in_a_joint_target(parties: int, mu: float) -> No
 def three_parties() -> Guarantee:
     shares = {"a": Fraction(1, 100), "b": Fraction(9, 400), "c": Fraction(4, 100)}
     parts = tuple(PartyGuarantee(name, mu2, mu2, 0.5) for name, mu2 in shares.items())
-    said = words.guarantee(dict.fromkeys(shares, epsilon_figure(0.5)), epsilon_figure(1.0049465), rounded_up(1e-5))
+    figures = dict.fromkeys(shares, epsilon_figure(0.5))
+    said = mechanism_of(build_spec()).guarantee(build_spec(), figures, epsilon_figure(1.0049465), rounded_up(1e-5))
     return Guarantee(1e-5, sum(shares.values(), Fraction(0)), 1.0049465, parts, sentences=said)
 
 

@@ -51,13 +51,13 @@ def test_budget_is_a_short_decimal() -> None:
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10**12), min_size=1))
 def test_joint_shares_are_proportional_and_use_up_the_budget(sensitivities: dict[str, int]) -> None:
-    split = shares(JOINT, sensitivities)
+    split = shares(budget(JOINT), "joint", sensitivities)
     assert sum(split.values()) == budget(JOINT)
     assert len({split[party] / sensitivities[party] for party in split}) == 1
 
 
 def test_a_per_party_target_gives_every_party_the_whole() -> None:
-    assert shares(EACH, {"a": 3, "b": 5}) == {"a": budget(EACH), "b": budget(EACH)}
+    assert shares(budget(EACH), "per-party", {"a": 3, "b": 5}) == {"a": budget(EACH), "b": budget(EACH)}
 
 
 # Scales.

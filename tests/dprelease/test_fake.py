@@ -14,7 +14,7 @@ from dprelease.agreement import check_all
 from dprelease.canonical import sha256
 from dprelease.data.bounding import RawColumn
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.noisy_rows.privatize import integer_query
 from dprelease.release.accounting import check_spec, guarantee
 from dprelease.release.block import block_size

@@ -19,7 +19,7 @@ from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
-from dprelease.mechanisms.noisy_rows.defaults import plan_mixing
+from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.release.accounting import guarantee

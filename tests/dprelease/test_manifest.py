@@ -5,9 +5,8 @@ from pydantic import ValidationError
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import new_private_key
-from dprelease.release.accounting import guarantee
+from dprelease.release.accounting import guarantee, trust
 from dprelease.release.manifest import Manifest, assemble, sign_block, sign_manifest, verify_block, verify_manifest
-from dprelease.release.trust import trust
 from tests.support.certificates import NOW
 from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, seal, sign_approval
 

@@ -17,11 +17,10 @@ from dprelease.planning.forecast import forecast, proposed
 from dprelease.privacy.gaussian import mu_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privacy.public_stream import PublicStream
-from dprelease.release.accounting import check_spec, guarantee
+from dprelease.release.accounting import PUBLIC, check_spec, guarantee, trust
 from dprelease.release.block import Block, block_size, expected_header, read_block
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import PUBLIC, trust
 from dprelease.release.verification import verify_release
 from tests.support.blocks import privatize
 from tests.support.joint import compute, exact_gram

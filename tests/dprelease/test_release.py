@@ -142,12 +142,12 @@ def test_means_without_noise(name: str) -> None:
 
 def test_means_of_constant_columns_are_exact_even_from_mixing_rows_alone() -> None:
     scaled = released(SPECS["plain"], ZeroNoise()).scaled()
-    constant = NoisyRows(("c",), 0.25 * scaled.ones[:, None], scaled.ones, np.ones(1), scaled.rows, anchor=False)
+    constant = NoisyRows(("c",), 0.25 * scaled.ones[:, None], scaled.ones, np.ones(1), scaled.rows, (), anchor=False)
     assert constant.means()[0] == pytest.approx(0.25, rel=1e-12)
 
 
 def test_mixing_rows_that_cancel_say_nothing_about_means() -> None:
-    empty = NoisyRows(("c",), np.ones((2, 1)), np.zeros(2), np.ones(1), 40, anchor=False)
+    empty = NoisyRows(("c",), np.ones((2, 1)), np.zeros(2), np.ones(1), 40, (), anchor=False)
     means, sd = empty.means()
     assert np.isfinite(means).all()
     assert np.isinf(sd).all()

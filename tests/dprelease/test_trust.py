@@ -14,8 +14,8 @@ from dprelease.mechanisms.moments.words import (
     ROTATING,
     STATED_NORM,
 )
-from dprelease.mechanisms.noisy_rows.words import TRUST
-from dprelease.release.trust import PUBLIC, trust
+from dprelease.mechanisms.noisy_rows.mechanism import TRUST
+from dprelease.release.accounting import PUBLIC, trust
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
 
 THREE = {**TWO_PARTIES, "west": (numeric("weight"),)}

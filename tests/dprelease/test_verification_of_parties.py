@@ -15,11 +15,11 @@ from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
+from dprelease.release.accounting import trust
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import read_block
 from dprelease.release.manifest import sign_block, sign_manifest
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import trust
 from dprelease.spec_base import Target
 from tests.dprelease.departures import (
     HONEST,

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 from demo.consortium import Consortium, wait_for
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import OutcomeMoments
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release

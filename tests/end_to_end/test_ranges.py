@@ -24,7 +24,7 @@ from tests.support.rounds import in_published_ranges
 pytestmark = pytest.mark.end_to_end
 
 ROWS = 3000
-POLICY = '[policy.auto_approve]\nmechanisms = ["ranges", "moments"]\n'
+POLICY = '[policy.auto_approve]\nmechanisms = ["ranges", "moments", "mixed"]\n'
 
 
 def hospitals() -> list[Hospital]:
@@ -125,6 +125,33 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     slopes = {row["feature"]: row["value"] for row in fitted["predictor"]}
     assert abs(slopes["age"] - 0.8) < 0.3
     assert abs(slopes["dose"] - 1.5) < 0.7
+
+
+def test_mixtures_in_ranges_of_their_own_first_round(consortium: Consortium) -> None:
+    parties = hospitals()[:2]
+    found(consortium, parties)
+    release = propose(consortium, parties, mechanism="mixed", ranges="first", epsilon=30.0)
+    assert final_state(consortium, release) == "PUBLISHED"
+    opened = published(consortium, release)
+    assert {party: len(blocks) for party, blocks in opened.blocks.items()} == {"clinic": 2, "ward": 2}
+    assert opened.ranged.keys() == {"age", "dose", "pressure"}
+
+    for hospital in parties:
+        home = consortium.hospital(hospital.name)
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+        kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
+        assert sorted(kinds) == ["charge", "made", "made", "reserve", "send"]
+    learner, home = trust(consortium)
+    consortium.run("learner", *home, "fetch", release[:10])
+    verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
+    assert "then mixtures of rows as coded in these ranges" in verified
+    assert "Mixtures are of numbers as clipped" in verified
+    described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
+    assert [each["name"] for each in described["ranges"]] == ["age", "dose", "pressure"]
+    consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(learner / "fit.json"))
+    fitted = json.loads((learner / "fit.json").read_text())
+    ends = opened.ranged["age"].ends
+    assert [row[fitted["features"].index("age")] for row in fitted["feature_ends"]] == pytest.approx(ends)
 
 
 def test_ranges_of_a_first_round_serve_a_later_release(consortium: Consortium) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.errors import NotFound
 from dprelease.identity.certificates import Identity
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.wire.v1 import relay_pb2, release_pb2

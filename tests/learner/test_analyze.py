@@ -11,8 +11,8 @@ from dprelease import analyses
 from dprelease.analyses.beyond import BEYOND
 from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
+from dprelease.release.accounting import trust
 from dprelease.release.folder import ReleaseFolder
-from dprelease.release.trust import trust
 from dprelease.wire.boundary import TABLE
 from learner.cli.analyze import analyze
 from learner.cli.main import main

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from dprelease.estimators import fit
 from dprelease.identity.certificates import certificate_fingerprint
+from dprelease.release.accounting import trust
 from dprelease.release.folder import ReleaseFolder
-from dprelease.release.trust import trust
 from dprelease.release.verification import CHECKS
 from learner.cli.main import main
 from learner.hub.server import Hub

@@ -13,11 +13,10 @@ from dprelease.estimators import fit
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.words import ADDED_UP, RANGE_ATTACK
-from dprelease.release.accounting import check_spec
+from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import read_block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sign_manifest
-from dprelease.release.trust import trust
 from dprelease.release.verification import CHECKS
 from learner.client.describe import MOST_CORRELATED
 from learner.client.library import Opened

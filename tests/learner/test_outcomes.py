@@ -13,7 +13,7 @@ import dprelease
 from dprelease.errors import InvalidInput
 from dprelease.estimators import LinearRegression, fit
 from dprelease.estimators.evidence.summary import summarise
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import OutcomeMoments
 from learner.cli.main import main
 from learner.client.library import Opened
 from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix, rows

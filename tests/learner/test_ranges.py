@@ -17,8 +17,8 @@ from dprelease.document.text import text
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence import evidence
 from dprelease.estimators.evidence.summary import NOT_CLIPPED
-from dprelease.mechanisms.ranges.calibration import CELLS
-from dprelease.mechanisms.ranges.words import RECOMPUTED
+from dprelease.mechanisms.ranges.mechanism import RECOMPUTED
+from dprelease.mechanisms.ranges.terms import CELLS
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
 from learner.client.describe import BELOW, CLIPPED, NORMAL, describe

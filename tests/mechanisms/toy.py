@@ -123,7 +123,9 @@ class Sums(Mechanism[SumsTerms]):
         scale = {each.party: each.scale for each in self.own(spec).noise}
         sd = np.concatenate([np.full(len(part.released), scale[part.party] * grid) for part in spec.parties])
         sd[shown] = 0.0
-        return NoisyRows(spec.released, sums * grid, np.full(BLOCKS, float(spec.rows)), sd, spec.rows, anchor=False)
+        return NoisyRows(
+            spec.released, sums * grid, np.full(BLOCKS, float(spec.rows)), sd, spec.rows, spec.columns, False
+        )
 
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True

@@ -20,7 +20,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.mechanisms.moments.entries import code
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import encryption

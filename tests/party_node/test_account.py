@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.mechanisms.moments import check as moments
 from dprelease.mechanisms.moments.terms import joint_moments
-from dprelease.mechanisms.ranges import check as ranges
 from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.then import with_terms
 from dprelease.privacy.price import epsilon_at, epsilon_text, mu2_text, price_text
 from party_node.state.ledger import Ledger
 from party_node.state.statement import history
@@ -101,8 +101,8 @@ def test_each_round_of_a_charge_has_a_line_of_its_own(world: World) -> None:
     terms = joint_moments(spec)
     assert isinstance(terms.first, RangesTerms)
     parts = {
-        "ranges": ranges.cost(spec, terms.first).charges["north"],
-        "moments": moments.cost(spec, terms).charges["north"],
+        each.mechanism: mechanism_of(each).cost(each).charges["north"]
+        for each in (with_terms(spec, terms.first), with_terms(spec, terms.model_copy(update={"first": None})))
     }
     lines = [f"{name}: {mu2_text(mu2)}, {epsilon_text(mu2, 1e-5)}" for name, mu2 in parts.items()]
     priced = dict.fromkeys(("reserve", "charge", "send"), lines)

@@ -86,7 +86,7 @@ def twice_the_share(noise: PartyNoise) -> PartyNoise:
 
 
 def shares_of(target: Target, sensitivity2: dict[str, int]) -> dict[str, Fraction]:
-    return dict(shares(target, sensitivity2))
+    return dict(shares(budget(target), target.scope, sensitivity2))
 
 
 def whole_budget_for_each(spec: ReleaseSpec) -> dict[str, object]:

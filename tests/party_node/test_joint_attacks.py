@@ -21,8 +21,8 @@ from dprelease.mpc import matrix_product as products_module
 from dprelease.mpc.matrix_product import masked, second_share, words
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Schedule
+from dprelease.release.accounting import trust
 from dprelease.release.block import Block
-from dprelease.release.trust import trust
 from party_node.state.vault import Vault
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.joint import compute

@@ -10,9 +10,8 @@ import pytest
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.mpc.messages import MessageHeader
-from dprelease.release.accounting import guarantee
+from dprelease.release.accounting import guarantee, trust
 from dprelease.release.spec import ReleaseSpec
-from dprelease.release.trust import trust
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import (
     approved,

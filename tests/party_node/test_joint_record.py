@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.mechanisms.moments.entries import code
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc import encryption
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import deal

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprelease.mechanisms.ranges.calibration import WIDTH
+from dprelease.mechanisms.ranges.terms import WIDTH
 from dprelease.privatization import privatize
 from dprelease.release.block import Block, SealedBlock, read_block
 from dprelease.release.manifest import sealed_block

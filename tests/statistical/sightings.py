@@ -9,10 +9,10 @@ from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import numbers, released_names
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE
 from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.mechanisms.ranges.rounds import Row, window
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE
 from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Sighting

@@ -17,14 +17,12 @@ from dprelease.arrays import Codes
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.ranges import Range
 from dprelease.errors import SpecRefused
-from dprelease.mechanisms.moments.clipped_sensitivity import Rows
 from dprelease.mechanisms.moments.clipping import Clipping, Norm
 from dprelease.mechanisms.moments.entries import code
-from dprelease.mechanisms.moments.own_products import schedule_of
-from dprelease.mechanisms.moments.parameters import least_noise
-from dprelease.mechanisms.moments.privatize import coded
+from dprelease.mechanisms.moments.privatize import coded, schedule_of
 from dprelease.mechanisms.moments.released import add_up, limits
-from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.mechanisms.moments.sensitivity import Rows
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import check_spec

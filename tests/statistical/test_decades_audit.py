@@ -11,11 +11,10 @@ from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE
 from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.privatize import decade_histogram, histogram, noisy_blocks, second_round
 from dprelease.mechanisms.ranges.rounds import Row, window
-from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, RangesTerms
 from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from tests.statistical.auditor import Audit, Sighting, audit, audit_known

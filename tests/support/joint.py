@@ -10,8 +10,7 @@ import numpy.typing as npt
 from dprelease.arrays import Codes
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
-from dprelease.mechanisms.moments.own_products import schedule_of
-from dprelease.mechanisms.moments.privatize import coded
+from dprelease.mechanisms.moments.privatize import coded, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import in_memory
 from dprelease.mpc.correlated_randomness import deal, read_randomness

@@ -6,8 +6,7 @@ from typing import Any
 
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.parameters import least_noise
-from dprelease.mechanisms.moments.terms import JointMoments
+from dprelease.mechanisms.moments.terms import JointMoments, least_noise
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 

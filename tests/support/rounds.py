@@ -26,15 +26,15 @@ def ranges_first(spec: ReleaseSpec, **options: Any) -> ReleaseSpec:
     """The spec as a request with ``ranges = "first"`` makes it, everything else as it is.
 
     Args:
-        spec: of mechanism ``moments`` without outcomes.
+        spec: of a mechanism that may have a first round, without outcomes.
         options: more keys of the request.
     """
     facts = {name: getattr(spec, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
     agreed = Catalogue(party=spec.parties[0].party, columns=spec.parties[0].columns, **facts)
     columns = spec.columns_by_party
     draft = Draft(columns, agreed, spec.target, spec.grid_bits, bytes)
-    chosen = read_options("moments", {"ranges": "first", **options})
-    terms = mechanism_named("moments").propose(chosen, draft).terms
+    chosen = read_options(spec.mechanism, {"ranges": "first", **options})
+    terms = mechanism_named(spec.mechanism).propose(chosen, draft).terms
     return ReleaseSpec.from_bytes(spec.model_copy(update={"terms": terms}).to_bytes())
 
 
@@ -69,10 +69,12 @@ def made_alone(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource) -> Rele
     Args:
         spec: from `ranges_first`.
         rows: the party's.
-        noise: of both rounds.
+        noise: of all rounds.
     """
     party = spec.parties[0].party
     first = first_blocks(spec, {party: rows}, noise)
+    if len(spec.rounds()) == 1:
+        return Release(spec, first, ())
     last = privatize(rows, spec, party, noise, earlier=values_of(first))
     return Release(spec, {party: (*first[party], *last)}, ())
 
@@ -87,5 +89,5 @@ def in_published_ranges(spec: ReleaseSpec, first: Mapping[str, tuple[Block, ...]
     terms: Any = spec.terms
     before = spec.model_copy(update={"terms": terms.first})
     found = mechanism_of(before).read(before, values_of(first), np.zeros((spec.rows, 0), np.int32))
-    clipping = terms.clipping.model_copy(update={"ranges": found.ranges})
-    return spec.model_copy(update={"terms": terms.model_copy(update={"clipping": clipping, "first": None})})
+    left: ReleaseSpec = terms.in_ranges(spec, found.ranges)
+    return left

@@ -127,7 +127,7 @@ def build_spec(
         }
         noise = tuple(
             party_noise(party, mu2, sensitivity2[party], norm, Fraction(weight))
-            for party, mu2 in shares(target, sensitivity2).items()
+            for party, mu2 in shares(budget(target), target.scope, sensitivity2).items()
         )
         shared: dict[str, Any] = {"anchor_weight": weight, "noise": noise}
         terms = MixedTerms(mixing=Mixing(outputs=outputs, seed=seed.hex()), **shared) if mixed else RowsTerms(**shared)

@@ -39,7 +39,7 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH
-from dprelease.mechanisms.moments.clipping_bias import Ball
+from dprelease.mechanisms.moments.clipping import Ball
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.privacy.public_stream import PublicNormals
 

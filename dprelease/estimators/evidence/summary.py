@@ -23,8 +23,7 @@ from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping
 from dprelease.estimators.evidence.evidence import Evidence
-from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
 
 NOT_CLIPPED = "rows of this release are not clipped, so there is nothing to correct for; describe it without unclipped"
 

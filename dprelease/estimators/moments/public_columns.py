@@ -44,8 +44,7 @@ from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Judged, furthest
 from dprelease.estimators.moments.spectral_ridge import Slopes, beside_constant, determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import ScaledFit
-from dprelease.mechanisms.moments.released import Moments, NoisyMoments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import Moments, NoisyMoments, OutcomeMoments
 
 _MOST_STEPS = 60
 _CELLS = 1 << 17

@@ -4,11 +4,14 @@
 
 Every step is one of integers, so that each machine makes the same codes. Public columns, binaries and groups take no part in
 norms. `clipped_sensitivity` bounds the sensitivity of the result; docs/guarantees.md 17 says what it does to fits.
+
+Sets that rows are clipped to.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -18,7 +21,7 @@ from pydantic import Field, model_validator
 from dprelease.arrays import Codes
 from dprelease.canonical import Digest, Rational, Value
 from dprelease.data.columns import Column, Name, numbers
-from dprelease.data.ranges import Range
+from dprelease.data.ranges import REACH, Range, seen
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Layout
 
@@ -112,9 +115,7 @@ class Clipping(Value):
 
     def seen(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
         """The columns as learners see them: the bounds of a private number are the ends of its range."""
-        ranges = {each.name: each for each in self.ranges}
-        found = {each.name: ranges[each.name].seen(each) for each in numbers(columns) if each.name in ranges}
-        return tuple(found.get(column.name, column) for column in columns)
+        return seen(columns, self.ranges)
 
 
 def numbers_of(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -181,3 +182,39 @@ def _shortened(codes: Codes, squared: int) -> Codes:
         cells = codes[row].astype(np.int64)
         found[row] = np.sign(cells) * ((np.abs(cells) * factor) >> _PLACES)
     return found
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The largest norm of some numbers of a patient that are clipped together, in scaled units.
+
+    Attributes:
+        places: (d,) of these numbers in x = (1, z).
+        radii: (d,) how far each reaches where the others are 0; a published standard deviation is 1/(3 t).
+    """
+
+    places: tuple[int, ...]
+    radii: tuple[float, ...]
+
+
+def balls(clipping: Clipping, layout: Layout) -> tuple[Ball, ...]:
+    """Sets that rows are clipped to: a ball for each norm, and a range for each private number that no norm is about."""
+    weights = clipping.number_weights(layout.columns)
+    place = {variable.name: index for index, variable in enumerate(layout.variables, 1)}
+    found = [
+        Ball(
+            tuple(place[name] for name in norm.columns),
+            tuple(math.sqrt(norm.squared) / weights[name] for name in norm.columns),
+        )
+        for norm in clipping.norms
+    ]
+    together = {name for norm in clipping.norms for name in norm.columns}
+    return (*found, *(Ball((place[name],), (1.0,)) for name in weights if name not in together))
+
+
+def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple[float, float]:
+    """(r^2, k) of a norm, for numbers of weight 1 on average."""
+    norm = clipping.norms[place]
+    squares = [(weights[name] / REACH) ** 2 for name in norm.columns]
+    k = (norm.squared - sum(squares)) / math.sqrt(2 * sum(square**2 for square in squares))
+    return norm.squared * len(squares) / sum(squares), k

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from dprelease.data.columns import Column
 from dprelease.data.ranges import ALONE, REACH, Guess, Range, guess
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.clipped_sensitivity import Rows
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
 from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.sensitivity import Rows
 from dprelease.one_line import listed
 
 HEAVIEST = 4.0

@@ -10,18 +10,16 @@ from dprelease.data.columns import unbounded
 from dprelease.data.ranges import REACH
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import PlannedFit, Setting
-from dprelease.mechanisms.draft import FIRST
+from dprelease.mechanisms.draft import AUTO, FIRST, NONE
 from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise, bounded, expected, moments_error
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, deviation, guess_of
-from dprelease.mechanisms.moments.clipping_words import reuse_in_words
 from dprelease.mechanisms.moments.entries import Kind
-from dprelease.mechanisms.moments.level_counts import levels_in_words
 from dprelease.mechanisms.moments.outcome_calibration import Moves
-from dprelease.mechanisms.moments.propose import AUTO, NONE
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
+from dprelease.mechanisms.moments.words import levels_in_words, reuse_in_words
 from dprelease.spec_base import SpecBase
 
 TRUST = "hospitals have to trust one another's software for it"

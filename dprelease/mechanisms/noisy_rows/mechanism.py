@@ -1,33 +1,130 @@
-"""Mechanisms ``mixed`` and ``rows`` behind the contract."""
+"""Mechanisms ``mixed`` and ``rows`` behind the contract.
+
+From a request to the terms of noisy rows: shares of the target, k and rho, a public seed, the least noise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
+from pydantic import Field
 
 from dprelease.arrays import Codes, Floats, Integers
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.columns import released_names
-from dprelease.errors import IntegrityError
-from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.linear import Linear, Stretch
-from dprelease.mechanisms.noisy_rows import check, words
+from dprelease.data.columns import Name, check_weights, needs_bounds, numbers, private, released_names
+from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
+from dprelease.files.settings import Settings
+from dprelease.mechanisms.base import COARSEST, Linear, Stretch
+from dprelease.mechanisms.draft import FIRST, Draft, Numbers, read_weight
+from dprelease.mechanisms.noisy_rows.calibration import party_noise, plan_mixing, sensitivities, shares, spent
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
-from dprelease.mechanisms.noisy_rows.propose import MixedOptions, RowsOptions, propose_mixed, propose_rows
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms, RowsTerms
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, NoisyRowsTerms, PartyNoise, RowsTerms
+from dprelease.mechanisms.statement import OWN_NOISE, Cost, Words, own_blocks
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
-from dprelease.spec_base import SpecBase
+from dprelease.spec_base import SpecBase, Weight
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import PlannedFit
+    from dprelease.mechanisms.assumptions import PlannedFit, Setting
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
+SEED_BYTES = 32
+
 AnyRows = TypeVar("AnyRows", bound=NoisyRowsTerms)
+
+
+EXACT = 1 << 53
+"""Bound of every released integer: doubles hold all of them."""
+
+
+TRUST = (
+    "Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row.",
+    OWN_NOISE,
+)
+
+
+class RowsOptions(Settings):
+    """Keys of a request for one noisy row of each patient.
+
+    Attributes:
+        weights: column to how many times smaller its noise is than that of a column of weight 1, at the cost of the others.
+        ranges: how numbers are coded: ``none`` for their public bounds; ``first`` for ranges that a first round of the release
+            itself publishes.
+    """
+
+    weights: dict[Name, Weight] = Field(default_factory=dict)
+    ranges: Literal["none", "first"] = "none"
+
+
+class MixedOptions(RowsOptions):
+    """Keys of a request for random mixtures.
+
+    Attributes:
+        k: mixing rows; by the rule of `plan_mixing` when absent.
+        rho: weight of the anchor row; by the same rule when absent.
+    """
+
+    k: int | None = None
+    rho: float | str | None = None
+
+    @property
+    def anchor_weight(self) -> Fraction | None:
+        """rho as an exact rational."""
+        return None if self.rho is None else read_weight("rho", self.rho)
+
+
+def propose_rows(options: RowsOptions, draft: Draft) -> Numbers:
+    """Terms of mechanism ``rows``.
+
+    Raises:
+        InvalidInput: a weight is of no column.
+    """
+    charges, sensitivity2 = _charges(options, draft, mixed=False)
+    terms = RowsTerms(noise=_noise(charges, sensitivity2, 1, Fraction(0)))
+    return Numbers(terms, charges, weights=options.weights)
+
+
+def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
+    """Terms of mechanism ``mixed``, with a fresh public seed.
+
+    Raises:
+        InvalidInput: a weight is of no column, or k or rho are out of range.
+    """
+    charges, sensitivity2 = _charges(options, draft, mixed=True)
+    rows, target, q = draft.agreed.rows, draft.target, draft.agreed.rows_per_subject
+    plan = plan_mixing(rows, dict(draft.columns), target, q, options.weights, draft.part)
+    outputs = plan.outputs if options.k is None else options.k
+    if not 1 <= outputs <= rows:
+        raise InvalidInput(f"k must lie between 1 and n = {rows:,}, not {outputs}")
+    rho = plan.anchor_weight if options.anchor_weight is None else options.anchor_weight
+    terms = MixedTerms(
+        mixing=Mixing(outputs=outputs, seed=draft.draw(SEED_BYTES).hex()),
+        anchor_weight=str(rho),
+        noise=_noise(charges, sensitivity2, outputs, rho),
+    )
+    return Numbers(terms, charges, plan.explain(), options.weights)
+
+
+def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
+    """mu_j^2 and D2_j by party."""
+    refused = needs_bounds(draft.everything) if options.ranges != FIRST else None
+    if refused is not None:
+        raise InvalidInput(refused)
+    check_weights(draft.everything, options.weights)
+    q, bits = draft.agreed.rows_per_subject, draft.grid_bits
+    sensitivity2 = sensitivities(draft.columns, q, bits, options.weights, mixed=mixed)
+    return shares(draft.mu2, draft.target.scope, sensitivity2), sensitivity2
+
+
+def _noise(
+    charges: dict[str, Fraction], sensitivity2: dict[str, int], squared_norm: int, rho: Fraction
+) -> tuple[PartyNoise, ...]:
+    return tuple(party_noise(name, charges[name], sensitivity2[name], squared_norm, rho) for name in charges)
 
 
 class _NoisyRows(Linear[AnyRows]):
@@ -35,11 +132,42 @@ class _NoisyRows(Linear[AnyRows]):
 
     weighs_columns = True
 
+    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+        """In public bounds, where all numbers have some, and, if a request asks for it, in ranges of a first round."""
+        plain = {key: value for key, value in setting.asked.items() if key != "ranges"}
+        in_bounds = super().plans(replace(setting, asked=plain))
+        if setting.asked.get("ranges") != FIRST or not numbers(setting.fit.columns):
+            return in_bounds
+        joint = setting.having(target=setting.draft.target.model_copy(update={"scope": "joint"}))
+        return *in_bounds, replace(joint, way="in ranges")
+
     def cost(self, spec: SpecBase) -> Cost:
-        return check.cost(spec, self.own(spec))
+        """mu_j^2 of every party's block; a patient is in every block, so together they are one Gaussian mechanism of the sum."""
+        terms = self.own(spec)
+        charges = {
+            noise.party: spent(noise, terms.squared_sensitivity(spec, noise.party), terms.squared_norm)
+            for noise in terms.noise
+        }
+        return Cost(sum(charges.values(), Fraction(0)), charges, charges)
 
     def check(self, spec: SpecBase, stretch: Stretch | None = None) -> None:
-        check.check(spec, self.own(spec), stretch or Stretch(spec.rows))
+        """Refuse scales that are not those of the declared bounds and share, a coarse grid, or integers of 2^53."""
+        terms = self.own(spec)
+        stretch = stretch or Stretch(spec.rows)
+        for noise in terms.noise:
+            sensitivity2 = terms.squared_sensitivity(spec, noise.party)
+            share = Fraction(noise.mu2)
+            if sensitivity2 and share <= 0:
+                raise SpecRefused(f"{noise.party}: a share mu^2 of {noise.mu2} is not positive")
+            if noise != party_noise(noise.party, share, sensitivity2, terms.squared_norm, terms.rho):
+                raise SpecRefused(f"{noise.party}: the noise scales are not those of its declared bounds and share")
+            if sensitivity2 < COARSEST**2 * share:
+                raise SpecRefused(f"{noise.party}: the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
+        for noise, part in zip(terms.noise, spec.parties, strict=True):
+            largest = stretch.scale(max(noise.scale, noise.anchor_scale or 0.0))
+            sums = stretch.rows * stretch.largest * max(part.weights, default=1) << spec.grid_bits
+            if sums + 20 * largest >= EXACT:
+                raise SpecRefused("released integers could reach 2^53; lower grid_bits, or most_rows of a stream")
 
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
         return integer_query(weighted(rows, spec, party), spec, self.own(spec))
@@ -49,7 +177,7 @@ class _NoisyRows(Linear[AnyRows]):
 
     def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
         found = np.hstack([values[part.party] for part in spec.parties])
-        if ((found >= check.EXACT) | (found <= -check.EXACT)).any():
+        if ((found >= EXACT) | (found <= -EXACT)).any():
             raise IntegrityError("a party sent integers of 2^53 or more, which no honest block of this release has")
         return found
 
@@ -62,10 +190,31 @@ class _NoisyRows(Linear[AnyRows]):
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
     ) -> tuple[str, ...]:
-        return words.guarantee(figures, joint, delta)
+        """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
+        return own_blocks("a patient who is in every block", "nothing private", figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:
-        return words.words(spec, self.own(spec))
+        """Every other sentence."""
+        terms = self.own(spec)
+        width, columns = len(private(spec.columns)), len(spec.columns)
+        if not isinstance(terms, MixedTerms):
+            return Words(
+                would_publish=f"{spec.rows} noisy rows of {width} columns, one for each patient, in keyed order",
+                trust=TRUST,
+                content=f"{columns} columns, {spec.rows} released rows (rows)",
+                summary=f"rows: {spec.rows} rows, one noisy row for each patient",
+                figures={"rho": terms.anchor_weight},
+            )
+        anchor = " and one row of column sums" if terms.rho else ""
+        outputs, rows = terms.mixing.outputs, terms.mixing.outputs + (1 if terms.rho else 0)
+        return Words(
+            would_publish=f"{outputs} noisy random mixtures of all {spec.rows} patients{anchor}, {width} columns",
+            trust=TRUST,
+            content=f"{columns} columns, {rows} released rows (mixed)",
+            summary=f"mixed: {rows} rows, noisy random mixtures of all patients",
+            shape=f"k = {outputs}, rho = {terms.anchor_weight}",
+            figures={"k": outputs, "rho": terms.anchor_weight},
+        )
 
     def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         from dprelease.mechanisms.noisy_rows import forecast  # slow to load, and only planners ask
@@ -82,6 +231,7 @@ class Mixed(_NoisyRows[MixedTerms]):
     """Random mixtures of all patients' rows."""
 
     name = "mixed"
+    noun = "mixtures"
     purpose = "noisy random mixtures of rows, made by each hospital alone"
     terms = MixedTerms
     options = MixedOptions
@@ -94,6 +244,7 @@ class Rows(_NoisyRows[RowsTerms]):
     """One noisy row for each patient."""
 
     name = "rows"
+    noun = "noisy copies"
     purpose = "one noisy row for each patient, made by each hospital alone"
     terms = RowsTerms
     options = RowsOptions

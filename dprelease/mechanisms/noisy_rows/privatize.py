@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import private_weights, released_names
-from dprelease.mechanisms.linear import Stretch
+from dprelease.mechanisms.base import Stretch
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.privacy.noise import NoiseSource

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.arrays import Codes, Floats, Integers
-from dprelease.data.columns import is_public, private_weights
+from dprelease.data.columns import Column, is_public, private_weights
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
@@ -30,6 +30,7 @@ class NoisyRows:
         ones: (r,) A 1, the constant column after the same map: public and exact.
         noise_sd: (p,) standard deviation of each entry of a column; 0 for public columns.
         rows: n, patients.
+        columns: declarations, with the bounds that cells were scaled by.
         anchor: whether row 0 is the anchor.
         kind: whether a row is a mixture of all patients, or one of them.
     """
@@ -39,6 +40,7 @@ class NoisyRows:
     ones: Floats
     noise_sd: Floats
     rows: int
+    columns: tuple[Column, ...]
     anchor: bool
     kind: Literal["mixtures", "rows"] = "mixtures"
 
@@ -58,6 +60,10 @@ class NoisyRows:
             raise InvalidInput(f"not in this release: {listed(unknown)}; it has {listed(self.names)}")
         return [self.names.index(name) for name in names]
 
+    def original_units(self) -> tuple[Floats, Floats]:
+        """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""
+        return original_units(self.columns)
+
     def means(self) -> tuple[Floats, Floats]:
         """Estimated column means and the standard deviation of their noise, scaled units, each (p,).
 
@@ -70,6 +76,12 @@ class NoisyRows:
         if weight == 0:  # two or fewer mixing rows may cancel; then the release says nothing about means
             return np.zeros(len(self.names)), np.full(len(self.names), np.inf)
         return self.ones @ self.values / weight, self.noise_sd / np.sqrt(weight)
+
+
+def original_units(declared: Sequence[Column]) -> tuple[Floats, Floats]:
+    """(midpoint, half_width) of the released columns of these, each (p,): value = midpoint + half_width * scaled."""
+    columns = [column for column in declared for _ in column.released]
+    return np.array([each.midpoint for each in columns]), np.array([each.half_width for each in columns])
 
 
 def read(
@@ -119,6 +131,7 @@ def read(
         ones=ones * row_weight,
         noise_sd=noise_sd,
         rows=rows,
+        columns=spec.columns,
         anchor=bool(first),
         kind="mixtures" if isinstance(own, MixedTerms) else "rows",
     )

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from dprelease.canonical import Digest, Rational, Value, sha256
 from dprelease.data.columns import Name, integer_sensitivity, needs_bounds
-from dprelease.spec_base import SpecBase, Terms
+from dprelease.mechanisms.then import TermsInRanges
+from dprelease.spec_base import SpecBase
 
 
 class Mixing(Value):
@@ -46,7 +47,7 @@ class PartyNoise(Value):
     scale: Annotated[float, Field(ge=0)]
 
 
-class NoisyRowsTerms(Terms):
+class NoisyRowsTerms(TermsInRanges):
     """The part that ``mixed`` and ``rows`` share: rows of integers, each with noise of its own.
 
     Attributes:
@@ -85,7 +86,7 @@ class NoisyRowsTerms(Terms):
 
     def consistent(self, spec: SpecBase) -> None:
         """Checks that columns have bounds, noise names the parties, and an anchor has a scale."""
-        refused = needs_bounds(spec.columns)
+        refused = needs_bounds(spec.columns) if self.first is None else None
         if refused is not None:
             raise ValueError(refused)
         if not 0 <= self.rho < 1:
@@ -94,6 +95,7 @@ class NoisyRowsTerms(Terms):
             raise ValueError("noise must name the same parties, in the same order")
         if any((noise.anchor_scale is not None) != bool(self.rho) for noise in self.noise):
             raise ValueError("an anchor scale is given exactly when anchor_weight is positive")
+        super().consistent(spec)
 
 
 class MixedTerms(NoisyRowsTerms):

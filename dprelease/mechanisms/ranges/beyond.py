@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.mechanisms.ranges.calibration import WINDOW
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
+from dprelease.mechanisms.ranges.terms import WINDOW
 
 SURE, DOUBTFUL = 4.0, 3.0
 """Noise standard deviations from which on an octave shows rows, and from which on rows on its side may lie anywhere."""

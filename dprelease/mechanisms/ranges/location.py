@@ -28,9 +28,9 @@ from scipy.special import ndtr, ndtri
 
 from dprelease.arrays import Floats
 from dprelease.mechanisms.ranges.beyond import hidden, octaves, shown
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WINDOW, Scales
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
 from dprelease.mechanisms.ranges.prefix_sums import noise_axes
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, WINDOW, Scales
 
 PRIOR = ((0.0, math.log(0.3)), (0.5, 0.6))
 """Before anything is known: centres of m and log s, standard deviation of m, and mean absolute deviation of log s."""

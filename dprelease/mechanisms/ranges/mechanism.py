@@ -1,28 +1,58 @@
-"""Mechanism ``ranges`` behind the contract."""
+"""Mechanism ``ranges`` behind the contract.
+
+From a request to the terms of ranges: an equal share of the target for every private numeric column, the least noise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dprelease.arrays import Codes, Integers
 from dprelease.data.columns import numbers
-from dprelease.errors import InvalidInput
+from dprelease.data.decades import CELLS as DECADE_CELLS
+from dprelease.data.ranges import parts
+from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Inputs, Mechanism
+from dprelease.mechanisms.base import COARSEST, Inputs, Mechanism
 from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.ranges import check, words
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
-from dprelease.mechanisms.ranges.calibration import WIDTH, numbers_without_bounds
-from dprelease.mechanisms.ranges.propose import propose
+from dprelease.mechanisms.ranges.prefix_sums import largest_error, squared_sensitivity
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
-from dprelease.mechanisms.ranges.terms import RangesTerms
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.ranges.terms import (
+    CELLS,
+    FIRST_SHARE,
+    NOBODY,
+    WIDTH,
+    RangesTerms,
+    Scales,
+    largest,
+    largest_decade,
+    numbers_without_bounds,
+    split,
+)
+from dprelease.mechanisms.statement import OWN_NOISE, Cost, Words, own_blocks
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import PlannedFit
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
+
+DOUBTFUL = 0.15
+"""Noise of a count, as a share of the rows, from which on boxes of columns without bounds are doubtful."""
+
+_LARGEST = 1 << 62
+
+
+TRUST = (
+    "Each hospital added the whole noise to its own columns; no other party, the coordinator or the hub saw a row.",
+    OWN_NOISE,
+)
+RECOMPUTED = "ranges recomputed: every centre and scale follows from the noisy numbers beside it"
+BOXES_RECOMPUTED = (
+    "bounds of columns without any recomputed: every box follows from the noisy counts of decades beside it"
+)
 
 
 class RangesMechanism(Mechanism[RangesTerms]):
@@ -38,10 +68,29 @@ class RangesMechanism(Mechanism[RangesTerms]):
         return propose(draft)
 
     def cost(self, spec: SpecBase) -> Cost:
-        return check.cost(spec, self.own(spec))
+        """mu^2 of every party's columns; a patient is in every column, so together they are one Gaussian mechanism of the sum."""
+        terms = self.own(spec)
+        each, more = (spent(spec.rows_per_subject) for spent in (terms.scales.spent, terms.scales.spent_on_decades))
+        charges = {
+            part.party: each * len(numbers(part.columns)) + more * len(numbers_without_bounds(part.columns))
+            for part in spec.parties
+        }
+        return Cost(sum(charges.values(), Fraction(0)), charges, charges)
 
     def check(self, spec: SpecBase) -> None:
-        check.check(spec, self.own(spec))
+        """Refuse scales that are not the least for mu^2, a target so wide that the grid shows, or integers of 2^62."""
+        terms = self.own(spec)
+        columns, mu2, q = spec.columns, Fraction(terms.mu2), spec.rows_per_subject
+        if mu2 <= 0:
+            raise SpecRefused(f"mu^2 = {terms.mu2} is not positive")
+        if terms != RangesTerms.least(mu2, columns, q):
+            raise SpecRefused(
+                f"the noise scales are not those of {len(numbers(columns))} private numeric columns and mu^2"
+            )
+        if q**2 * squared_sensitivity(CELLS) < COARSEST**2 * mu2 / parts(columns) * FIRST_SHARE:
+            raise SpecRefused("epsilon is so large that the grid of the counts would be too coarse; lower it")
+        if max(*largest(spec, terms), largest_decade(spec, terms)) >= _LARGEST:
+            raise SpecRefused("released integers could reach 2^62; fewer patients or a larger epsilon would do")
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         part = spec.part(party)
@@ -71,10 +120,41 @@ class RangesMechanism(Mechanism[RangesTerms]):
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
     ) -> tuple[str, ...]:
-        return words.guarantee(figures, joint, delta)
+        """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
+        return own_blocks("the ranges of all numeric columns of a patient", "no range", figures, joint, delta)
 
     def words(self, spec: SpecBase) -> Words:
-        return words.words(spec, self.own(spec))
+        """Every other sentence."""
+        terms = self.own(spec)
+        columns = len(numbers(spec.columns))
+        which = "1 private numeric column" if columns == 1 else f"{columns} private numeric columns"
+        unknown = [column.name for column in numbers_without_bounds(spec.columns)]
+        return Words(
+            would_publish=(
+                f"centre and scale of each of {which}, over all {spec.rows} patients, with their noisy sources: "
+                f"{CELLS - 1} counts of rows below points of its public bounds, a sum and a sum of squares; nobody's row"
+                + (
+                    f"; before that {DECADE_CELLS - 1} counts for the bounds of each of {len(unknown)} without"
+                    if unknown
+                    else ""
+                )
+            ),
+            details=(
+                "readers learn each column's mean, spread and quantiles, with errors; nothing on how columns go together",
+                "it is made for later releases, which may code columns by these centres and scales for less noise",
+                "public bounds stay as they are and stay public: cells are clipped to them first, here and later",
+                *(
+                    f"{name} has no public bounds: it gets some from noisy counts of decades, which take a third of what it costs"
+                    for name in unknown
+                ),
+                *doubts(spec.rows, terms.scales),
+            ),
+            trust=TRUST,
+            content=f"centre and scale of {which}",
+            summary=f"ranges: centre, scale and distribution of {which}",
+            figures={"columns": columns} | ({"without_bounds": len(unknown)} if unknown else {}),
+            checks=(RECOMPUTED, *([BOXES_RECOMPUTED] if unknown else [])),
+        )
 
     def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         raise InvalidInput(NO_FIT)
@@ -84,3 +164,33 @@ class RangesMechanism(Mechanism[RangesTerms]):
 
 
 RANGES = RangesMechanism()
+
+
+def propose(draft: Draft) -> Numbers:
+    """Terms of mechanism ``ranges``.
+
+    Raises:
+        InvalidInput: no party has a private numeric column, or the target is not a joint one.
+    """
+    columns, mu2 = len(numbers(draft.everything)), draft.mu2
+    unknown = len(numbers_without_bounds(draft.everything))
+    if not columns:
+        raise InvalidInput(NOBODY)
+    if draft.target.scope != "joint":
+        raise InvalidInput("mechanism 'ranges' has one target for the whole row: write scope = \"joint\"")
+    terms = RangesTerms.least(mu2, draft.everything, draft.agreed.rows_per_subject)
+    plan = f"ranges: {columns} private numeric columns, each with {1 / parts(draft.everything)} of mu^2"
+    plan += f", and {unknown} without bounds with half as much again" if unknown else ""
+    plan += "".join(f"; {doubt}" for doubt in doubts(draft.agreed.rows, terms.scales))
+    return Numbers(terms, split(mu2, draft.columns), plan)
+
+
+def doubts(rows: int, scales: Scales) -> tuple[str, ...]:
+    """Warnings about columns without bounds, from public numbers; nothing where noise is small or there are none."""
+    share = scales.decades * largest_error(DECADE_CELLS) / rows
+    if share < DOUBTFUL:
+        return ()
+    return (
+        f"the noise of a count of rows is {share:.0%} of the patients, so that bounds found for columns without any may be far "
+        "off; declare bounds, or raise epsilon",
+    )

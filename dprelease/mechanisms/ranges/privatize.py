@@ -19,11 +19,10 @@ from dprelease.data.decades import Box, decade_cells
 from dprelease.data.ranges import fine
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.box import box_of
-from dprelease.mechanisms.ranges.calibration import CELLS, LARGEST_CODE, WIDTH, numbers_without_bounds
 from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.reach import choose
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
-from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, WIDTH, RangesTerms, numbers_without_bounds
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
@@ -52,7 +51,7 @@ def noisy_decades(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, nois
     """One party's (p_uj, 122) integers, a row for each of its private numbers without bounds: noisy counts and their box.
 
     Guarantee: mu-GDP under replace-one with mu^2 = p_uj times `Scales.spent_on_decades`; derived in
-    `dprelease.mechanisms.ranges.calibration`. Arguments as of `noisy_ranges`.
+    `dprelease.mechanisms.ranges.terms`. Arguments as of `noisy_ranges`.
     """
     columns, scale = numbers_without_bounds(bounded.columns), terms.scales.decades
     if not columns:
@@ -79,7 +78,7 @@ def noisy_ranges(
     """One party's (p_nj, `WIDTH`) integers, a row for each of its private numbers.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), they are mu_j-GDP with mu_j^2 =
-    p_nj mu_c^2, mu_c^2 = `Scales.spent`; derived in `dprelease.mechanisms.ranges.calibration`. Cells are used twice: in the
+    p_nj mu_c^2, mu_c^2 = `Scales.spent`; derived in `dprelease.mechanisms.ranges.terms`. Cells are used twice: in the
     histogram, and in two sums whose range depends on the noisy counts alone. All else is computed from noisy integers.
 
     Args:

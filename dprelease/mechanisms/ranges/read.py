@@ -12,12 +12,10 @@ from dprelease.data.decades import Box
 from dprelease.data.ranges import STEPS
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.box import read_box
-from dprelease.mechanisms.ranges.calibration import numbers_without_bounds
-from dprelease.mechanisms.ranges.check import largest, largest_decade
 from dprelease.mechanisms.ranges.reach import follows
 from dprelease.mechanisms.ranges.released import Ranges, Summary, later_range
 from dprelease.mechanisms.ranges.rounds import Row, after_counts
-from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.ranges.terms import RangesTerms, largest, largest_decade, numbers_without_bounds
 from dprelease.spec_base import SpecBase
 
 

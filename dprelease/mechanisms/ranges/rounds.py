@@ -15,10 +15,10 @@ from dprelease.arrays import Integers
 from dprelease.data.columns import Number
 from dprelease.data.ranges import REACHES, STEPS, Range
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.ranges.calibration import CELLS, WINDOW, Scales
 from dprelease.mechanisms.ranges.distribution import Distribution
 from dprelease.mechanisms.ranges.location import CAUTION, Counted, Location, from_counts, from_sums
 from dprelease.mechanisms.ranges.reach import Margin
+from dprelease.mechanisms.ranges.terms import CELLS, WINDOW, Scales
 
 LEAST_WINDOW = 2 * STEPS // CELLS // WINDOW
 """S1 at least: the second round's range reaches a cell from its centre, for a heap may be anywhere in its cell."""

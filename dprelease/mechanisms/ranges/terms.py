@@ -1,18 +1,59 @@
-"""The terms of ranges: mu^2 of the release, and the noise scales that every column has."""
+"""The terms of ranges: mu^2 of the release, and the noise scales that every column has.
+
+Calibration of ranges: constants of the two rounds, and from mu^2 to the least scales of a column's noise.
+
+Guarantee. Let neighbouring tables differ in all private cells of one patient, up to q rows (replace-one). A column's first
+round releases C' h for the histogram h of its K cells. Each row moves h by e_i - e_j, and so the release by at most D1
+(`prefix_sums.squared_sensitivity`); q rows by q D1. The second round, whose range depends on what the first has published and
+on nothing else, releases sum T and sum T^2 for codes T = H z in [-H, H]. With
+
+    sigma_sum^2 >= q^2 H^2 D2^2 / mu_2^2 + 4,   sigma_square^2 >= q^2 H^4 D2^2 / (4 mu_2^2) + 4,
+    D2^2 >= max over z, z' in [-1, 1] of (z - z')^2 + 4 (z^2 - z'^2)^2 = (71 + 8 sqrt 2)/16
+
+it costs at most q^2 H^2 [(z-z')^2 / (sigma_sum^2 - 4) + H^2 (z^2-z'^2)^2 / (sigma_square^2 - 4)] <= mu_2^2, whatever the range.
+Rounds compose adaptively to mu_1^2 + mu_2^2 = mu_c^2. A column without bounds is counted on the decade scale before that, in
+121 cells for which the first round's argument holds word for word, with 1/2 mu_c^2 more: a third of what it costs in all. The box
+that follows from the noisy counts is to it what public bounds are to others. Columns, of one hospital or of several, compose to the
+sum of theirs.
+The subtracted 4 is the price of the grid (docs/guarantees.md 3); all of it is rational arithmetic.
+
+Derived in docs/guarantees.md 18.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from dprelease.canonical import Rational
-from dprelease.data.columns import Column, numbers
-from dprelease.data.ranges import Guess, guess, parts, share
-from dprelease.mechanisms.ranges.calibration import Scales, numbers_without_bounds
+from dprelease.data.columns import Column, Number, numbers, unbounded
+from dprelease.data.decades import CELLS as DECADE_CELLS
+from dprelease.data.ranges import DECADES, Guess, guess, parts, share
+from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, squared_sensitivity
+from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.spec_base import SpecBase, Terms
+
+CELLS = 256
+"""K, equal cells of the public bounds."""
+FIRST_SHARE = Fraction(3, 5)
+"""Part of a column's mu^2 that its histogram spends."""
+WINDOW = 4
+"""Half-width of the second round's range, in scales of the first."""
+LARGEST_CODE = 1 << 16
+"""H, the code of the end of the second round's range."""
+SQUARED_SUMS = Fraction(51447, 10000)
+"""D2^2, above (71 + 8 sqrt 2)/16 = 5.14460...: what one row moves (sum z, 2 sum z^2) by at most, squared."""
+
+WIDTH = CELLS - 1 + 7
+"""Integers of a column in a block: the counts, M1, S1, sum T, sum T^2, M, S, j."""
+
+SURE = 64
+"""Noise scales that a noise never exceeds, but for a probability below e^-2000."""
 
 NOBODY = "ranges are of private numeric columns, and nobody has any; leave this release out, or declare one"
 
@@ -85,3 +126,98 @@ class RangesTerms(Terms):
             raise ValueError("ranges have one target for the whole row: scope 'joint'")
         if any(part.weights for part in spec.parties):
             raise ValueError("mechanism 'ranges' has no weights of columns; use 'mixed' or 'rows'")
+
+
+def largest(spec: SpecBase, terms: RangesTerms) -> tuple[int, int, int]:
+    """Largest absolute values of an entry of C' h, of sum T and of sum T^2, noise included."""
+    scales, n = terms.scales, spec.rows
+    exact = (n << FRACTION_BITS, n * LARGEST_CODE, n * LARGEST_CODE**2)
+    noise = (scales.counts, scales.total, scales.squares)
+    found = [one + SURE * int(scale + 1) for one, scale in zip(exact, noise, strict=True)]
+    return found[0], found[1], found[2]
+
+
+def largest_decade(spec: SpecBase, terms: RangesTerms) -> int:
+    """Largest absolute value of a noisy count on the decade scale."""
+    return (spec.rows << FRACTION_BITS) + SURE * int(terms.scales.decades + 1)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Noise scales of one column, the same for every column of a release.
+
+    Attributes:
+        counts: of an entry of C' h.
+        total: of sum T.
+        squares: of sum T^2.
+        decades: of an entry of C' h on the decade scale; 0 where every column has bounds.
+    """
+
+    counts: float
+    total: float
+    squares: float
+    decades: float = 0.0
+
+    @classmethod
+    def least(cls, column_mu2: Fraction, rows_per_subject: int, *, decades: bool = False) -> Scales:
+        """The least with which a column costs mu_c^2, and one without bounds half as much again.
+
+        Args:
+            column_mu2: mu_c^2 > 0.
+            rows_per_subject: q.
+            decades: whether there is a column without bounds.
+        """
+        counts, total, squares = _sensitivities(rows_per_subject)
+        first, second = column_mu2 * FIRST_SHARE, column_mu2 * (1 - FIRST_SHARE)
+        before = least_scale(_decade_sensitivity(rows_per_subject), column_mu2 * DECADES) if decades else 0.0
+        return cls(least_scale(counts, first), least_scale(total, second), least_scale(squares, second), before)
+
+    def spent(self, rows_per_subject: int) -> Fraction:
+        """mu_c^2 that the scales really give, exactly.
+
+        Args:
+            rows_per_subject: q.
+        """
+        counts, total, squares = _sensitivities(rows_per_subject)
+        # x/a + y/b <= max(1/a, 1/b) for shares x + y <= 1 of D2^2: round 2 costs its dearer half.
+        return mu2_of_scales(
+            ((counts, self.counts), (total, self.total), (squares, self.squares)),
+            lambda costs: costs[0] + max(costs[1], costs[2]),
+        )
+
+    def spent_on_decades(self, rows_per_subject: int) -> Fraction:
+        """mu^2 that a column without bounds costs beside `spent`, exactly; 0 where every column has bounds.
+
+        Args:
+            rows_per_subject: q.
+        """
+        if not self.decades:
+            return Fraction(0)
+        return mu2_of_scales(((_decade_sensitivity(rows_per_subject), self.decades),), lambda costs: costs[0])
+
+
+def _sensitivities(q: int) -> tuple[Fraction, Fraction, Fraction]:
+    """Squared, of C' h, of sum T, and of sum T^2 in such a way that the last two share D2^2."""
+    total = q**2 * LARGEST_CODE**2 * SQUARED_SUMS
+    return Fraction(q**2 * squared_sensitivity(CELLS)), total, total * LARGEST_CODE**2 / 4
+
+
+def _decade_sensitivity(q: int) -> Fraction:
+    """Squared, of C' h for the histogram h on the decade scale."""
+    return Fraction(q**2 * squared_sensitivity(DECADE_CELLS))
+
+
+def numbers_without_bounds(columns: tuple[Column, ...]) -> tuple[Number, ...]:
+    """Private numbers that are counted on the decade scale, in order."""
+    return unbounded(numbers(columns))
+
+
+def split(mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
+    """Each party's charge: its columns' part of mu^2.
+
+    Args:
+        mu2: of the release.
+        parties: party to declared columns, a private number among them.
+    """
+    shares = {party: parts(columns) for party, columns in parties.items()}
+    return {party: mu2 * share / sum(shares.values()) for party, share in shares.items()}

@@ -1,25 +1,31 @@
-"""Mechanism ``stream`` behind the contract."""
+"""Mechanism ``stream`` behind the contract.
+
+One party's block of a checkpoint: weighted sums of its increments, fresh noise, and what it sent before.
+
+increments of all checkpoints -> rows of C' x -> discrete Gaussian noise -> masks -> below the rows sent before
+
+A checkpoint in a learner's hands: noisy rows of C' x become a noisy prefix sum, which the inner mechanism reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dprelease.arrays import Codes, Integers
 from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import unbounded
-from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Inputs, Mechanism
+from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Inputs, Kept, Linear, Mechanism
 from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.statement import Cost, Words
-from dprelease.mechanisms.stream import check, words
-from dprelease.mechanisms.stream.factorization import error
-from dprelease.mechanisms.stream.privatize import released, stream_block
+from dprelease.mechanisms.stream.factorization import decoding, error
 from dprelease.mechanisms.stream.propose import StreamOptions, last_error, options_over, propose_stream
-from dprelease.mechanisms.stream.released import batch, read_prefix
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
@@ -28,6 +34,17 @@ from dprelease.spec_base import SpecBase, Terms
 if TYPE_CHECKING:
     from dprelease.mechanisms.assumptions import PlannedFit, Setting
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
+
+WHOLE = (
+    "This is checkpoint {checkpoint} of a stream of at most {checkpoints}: the figures are for all of them together, and were "
+    "charged once, with the first. They cover {whom}."
+)
+EVENT = "one row of a patient at one checkpoint; a patient who is in g rows faces g times mu"
+ROWS = "a patient who is in at most {rows} rows of all checkpoints together"
+KEPT = (
+    "Between checkpoints each hospital keeps its part of what is added up. The parts of all hospitals together are exact sums over "
+    "the patients of single checkpoints."
+)
 
 
 class Stream(Mechanism[StreamTerms]):
@@ -71,11 +88,16 @@ class Stream(Mechanism[StreamTerms]):
 
     def cost(self, spec: SpecBase) -> Cost:
         over, terms, _ = self._at(spec)
-        return check.cost(over, spec, terms)
+        found = over.cost(inner(spec, terms, terms.most_rows))
+        return found if terms.checkpoint == 1 else replace(found, charges=dict.fromkeys(found.charges, Fraction(0)))
 
     def check(self, spec: SpecBase) -> None:
         over, terms, _ = self._at(spec)
-        check.check(over, spec, terms)
+        if spec.public:
+            raise SpecRefused("a stream has no public columns: their rows would be published at each checkpoint")
+        if terms.of.outcomes:
+            raise SpecRefused("a stream names no outcomes")
+        over.check(inner(spec, terms, terms.most_rows), terms.stretch)
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         over, terms, new = self._at(spec)
@@ -115,11 +137,45 @@ class Stream(Mechanism[StreamTerms]):
     ) -> tuple[str, ...]:
         over, terms, _ = self._at(spec)
         whole = inner(spec, terms, terms.most_rows)
-        return words.guarantee(over.guarantee(whole, figures, joint, delta), spec, terms)
+        found = over.guarantee(whole, figures, joint, delta)
+        q = spec.rows_per_subject
+        whom = EVENT if q == 1 else ROWS.format(rows=q)
+        return (*found, WHOLE.format(checkpoint=terms.checkpoint, checkpoints=terms.most, whom=whom))
 
     def words(self, spec: SpecBase) -> Words:
         over, terms, _ = self._at(spec)
-        return words.words(over.words(inner(spec, terms, spec.patients)), spec, terms)
+        found = over.words(inner(spec, terms, spec.patients))
+        at = f"checkpoint {terms.checkpoint}" + (f" of {terms.checkpoints}" if terms.checkpoints else "")
+        times = error(terms.factor, terms.most, terms.used)
+        price = (
+            f"charged once, for all checkpoints ({terms.most} at most): whoever approves this one approves the later ones, which "
+            "cost nothing, and each of which publishes the same of all patients so far"
+            if terms.checkpoint == 1
+            else "nothing is charged: the first checkpoint was, for all of them"
+        )
+        covered = EVENT if spec.rows_per_subject == 1 else ROWS.format(rows=spec.rows_per_subject)
+        return replace(
+            found,
+            would_publish=f"{at} of a stream, {spec.rows} new {spec.counted}: {found.would_publish}",
+            details=(
+                *found.details,
+                price,
+                f"covers {covered}",
+                f"noise here is {times:.3g} times that of one release of everybody; room for {terms.most_rows} {spec.counted} "
+                "in all",
+            ),
+            trust=(*found.trust, KEPT),
+            content=f"{at}, {found.content}",
+            summary=f"{at} of a stream. {found.summary}",
+            shape=", ".join(part for part in (f"{at}, factor {terms.factor}", found.shape) if part),
+            figures={
+                **found.figures,
+                "checkpoint": terms.checkpoint,
+                "checkpoints": terms.checkpoints,
+                "factor": terms.factor,
+                "most_rows": terms.most_rows,
+            },
+        )
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         over, _, new = self._at(spec)
@@ -151,3 +207,92 @@ class Stream(Mechanism[StreamTerms]):
             except InvalidInput:
                 return ()
         return (setting,)
+
+
+def stream_block(over: Linear[Any], batch: SpecBase, terms: StreamTerms, party: str, inputs: Inputs) -> Integers:
+    """The party's noisy integers of this checkpoint, below those of all earlier ones.
+
+    Guarantee: for streams that differ in the private cells of one patient at one checkpoint (replace-one), or of a patient with
+    up to q rows at any checkpoints, all blocks of all checkpoints together are mu-GDP with mu^2 = `Mechanism.cost` of the first
+    one's spec; derived in docs/guarantees.md 20. It holds if noise is drawn once for each checkpoint, ever.
+
+    Args:
+        over: the inner mechanism.
+        batch: the spec of this checkpoint as the inner mechanism reads it.
+        terms: of the stream.
+        party: name of the party in the spec.
+        inputs: increments of all checkpoints up to this one among them, and the block sent before.
+
+    Raises:
+        InvalidInput: what was kept is not what the checkpoint builds on; nothing is drawn.
+    """
+    (shape,) = over.shapes(batch, party)
+    kept = inputs.kept
+    _check_kept(kept, terms, shape)
+    fresh = []
+    for weights in terms.matrix.rows(terms.checkpoint, terms.most):
+        total = np.zeros(shape, np.int64)  # modulo 2^64, where shares live
+        for checkpoint in terms.used:
+            if weights[checkpoint - 1]:
+                total += weights[checkpoint - 1] * kept.increments[checkpoint]
+        fresh.append(total + over.noise(batch, party, inputs.noise, terms.stretch))
+    sent = over.masked(np.vstack(fresh), batch, party, inputs.products)
+    return sent if kept.sent is None else np.vstack([kept.sent, sent])
+
+
+def _check_kept(kept: Kept, terms: StreamTerms, shape: tuple[int, int]) -> None:
+    missing = [number for number in terms.used if number not in kept.increments]
+    if missing:
+        raise InvalidInput(
+            f"nothing is kept of checkpoint {', '.join(map(str, missing))} of the stream, on which this one builds"
+        )
+    if any(kept.increments[number].shape != shape for number in terms.used):
+        raise InvalidInput("what is kept of the stream's earlier checkpoints is of another shape")
+    rows = shape[0] * released(terms, terms.past)
+    if (kept.sent is None) != (not terms.past) or (kept.sent is not None and kept.sent.shape != (rows, shape[1])):
+        raise InvalidInput("the block that was sent at the checkpoint before is not the one that was kept")
+
+
+def released(terms: StreamTerms, checkpoints: Iterable[int]) -> int:
+    """How many rows of C' x are released at some checkpoints."""
+    return sum(map(terms.matrix.count, checkpoints))
+
+
+def read_prefix(
+    over: Linear[Any], spec: SpecBase, terms: StreamTerms, values: Mapping[str, Integers], upto: int, public: Codes
+) -> Any:
+    """The view of all patients up to a checkpoint.
+
+    Args:
+        over: the inner mechanism.
+        spec: of the stream.
+        terms: its terms.
+        values: party to the noisy integers of its block.
+        upto: a checkpoint that was published, this one at most.
+        public: (n, 0).
+
+    Raises:
+        IntegrityError: the blocks do not belong together.
+    """
+    used = tuple(number for number in terms.used if number <= upto)
+    whole = over.opened(inner(spec, terms, terms.most_rows), values, terms.stretch)
+    weights = decoding(terms.factor, terms.most, used)
+    rows = released(terms, terms.used)
+    sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
+    return over.view(
+        _batches(over, spec, terms, used),
+        sums,
+        error(terms.factor, terms.most, used),
+        public,
+    )
+
+
+def batch(over: Linear[Any], spec: SpecBase, terms: StreamTerms, checkpoint: int) -> SpecBase:
+    """The spec of a checkpoint's new patients as the inner mechanism reads it."""
+    (found,) = _batches(over, spec, terms, (checkpoint,))
+    return found
+
+
+def _batches(over: Linear[Any], spec: SpecBase, terms: StreamTerms, numbers: tuple[int, ...]) -> list[SpecBase]:
+    rows = {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
+    return [inner(spec, terms, rows[number], terms.of if number == 1 else terms.of.again(number)) for number in numbers]

@@ -11,8 +11,8 @@ from pydantic import Field, create_model, model_validator
 from dprelease.data.columns import public
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
+from dprelease.mechanisms.base import Linear
 from dprelease.mechanisms.draft import FIRST, Draft, Numbers
-from dprelease.mechanisms.linear import Linear
 from dprelease.mechanisms.stream.factorization import MOST_CHECKPOINTS, FactorName, error
 from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.one_line import listed

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
 from dprelease.canonical import Digest, Rows, Value
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.linear import Stretch
+from dprelease.mechanisms.base import Stretch
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, Factor, FactorName
 from dprelease.spec_base import Place, SpecBase, Terms
 

@@ -18,8 +18,8 @@ import numpy as np
 from dprelease.document.cells import Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.synthetic_control.posterior import Sums, posterior
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, asked
+from dprelease.mechanisms.synthetic_control.released import Sums, posterior
 from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
 
 SURE = 1.96

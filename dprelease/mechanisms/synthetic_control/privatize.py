@@ -8,8 +8,8 @@ import numpy as np
 
 from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
-from dprelease.mechanisms.synthetic_control.ridge import ridge_weights
-from dprelease.mechanisms.synthetic_control.terms import Law, SyntheticControlTerms
+from dprelease.mechanisms.synthetic_control.ridge import Law, ridge_weights
+from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 

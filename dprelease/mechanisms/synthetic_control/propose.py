@@ -10,10 +10,9 @@ from pydantic import Field
 from dprelease.data.columns import Name
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.rational import read_rational, read_weight
-from dprelease.mechanisms.synthetic_control.penalty import default_penalty
-from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Law, Problem, SyntheticControlTerms
+from dprelease.mechanisms.draft import Draft, Numbers, read_rational, read_weight
+from dprelease.mechanisms.synthetic_control.ridge import Law, default_penalty
+from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Problem, SyntheticControlTerms
 
 OBJECTIVE = (
     "objective perturbation is not private as published: its proof bounds the weights by 1 while the minimiser ranges over all "

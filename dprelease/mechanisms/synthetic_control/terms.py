@@ -11,9 +11,10 @@ from pydantic import Field
 
 from dprelease.canonical import Name, Rational
 from dprelease.data.columns import Column, numbers, unbounded
-from dprelease.mechanisms.synthetic_control.ridge import WORST_CONDITION
-from dprelease.mechanisms.synthetic_control.sensitivity import (
+from dprelease.mechanisms.synthetic_control.ridge import (
     WEIGHT_BITS,
+    WORST_CONDITION,
+    Law,
     root_up,
     squared_donors,
     squared_weights,
@@ -23,8 +24,6 @@ from dprelease.one_line import listed
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.privacy.pure import DIGITS, epsilon_within, mu2_of_epsilon
 from dprelease.spec_base import SpecBase, Terms
-
-Law = Literal["gaussian", "laplace"]
 
 SEVERAL = (
     "a synthetic control has one hospital, which holds its donors: donors of several hospitals are different people, so "

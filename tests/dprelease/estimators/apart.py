@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.paper_primo.calibration import entry_scales
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.parameters import least_noise
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import OutcomeMoments
+from dprelease.mechanisms.moments.terms import least_noise
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 from tests.support.specs import numeric

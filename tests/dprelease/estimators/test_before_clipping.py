@@ -6,8 +6,7 @@ from scipy.special import gammainc, gammaincc
 
 from dprelease.data.ranges import Range
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads, _kept, before_clipping
-from dprelease.mechanisms.moments.clipping import Clipping, Norm
-from dprelease.mechanisms.moments.clipping_bias import Ball
+from dprelease.mechanisms.moments.clipping import Ball, Clipping, Norm
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.support.specs import categorical, numeric

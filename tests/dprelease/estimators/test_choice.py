@@ -16,8 +16,7 @@ from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.estimators.quality import ScaledFit
-from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
 from tests.dprelease.estimators.apart import apart_of, sides

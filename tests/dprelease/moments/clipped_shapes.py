@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from dprelease.data.columns import Column
 from dprelease.data.ranges import Range
-from dprelease.mechanisms.moments.clipped_sensitivity import Rows
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
 from dprelease.mechanisms.moments.entries import Layout, code
+from dprelease.mechanisms.moments.sensitivity import Rows
 from tests.support.specs import categorical, numeric
 
 BITS = 8

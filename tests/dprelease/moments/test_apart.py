@@ -9,7 +9,7 @@ import pytest
 from dprelease.data.columns import Column
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.mechanisms.moments.entries import Kind, Layout
-from dprelease.mechanisms.moments.released_outcomes import OutcomeMoments
+from dprelease.mechanisms.moments.released import OutcomeMoments
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.privacy.gaussian import mu_of
 from dprelease.privacy.noise import NoiseSource

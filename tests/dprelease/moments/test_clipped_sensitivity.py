@@ -15,11 +15,10 @@ import pytest
 from dprelease.data.ranges import REACHES, STEPS, Range, share
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.draft import Draft, PublishedRanges
-from dprelease.mechanisms.moments.clipped_sensitivity import Rows, clipped_sensitivity
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.sensitivity import Rows, clipped_sensitivity, sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.ranges.released import later_range
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options, read_terms
@@ -215,7 +214,8 @@ def test_the_budget_is_split_by_n_alone(rows: int, part: Fraction) -> None:
 
 def test_charges_follow_the_numbers_and_exposure_the_whole_of_the_moments() -> None:
     before = SPEC.model_copy(update={"terms": TERMS.first})
-    ranges, moments = mechanism_of(before).cost(before), mechanism_of(SPEC).cost(with_terms(SPEC, first=None))
+    alone = with_terms(SPEC, first=None)
+    ranges, moments = (mechanism_of(each).cost(each) for each in (before, alone))
     cost = mechanism_of(SPEC).cost(SPEC)
     for party in ("north", "south"):
         assert cost.charges[party] == ranges.charges[party] + moments.charges[party]
@@ -309,7 +309,7 @@ def test_numbers_are_coded_in_the_ranges_that_were_published() -> None:
         assert (own[0].centre, own[0].half_width) == (centre, 3 * scale * 5**reach // 4**reach)
         assert own[0].reach == reach
         coded = mechanism.matrix(rows, SPEC, values_of(first))
-        assert not np.array_equal(coded, mechanism.matrix(rows, PLAIN))
+        assert not np.array_equal(coded, mechanism_of(PLAIN).matrix(rows, PLAIN))
 
 
 def test_no_number_is_coded_in_its_public_bounds_for_want_of_a_range() -> None:

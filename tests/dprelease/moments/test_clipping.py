@@ -15,9 +15,7 @@ from pydantic import ValidationError
 
 from dprelease.data.columns import Column
 from dprelease.data.ranges import STEPS, Range
-from dprelease.mechanisms.moments.clipped_sensitivity import Rows
-from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows, numbers_of
-from dprelease.mechanisms.moments.clipping_bias import Ball, balls
+from dprelease.mechanisms.moments.clipping import Ball, Clipping, Norm, balls, clip_rows, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import (
     REACH,
     Situation,
@@ -26,6 +24,7 @@ from dprelease.mechanisms.moments.clipping_rule import (
     guess_of,
 )
 from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.sensitivity import Rows
 from tests.support.rounds import ranges_first
 from tests.support.specs import build_spec, categorical, numeric
 

@@ -20,8 +20,8 @@ from dprelease.data.columns import Column, NumericColumn, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.entries import Kind, Layout, code, variables
-from dprelease.mechanisms.moments.parameters import least_noise
 from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.terms import least_noise
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.spec import ReleaseSpec

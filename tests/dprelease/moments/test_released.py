@@ -21,11 +21,10 @@ from dprelease.data.ranges import Range
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
-from dprelease.mechanisms.moments.level_counts import levels_in_words
-from dprelease.mechanisms.moments.own_products import OwnMoments, schedule_of
-from dprelease.mechanisms.moments.privatize import coded, exact_share
+from dprelease.mechanisms.moments.privatize import OwnMoments, coded, exact_share, schedule_of
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.mechanisms.moments.words import levels_in_words
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc import ring
 from dprelease.mpc.session import Products

@@ -24,13 +24,12 @@ from dprelease.data.ranges import Range, share
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.moments.clipped_sensitivity import Rows
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
-from dprelease.mechanisms.moments.parameters import least_noise, sensitivity_of
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
-from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.mechanisms.moments.sensitivity import Rows
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise, sensitivity_of
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.planning.comparison import compare
 from dprelease.planning.forecast import proposed

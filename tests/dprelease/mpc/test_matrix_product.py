@@ -7,7 +7,7 @@ import pytest
 
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.moments.entries import code
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.matrix_product import first_share, masked, second_share
 from tests.support.specs import build_spec, numeric, random_rows

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.messages import (
     MOST_ROUNDS,
     NOTHING,

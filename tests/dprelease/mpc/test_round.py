@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, transcript_digest
 from dprelease.mpc.round import Round, latest_round
 from dprelease.mpc.schedule import COORDINATOR

@@ -7,7 +7,7 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.own_products import schedule_of
+from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from tests.support.specs import build_spec, categorical, numeric

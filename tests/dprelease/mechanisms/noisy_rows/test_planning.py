@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.noisy_rows.defaults import MixingPlan, plan_mixing
+from dprelease.mechanisms.noisy_rows.calibration import MixingPlan, plan_mixing
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.accounting import check_spec
 from dprelease.spec_base import Target

@@ -12,7 +12,9 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.data.ranges import STEPS, Range
-from dprelease.mechanisms.ranges.calibration import (
+from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, factor, recovery, squared_sensitivity
+from dprelease.mechanisms.ranges.privatize import histogram, second_round
+from dprelease.mechanisms.ranges.terms import (
     CELLS,
     FIRST_SHARE,
     LARGEST_CODE,
@@ -22,8 +24,6 @@ from dprelease.mechanisms.ranges.calibration import (
     numbers,
     split,
 )
-from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, factor, recovery, squared_sensitivity
-from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.privacy.calibration import GRID_VARIANCE
 from tests.support.specs import categorical, numeric
 

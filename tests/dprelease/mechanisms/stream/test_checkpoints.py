@@ -18,7 +18,7 @@ from dprelease.mechanisms.assumptions import Setting
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream.factorization import error
-from dprelease.mechanisms.stream.released import batch
+from dprelease.mechanisms.stream.mechanism import batch
 from dprelease.planning.comparison import compare
 from dprelease.planning.forecast import forecast, proposed, rows_needed
 from dprelease.release.release import Release
@@ -210,6 +210,13 @@ def test_a_release_of_more_patients_than_there_is_room_for_is_not_counted_on(of:
     """A stream of unknown length has room for a fixed number, and a plan looks for the least number with which a fit is useful."""
     few = setting(of, checkpoints=None, rows=100, most_rows=200)
     assert rows_needed(few, 0.001) is None
+    # Of so many patients as there is room for a fit is useful, and of far fewer.
+    roomy = setting(of, checkpoints=None, rows=100, most_rows=10_000_000)
+    found = rows_needed(roomy, 0.5)
+    assert found is not None
+    assert found < 1_000_000
+    assert forecast(roomy.having(rows=found), 0.5).useful
+    assert not forecast(roomy.having(rows=found * 9 // 10), 0.5).useful
 
 
 @pytest.mark.parametrize("of", ["mixed", "moments"])

@@ -18,7 +18,7 @@ from dprelease.estimators.counterfactual import counterfactual
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import read_options
 from dprelease.mechanisms.synthetic_control.forecast import expectation, path_forecast
-from dprelease.mechanisms.synthetic_control.penalty import MOST, SHARE, default_penalty
+from dprelease.mechanisms.synthetic_control.ridge import MOST, SHARE, default_penalty
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec

@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprelease.mechanisms.synthetic_control.ridge import WORST_CONDITION, ridge_weights
-from dprelease.mechanisms.synthetic_control.sensitivity import (
+from dprelease.mechanisms.synthetic_control.ridge import (
     WEIGHT_BITS,
+    WORST_CONDITION,
+    ridge_weights,
     root_up,
     squared_donors,
     squared_weights,

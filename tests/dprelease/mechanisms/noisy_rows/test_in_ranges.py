@@ -1,0 +1,212 @@
+"""Noisy rows in ranges of their own first round: what a patient moves, what both rounds cost, their words, and fits on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.columns import Column, NumericColumn
+from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.estimators.fitting import fit
+from dprelease.mechanisms.assumptions import PlannedFit, Setting, draft_of
+from dprelease.mechanisms.base import Inputs
+from dprelease.mechanisms.registry import mechanism_named, mechanism_of
+from dprelease.planning.comparison import compare
+from dprelease.privacy.calibration import budget
+from dprelease.release.accounting import check_spec, trust
+from dprelease.release.block import values_of
+from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
+from tests.support.noise import SeededNoise, ZeroNoise
+from tests.support.rounds import first_blocks, in_published_ranges, made_alone, ranges_first
+from tests.support.specs import build_spec, categorical, numeric, random_rows, with_terms
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "north": (numeric("age", 0.0, 120.0), categorical("sex", "f", "m")),
+    "south": (numeric("glucose", 2.0, 30.0), numeric("weight", 30.0, 200.0)),
+}
+PLAIN = build_spec(COLUMNS, mechanism="mixed", grid_bits=16)
+SPEC = ranges_first(PLAIN)
+TERMS: Any = SPEC.terms
+
+
+def query(spec: ReleaseSpec, rows: BoundedRows, party: str, earlier: Any) -> Any:
+    """The exact integers of the last round."""
+    (values,) = mechanism_of(spec).privatize(spec, party, Inputs(rows, ZeroNoise(), earlier=earlier))
+    return values
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+@pytest.mark.parametrize(("epsilon", "least"), [(0.05, 0.0), (1.0, 0.0), (200.0, 0.99)])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_patient_moves_more_than_noise_is_for_whatever_the_first_round_published(
+    mechanism: str, epsilon: float, least: float, seed: int
+) -> None:
+    """Searched over patients at the ends and anywhere; after an exact first round of a narrow band ends are attained."""
+    spec = ranges_first(build_spec(COLUMNS, mechanism=mechanism, grid_bits=16, epsilon=epsilon))
+    random, terms = np.random.default_rng(seed), spec.terms
+    tables = {party: _narrow(random_rows(spec, party, seed)) for party in COLUMNS}
+    earlier = values_of(first_blocks(spec, tables, SeededNoise(seed)))
+    unit, attained = 1 << spec.grid_bits, 0.0
+    for party, rows in tables.items():
+        alone = with_terms(spec, first=None)
+        allowed = terms.squared_sensitivity(alone, party) * terms.squared_norm  # type: ignore[attr-defined]
+        for _ in range(24):
+            pair = [_patient(COLUMNS[party], unit, random) for _ in range(2)]
+            moved = [query(spec, _with(rows, patient), party, earlier) for patient in pair]
+            change = (moved[0] - moved[1])[1 if mechanism == "mixed" and terms.rho else 0 :]  # type: ignore[attr-defined]
+            squared = int((change.astype(object) ** 2).sum())
+            assert squared <= allowed
+            attained = max(attained, squared / allowed)
+    assert attained >= least
+
+
+def _patient(columns: tuple[Column, ...], unit: int, random: np.random.Generator) -> Any:
+    """Codes of one patient: a number at an end, or anywhere; one level of a category."""
+    found = []
+    for column in columns:
+        width = len(column.released)
+        number = random.choice([-unit, unit, random.integers(-unit, unit + 1)], p=[0.45, 0.45, 0.1])
+        found.append([number] if width == 1 else unit * np.eye(width)[random.integers(width)])
+    return np.hstack(found).astype(np.int32)
+
+
+def _narrow(rows: BoundedRows) -> BoundedRows:
+    """Numbers in a twentieth of their bounds."""
+    codes, place = rows.codes.copy(), 0
+    for column in rows.columns:
+        width = len(column.released)
+        codes[:, place : place + width] //= 20 if width == 1 else 1
+        place += width
+    return replace(rows, codes=codes)
+
+
+def _with(rows: BoundedRows, patient: Any) -> BoundedRows:
+    codes = rows.codes.copy()
+    codes[7] = patient
+    return replace(rows, codes=codes)
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+def test_both_rounds_cost_what_each_costs(mechanism: str) -> None:
+    spec = ranges_first(build_spec(COLUMNS, mechanism=mechanism, grid_bits=16))
+    terms: Any = spec.terms
+    before, last = with_terms(spec, first=None), spec.model_copy(update={"terms": terms.first})
+    cost, parts = mechanism_of(spec).cost(spec), [mechanism_of(each).cost(each) for each in (before, last)]
+    assert cost.joint == sum(each.joint for each in parts)
+    for party in COLUMNS:
+        assert cost.charges[party] == sum(each.charges[party] for each in parts)
+        assert cost.exposures[party] == sum(each.exposures[party] for each in parts)
+    assert {name: sum(added.values()) for name, added in cost.rounds.items()} == {
+        mechanism: parts[0].joint,
+        "ranges": parts[1].joint,
+    }
+    whole = budget(spec.target)
+    assert whole * (1 - Fraction(1, 10**6)) < check_spec(spec).joint_mu2 <= whole
+
+
+def test_both_rounds_together_keep_to_the_target() -> None:
+    more: Any = ranges_first(build_spec(COLUMNS, mechanism="mixed", grid_bits=16, epsilon=1.2)).terms
+    for lie in ({"first": more.first}, {"noise": more.noise}):
+        with pytest.raises(SpecRefused, match="does not reach the joint target"):
+            check_spec(with_terms(SPEC, **lie))
+
+
+def test_a_release_of_one_round_is_what_it_was() -> None:
+    assert b'"first"' not in PLAIN.to_bytes()
+    assert PLAIN.rounds() == (range(1),)
+    assert SPEC.rounds() == (range(1), range(1, 2))
+    with pytest.raises(InvalidInput, match="bounds"):
+        ranges_first(with_bounds_unknown(PLAIN), ranges="none")
+
+
+def with_bounds_unknown(spec: ReleaseSpec) -> ReleaseSpec:
+    part = spec.parties[0]
+    unknown = NumericColumn.model_validate({"name": "age", "bounds": "unknown"})
+    columns = (unknown, *part.columns[1:])
+    return spec.model_copy(update={"parties": (part.model_copy(update={"columns": columns}), *spec.parties[1:])})
+
+
+def test_sentences_are_those_of_both_rounds() -> None:
+    ranges = SPEC.model_copy(update={"terms": TERMS.first})
+    first, last = mechanism_of(ranges).words(ranges), mechanism_of(PLAIN).words(with_terms(SPEC, first=None))
+    words = mechanism_of(SPEC).words(SPEC)
+    assert words.would_publish == f"first {first.would_publish}; then {last.would_publish}"
+    assert set(last.trust) < set(words.trust)
+    assert set(first.checks) <= set(words.checks)
+    (rounds,) = [each for each in check_spec(SPEC).words() if "Two rounds" in each]
+    assert "then mixtures of rows as coded in these ranges" in rounds
+    assert "Mixtures are of numbers as clipped to the ranges that the first round published." in trust(SPEC)
+
+
+def wide() -> tuple[ReleaseSpec, BoundedRows]:
+    """One hospital whose numbers fill a hundredth of their bounds."""
+    columns = (numeric("x", -1000.0, 1000.0), numeric("y", -1000.0, 1000.0))
+    random = np.random.default_rng(4)
+    x = random.normal(20, 4, 10_000)
+    cells: dict[str, Any] = {"x": x, "y": 3 + 2 * x + random.normal(0, 4, 10_000)}
+    spec = build_spec({"north": columns}, mechanism="mixed", grid_bits=20, rows=10_000, epsilon=30.0)
+    return spec, BoundedRows(bound(cells, columns, 20), columns, 20)
+
+
+def test_readers_see_numbers_in_their_own_units() -> None:
+    plain, rows = wide()
+    release = made_alone(ranges_first(plain), rows, SeededNoise(1))
+    view = release.scaled()
+    assert release.ranged.keys() == {"x", "y"}
+    ends = {name: column.ends for name, column in release.ranged.items()}
+    assert all(-100 < lower < 20 < upper < 200 for lower, upper in ends.values())
+    means = dict(zip(view.names, view.original_units()[0] + view.original_units()[1] * view.means()[0], strict=True))
+    assert means["x"] == pytest.approx(20, abs=1)
+    assert means["y"] == pytest.approx(43, abs=2)
+
+
+def test_a_fit_in_ranges_finds_what_public_bounds_hide() -> None:
+    """The noise of a cell is for the range and not for the bounds, which are some thirty times wider."""
+    plain, rows = wide()
+    found = fit(made_alone(ranges_first(plain), rows, SeededNoise(2)), ["y"], ["x"])
+    hidden = fit(made_alone(plain, rows, SeededNoise(2)), ["y"], ["x"])
+    assert abs(hidden.coef[0, 0]) < 0.5 < 0.8 < found.coef[0, 0] < 2.2
+    guesses = [PlannedFit(plain.columns, "y", ("x",), spread) for spread in (1e-4, 1 / 3)]
+    in_bounds = mechanism_of(plain).forecast(plain, guesses[0], 0.8).r2
+    spec = ranges_first(plain)
+    expected = [mechanism_of(spec).forecast(spec, each, 0.8).r2 for each in guesses]
+    assert in_bounds < 0 < 0.3 < expected[0]
+    assert expected[0] == expected[1]  # a guess about public bounds plays no part
+
+
+@pytest.mark.parametrize(
+    ("ranges", "ways"), [("none", ["mixed"]), ("first", ["mixed", "mixed in ranges"]), ("auto", ["mixed"])]
+)
+def test_planners_compare_both_ways_where_a_request_asks_for_ranges(ranges: str, ways: list[str]) -> None:
+    """A key of another mechanism's request may have a value that this one has not."""
+    draft = draft_of(COLUMNS, 2000, 1, PLAIN.target.model_copy(update={"scope": "per-party"}))
+    fit_of = PlannedFit(PLAIN.columns, "weight", ("age", "sex"))
+    found = compare(Setting(draft, "moments", fit_of, {"ranges": ranges}), ["mixed"], [0.5])
+    assert [each.plan for each in found.settings] == ways
+    unknown = with_bounds_unknown(PLAIN)
+    draft = draft_of(unknown.columns_by_party, 2000, 1, PLAIN.target)
+    setting = Setting(draft, "mixed", PlannedFit(unknown.columns, "weight", ("age", "sex")), {"ranges": ranges})
+    assert [each.plan for each in mechanism_named("mixed").plans(setting)] == ways[1:]
+
+
+def test_what_is_released_is_the_query_of_rows_in_the_ranges_that_were_published() -> None:
+    tables = {party: random_rows(SPEC, party) for party in COLUMNS}
+    first = first_blocks(SPEC, tables, SeededNoise(3))
+    known = in_published_ranges(SPEC, first)
+    published = Release(SPEC, {party: (*own, *own) for party, own in first.items()}, ()).first_ranges
+    assert published is not None
+    assert [column.name for column in known.columns if column not in SPEC.columns] == ["age", "glucose", "weight"]
+    for party, rows in tables.items():
+        found = query(SPEC, rows, party, values_of(first))
+        again = replace(rows, codes=rows.codes.copy())
+        for each in published.ranges:
+            if each.name in known.part(party).released:
+                place = known.part(party).released.index(each.name)
+                again.codes[:, place] = each.code(rows.codes[:, place], 16, 1 << 16)
+        assert np.array_equal(found, query(with_terms(SPEC, first=None), again, party, {}))
