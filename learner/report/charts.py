@@ -20,6 +20,7 @@ WIDTH = 600.0
 RIGHT = WIDTH - 24
 _LETTER = 9.5  # on small screens, where letters are larger
 _LONGEST_LABEL = 24
+_LONGEST_UNIT = 54
 _LINE = 24.0
 _FOOT = 46.0
 _LEFT = 64.0
@@ -271,8 +272,8 @@ def _panel(drawing: _Drawing, panel: Panel, box: tuple[float, float, float, floa
         every = max(1, math.ceil(max(_LETTER * len(mark.label) + 8 for mark in panel.marks) / step))
         for at, mark in list(zip(x, panel.marks, strict=True))[::every]:
             drawing.text(mark.label, at, bottom + 18, "tick middle")
-    for said, at, kind in ((panel.unit, left, "axis"), (panel.title, (left + right) / 2, "label middle")):
-        drawing.text(_cut(said), at, top - 12, kind)
+    drawing.text(_cut(panel.unit, _LONGEST_UNIT), left, top - 12, "axis")
+    drawing.text(_cut(panel.title), (left + right) / 2, top - 12, "label middle")
     drawing.text(panel.across, (left + right) / 2, bottom + 40, "axis middle")
     if panel.noise:
         low, high = map(up.at, panel.noise)
@@ -305,6 +306,6 @@ def _room(labels: Iterable[str]) -> float:
     return max(60.0, *(_LETTER * len(_cut(label)) for label in labels)) + 16
 
 
-def _cut(label: str) -> str:
+def _cut(label: str, longest: int = _LONGEST_LABEL) -> str:
     """A label that has room in a plot."""
-    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+    return label if len(label) <= longest else f"{label[: longest - 1]}…"

@@ -103,6 +103,8 @@ def test_marks_on_an_axis_stand_on_the_line_through_them() -> None:
     assert [(line[0].get("x1"), line[0].get("y1")), (line[1].get("x2"), line[1].get("y2"))] == dots
     assert [node.get("cy") for node in two.iter("circle")][:2] == [node.get("cy") for node in two.iter("circle")][2:]
     assert len(list(two.iter("circle"))) == 4
+    unit = "target (line) and counterfactual (dots), admissions"
+    assert unit in panels("plot", "title", "description", [Panel(marks, unit=unit)])
 
 
 def test_correlations_are_coloured_by_sign_and_strength() -> None:
