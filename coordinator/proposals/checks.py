@@ -169,6 +169,14 @@ def check_clashes(columns: Mapping[str, tuple[Column, ...]]) -> None:
             owner[name] = party
 
 
+def check_private(columns: Mapping[str, tuple[Column, ...]]) -> None:
+    """Refuse columns of which none is private; raises `InvalidInput`."""
+    if not any(private(declared) for declared in columns.values()):
+        raise InvalidInput(
+            "all of these columns are public: there is nothing to protect, so publish them without noise"
+        )
+
+
 def label_of(
     columns: Mapping[str, tuple[Column, ...]],
     mechanism: Mechanism[Any],
@@ -184,7 +192,7 @@ def label_of(
         outcomes: columns that are outcomes only, as the request says.
 
     Raises:
-        InvalidInput: public columns and what is said of them do not fit, or there is nothing to protect.
+        InvalidInput: public columns and what is said of them do not fit.
     """
     if outcomes and side is not None:
         _check_side(columns, side, outcomes)
@@ -194,10 +202,6 @@ def label_of(
         if side is not None:
             raise InvalidInput("none of these columns is public; leave out --public-side")
         return "DP"
-    if not private(everything):
-        raise InvalidInput(
-            "all of these columns are public: there is nothing to protect, so publish them without noise"
-        )
     if mechanism.row_per_patient:
         raise InvalidInput(f"{names}: public columns would link every noisy row to a patient; use mechanism 'mixed'")
     if outcomes:

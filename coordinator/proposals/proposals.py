@@ -24,6 +24,7 @@ from coordinator.proposals.checks import (
     check_caps,
     check_clashes,
     check_delta,
+    check_private,
     choose,
     enrolled,
     label_of,
@@ -202,6 +203,7 @@ def make_proposal(
     columns, agreed = draft.columns, draft.agreed
     parties = {name: enrolled(members, name, now) for name in columns}
     mechanism = mechanism_named(request.mechanism)
+    check_private(columns)
     numbers = mechanism.propose(request.options, draft)
     label = label_of(columns, mechanism, request.public_side, numbers.terms.outcomes)
     if not allow_large_delta:
