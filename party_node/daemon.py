@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from dprelease.cli.console import StopSignal
-from dprelease.errors import DpReleaseError, IntegrityError, Irreparable, PeerUnavailable, VersionMismatch
-from dprelease.intersection.task import Task
+from dprelease.errors import DpReleaseError, IntegrityError, Irreparable, PeerUnavailable
 from dprelease.privacy.noise import NoiseSource
 from dprelease.wire.boundary import row_for
 from dprelease.wire.retry import Backoff
@@ -59,7 +58,7 @@ class Daemon:
         self._ears = Ears(desk.settings.daemon, desk.journal)
         works: tuple[Work, ...] = (AlignmentWork(desk, self._hub), ReleaseWork(desk, self._hub, noise))
         self._works = [(work, Undecided(desk, work.kind)) for work in works]
-        self._computing = self._unreached = self._older = False
+        self._computing = self._unreached = False
         self._renewal = Renewal(desk.identity)
         self._table = TableReport(desk)
         self._settings = ChangedSettings(desk, config)
@@ -104,7 +103,7 @@ class Daemon:
                             if away:
                                 log.info("the coordinator answers again")
                             pause, away = waits.waits(), False
-                            self._ears.wait(stop, computing=self._computing, unreached=self._unreached)
+                            self._ears.wait(stop, unreached=self._unreached)
                 except DpReleaseError as error:
                     seconds = next(pause)
                     level = logging.INFO if away and isinstance(error, PeerUnavailable) else logging.WARNING
@@ -138,15 +137,7 @@ class Daemon:
         """Take all agreements of one kind a step further; one that is stuck never holds up another."""
         journal = self._desk.journal
         standing = journal.standing(work.kind)
-        try:
-            listed = work.calls(coordinator).pending(standing if len(standing) <= _MOST_UNSETTLED else None)
-        except VersionMismatch:
-            if work.kind is not Task:
-                raise
-            if not self._older:
-                log.info("the coordinator knows no alignment runs")
-            self._older = True
-            return
+        listed = work.calls(coordinator).pending(standing if len(standing) <= _MOST_UNSETTLED else None)
         undecided.begin({pending.digest for pending in listed}, standing)
         for pending in listed:
             digest = pending.digest

@@ -102,12 +102,11 @@ class Listening:
         wake: called from another thread whenever there may be news, and so at the first answer.
 
     Attributes:
-        hears: tells whether news would be heard now: the last call was answered.
         anew: tells whether the server began anew while it was listened to.
     """
 
     def __init__(self, stub: Callable[[], Any], wake: Callable[[], object]) -> None:
-        self.hears = self.anew = False
+        self.anew = False
         self._stub, self._wake = stub, wake
         self._seen, self._again = 0, 0.0
         self._call: Any = None
@@ -141,12 +140,12 @@ class Listening:
             self._failed()
             return
         self.anew |= bool(self._seen) and not 0 <= latest - self._seen < FARTHEST
-        changed, self._seen, self.hears = latest != self._seen, latest, True
+        changed, self._seen = latest != self._seen, latest
         if changed:
             self._wake()
 
     def _failed(self) -> None:
-        self._again, self.hears = time.monotonic() + RETRY_SECONDS, False
+        self._again = time.monotonic() + RETRY_SECONDS
 
 
 def wait_for_news(

@@ -20,9 +20,6 @@ from party_node.outgoing.office import PEER, Coordinator
 from party_node.settings import DaemonSettings
 from party_node.state.journal import Journal
 
-COMPUTING_SECONDS = 1.0
-"""Longest wait between looks while peers compute with us and a server tells no news: a session takes about eight looks."""
-
 log = logging.getLogger(__name__)
 
 
@@ -93,12 +90,11 @@ class Ears:
             for each in self._listening:
                 each.close()
 
-    def wait(self, stop: threading.Event | StopSignal, *, computing: bool, unreached: bool) -> None:
+    def wait(self, stop: threading.Event | StopSignal, *, unreached: bool) -> None:
         """Wait for what was not yet there when the cycle began, or until stopped, or until it is time to look anyway.
 
         Args:
             stop: noticed within half a second.
-            computing: peers compute with us.
             unreached: somebody was away.
 
         Raises:
@@ -106,8 +102,6 @@ class Ears:
                 we know of it, as at every connection.
         """
         seconds = self._poll_seconds
-        if computing and not all(each.hears for each in self._listening):
-            seconds = min(seconds, COMPUTING_SECONDS)
         if unreached:
             seconds = min(seconds, next(self._again))
         else:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dprelease.acceptance import SignedAcceptance
-from dprelease.errors import VersionMismatch
 from dprelease.intersection.task import Task
 from dprelease.wire.call import caller
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -21,14 +20,12 @@ class FakeAlignments(AlignmentServiceServicer):
         heard: party, method and request of every call but ListRuns.
         finished: run to the parties that have the result.
         ends: whether a run is done once all parties have the result.
-        older: it knows no runs.
     """
 
     records: dict[str, release_pb2.AgreementRecord] = field(default_factory=dict)
     heard: list[tuple[str, str, Any]] = field(default_factory=list)
     finished: dict[str, set[str]] = field(default_factory=dict)
     ends: bool = True
-    older: bool = False
 
     def propose(self, task: Task) -> str:
         """Offer a run; its digest."""
@@ -48,8 +45,6 @@ class FakeAlignments(AlignmentServiceServicer):
 
     def ListRuns(self, request: Any, context: Any) -> pb.ListAgreementsResponse:
         caller(context, "party")
-        if self.older:
-            raise VersionMismatch("this one is older")
         return pb.ListAgreementsResponse(agreements=list(self.records.values()))
 
     def AcceptRun(self, request: Any, context: Any) -> pb.ApproveResponse:

@@ -387,14 +387,6 @@ def test_a_roster_that_was_altered_is_not_read_by(world: World) -> None:
     assert "is gone or was altered" in words_of(world.north.run("check"))
 
 
-def test_an_older_coordinator_is_asked_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-
-    world.alignments.older = True
-    world.north.cycle(3)
-    assert caplog.text.count("knows no alignment runs") == 1
-
-
 def points_of_small_order(world: World, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The south's daemon hides no patient of its own, and everybody would tell the same of each."""
     small = bytes([1, *bytes(31)])
