@@ -3,8 +3,7 @@
 Nobody else asks which mechanism it is. A mechanism reads a `SpecBase` with its own terms in it, and arrays; it imports no
 role, no transport, no other mechanism and nothing of `dprelease` that knows a whole release.
 
-Linear mechanisms: exact integers that add up over patients, and one draw of noise on them.
-
+The integers of linear mechanisms add up over patients, and have one draw of noise.
 Checkpoints of a stream are such releases in which the integers of several batches of patients are added up with public weights, and
 all noise is larger by one factor (`dprelease.mechanisms.stream`).
 """

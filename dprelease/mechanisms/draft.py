@@ -1,7 +1,4 @@
-"""The input of a mechanism for a proposal, and its answer.
-
-Exact rationals from what a person wrote in a request: ``"1/10"``, ``0.1`` or ``3``.
-"""
+"""The input of a mechanism for a proposal, with exact rationals from numbers of a request, and its answer."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Blocks of the last round depend on no row of the first but by what it published, so the release costs what both cost: mu^2 adds
 up (adaptive composition, docs/guarantees.md 19). Neither mechanism knows of the other.
 
-Terms of a release whose first round publishes the ranges that its numbers are coded in.
-
 The first round is a whole mechanism of its own, with terms of its own in the spec. Weights, norms, noise scales and price of the
 last round are fixed beside them, before anybody has looked at a row. The ranges follow from what the first round published, and
 then the spec is that of a release in published ranges: its numbers have the ends of their ranges for bounds, and rows are coded

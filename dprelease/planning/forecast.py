@@ -1,11 +1,9 @@
-"""The worth of a fit on a release, before anything is spent: from public numbers and guesses, never from data.
+"""The worth of a fit on a release before anything is spent, and the release that is recommended: never from data.
 
 Noise and prices are those of the spec that the coordinator would propose; what a fit makes of them is in
 `dprelease.mechanisms.expected_error`, what is guessed about the data in `assumptions`. A fit is called useful when it is
 expected to keep more than half of what least squares on the private rows explain, and to beat the exact mean. A release
 that explains less is close to the mean, whatever anybody does with it.
-
-The way to release that a plan recommends, and the spread of numbers with which it would recommend another one.
 """
 
 from __future__ import annotations

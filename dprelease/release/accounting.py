@@ -1,10 +1,8 @@
-"""The cost of a spec, recomputed by whoever holds it, and the guarantee in words and numbers.
+"""The cost of a spec, recomputed by whoever holds it; the guarantee and the trust that it asks for, in words and numbers.
 
 Every mechanism says what its terms cost (`Mechanism.cost`) and refuses numbers that are not what they should be
 (`Mechanism.check`). Both figures, joint and per party, are always computed; caps that add up to the consortium's bound
 whatever is released. Public columns cost nothing and are outside the guarantee, which then is not called DP.
-
-The trust that a release asks for, and what fits describe, in words of every review, manifest and fit of a release.
 
 The sentences are part of manifest format 1, as the words of the guarantee are: a verifier compares them.
 """

@@ -3,9 +3,7 @@
     code on the public grid -> code in the column's range, of weight H -> scaled down where the party's numbers are too long
 
 Every step is one of integers, so that each machine makes the same codes. Public columns, binaries and groups take no part in
-norms. `clipped_sensitivity` bounds the sensitivity of the result; docs/guarantees.md 17 says what it does to fits.
-
-Sets that rows are clipped to.
+norms. `sensitivity` bounds the sensitivity of the result; docs/guarantees.md 17 says what it does to fits.
 """
 
 from __future__ import annotations

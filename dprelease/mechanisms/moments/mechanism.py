@@ -1,8 +1,6 @@
-"""Mechanism ``moments`` behind the contract.
+"""Mechanism ``moments`` behind the contract, and the terms that a request gets.
 
-From a request to the terms of joint moments: outcomes, dealer, parts of the charge, the least noise.
-
-Everything here follows from the declarations, n and the target alone: no party has looked at a row yet.
+Terms follow from the declarations, n and the target alone: no party has looked at a row yet.
 """
 
 from __future__ import annotations

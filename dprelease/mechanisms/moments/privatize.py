@@ -1,8 +1,6 @@
-"""One party's share of the noisy Gram matrix: exact products, noise, and masks that cancel in the sum.
+"""One party's share of the noisy Gram matrix: which entries it has, exact products, noise, and masks that cancel in the sum.
 
 bounded rows -> exact share of the Gram matrix -> discrete Gaussian noise -> masks -> share that says nothing alone
-
-A Gram matrix in blocks by party: which party has which entry of x = (1, z), and what it multiplies alone.
 
 Products between two parties are `dprelease.mpc`'s.
 

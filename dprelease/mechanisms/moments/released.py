@@ -1,6 +1,6 @@
 """Joint moments in a learner's hands: the blocks summed, lifted to signed integers and put in their places.
 
-Joint moments whose outcomes are apart: the covariance of the features, their association with the outcomes, and squares.
+If some columns are outcomes only, these are the covariance of the features, their association with the outcomes, and squares.
 """
 
 from __future__ import annotations

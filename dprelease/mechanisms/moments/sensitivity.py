@@ -1,4 +1,4 @@
-"""L2 sensitivity of a Gram matrix when one patient's row is replaced, in exact rationals.
+"""L2 sensitivity of a Gram matrix, of rows in public bounds and of clipped ones, when one patient's row is replaced.
 
 Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z) with w the constant and
 all public columns, |w|^2 <= P2, the same on both sides and w w^T not released with noise, and z private: p_n numbers in
@@ -24,7 +24,7 @@ In words: docs/guarantees.md 11 and 15.
 
 L2 sensitivity of the Gram matrix of clipped, weighted rows when one patient's row is replaced, in exact integers.
 
-Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z) as in `sensitivity`, with
+Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z) as above, with
 weights: |w|^2 <= P2, a binary is +-w_b, one indicator of a group is w_g and the others 0, and party p's numbers have norm at most
 r_p, each at most its weight. A party without a norm has r_p^2 = sum w_c^2. With A = P2 + sum w_b^2 + sum w_g^2, R^2 = sum r_p^2,
 s the squared norm of all numbers and u_c their squares, the squared distance of two rows' entries is, for weight v >= 1/2 on

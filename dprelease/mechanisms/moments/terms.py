@@ -1,6 +1,6 @@
 """The terms of joint moments: what is released of the columns' products, with how much noise, and against whom.
 
-From a target to the parameters of joint moments, the least noise that reaches it, and from parameters to what they cost.
+The parameters follow from a target by the least noise that reaches it; their cost follows from them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Every sentence that is printed about joint moments; some are part of the manifest's format.
+"""Every sentence that is printed about joint moments, their clipping and counts of levels; some are part of the manifest's format.
 
-How a release clips rows, in plain words: for reviews and manifests.
-
-Noise in the number of patients of a category's level, which joint moments publish as an entry of the Gram matrix.
+The noise in the number of patients of a category's level, which joint moments publish as an entry of the Gram matrix.
 
 A level is coded 0 or 1 beside the constant, so the entry of the two counts its patients. A category of two levels is one variable
 of +1 and -1, whose sum is twice a level's number less n: half the noise.

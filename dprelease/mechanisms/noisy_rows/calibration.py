@@ -1,4 +1,4 @@
-"""Calibration of discrete Gaussian noise: from a privacy target to exact scales on the integer grid.
+"""Calibration of noisy rows: from a privacy target to k, rho and exact scales of discrete Gaussian noise on the integer grid.
 
 Guarantee. Let neighbouring tables differ in all private cells of one patient (replace-one). A block's noisy part is the
 integer anchor sum (if any) and the integer rows M = B Q of the private codes Q, where every column of B has squared norm c.

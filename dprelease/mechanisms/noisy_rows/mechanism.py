@@ -1,7 +1,4 @@
-"""Mechanisms ``mixed`` and ``rows`` behind the contract.
-
-From a request to the terms of noisy rows: shares of the target, k and rho, a public seed, the least noise.
-"""
+"""Mechanisms ``mixed`` and ``rows`` behind the contract, and the terms that a request gets."""
 
 from __future__ import annotations
 

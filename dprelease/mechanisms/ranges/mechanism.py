@@ -1,7 +1,4 @@
-"""Mechanism ``ranges`` behind the contract.
-
-From a request to the terms of ranges: an equal share of the target for every private numeric column, the least noise.
-"""
+"""Mechanism ``ranges`` behind the contract; every private numeric column has an equal share of the target."""
 
 from __future__ import annotations
 

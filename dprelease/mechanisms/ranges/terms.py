@@ -1,6 +1,4 @@
-"""The terms of ranges: mu^2 of the release, and the noise scales that every column has.
-
-Calibration of ranges: constants of the two rounds, and from mu^2 to the least scales of a column's noise.
+"""The terms of ranges: mu^2 of the release, and the noise scales that every column has, the least for it.
 
 Guarantee. Let neighbouring tables differ in all private cells of one patient, up to q rows (replace-one). A column's first
 round releases C' h for the histogram h of its K cells. Each row moves h by e_i - e_j, and so the release by at most D1

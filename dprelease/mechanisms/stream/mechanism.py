@@ -1,10 +1,10 @@
-"""Mechanism ``stream`` behind the contract.
+"""Mechanism ``stream`` behind the contract: a party's block of a checkpoint, and a learner's view of it.
 
-One party's block of a checkpoint: weighted sums of its increments, fresh noise, and what it sent before.
+A block has weighted sums of its increments, fresh noise, and what it sent before:
 
 increments of all checkpoints -> rows of C' x -> discrete Gaussian noise -> masks -> below the rows sent before
 
-A checkpoint in a learner's hands: noisy rows of C' x become a noisy prefix sum, which the inner mechanism reads.
+The noisy rows of C' x become a noisy prefix sum, which the inner mechanism reads.
 """
 
 from __future__ import annotations

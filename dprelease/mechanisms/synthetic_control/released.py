@@ -1,6 +1,6 @@
-"""View of a release of a synthetic control: noisy weights and donors, and the public target beside them.
+"""View of a release of a synthetic control: noisy weights and donors, the public target, and the path that they leave.
 
-Posterior of the path of one hospital's donors, scaled units, from what noisy weights and noisy donors add up to.
+The posterior of the path of one hospital's donors, scaled units, from what noisy weights and noisy donors add up to.
 
 c_t = s m_t + h_t: `dprelease.estimators.counterfactual` says what these are, what is believed of them, and why.
 """

@@ -1,5 +1,6 @@
-"""Ridge weights in integers: solved in doubles, certified by an exact residual, rounded onto a grid.
+"""Ridge weights in integers, their sensitivity, and the default of lambda.
 
+Weights are solved in doubles, certified by an exact residual, and rounded onto a grid.
 For codes Q (n, T0) of donors and p (T0,) of the target, f = Q a with (Q'Q + c G^2) a = p, c = lambda/2. Doubles only guess a: it is
 kept as integers over 2^S, and r = p - (Q'Q + c G^2) a is exact. The weights of this a are then off by |Q M^-1 r|, M the matrix, and
 
@@ -23,8 +24,7 @@ the sum of v b^2 and of this is least at
 the noise off. kappa is at most 1/2, where donors and target of an even spread, v = 1/3, are drawn by 3/7: more would answer the
 middle of the bounds whatever the donors are. Measured in docs/methods.md, "Synthetic control".
 
-L2 sensitivity of the ridge weights of donors, and of the donors themselves, when one donor's whole series is replaced.
-
+*Sensitivity*, in L2, of the ridge weights of donors, and of the donors themselves, when one donor's whole series is replaced.
 With donors X (n, T0) and a public target y (T0,) in scaled units, f = argmin |y - X'f|^2 + (lambda/2) |f|^2, that is
 f = X (X'X + lambda/2)^-1 y. As s/(s^2 + c) <= 1/(2 sqrt c), no X gives |f| above |y|/sqrt(2 lambda), and so
 
