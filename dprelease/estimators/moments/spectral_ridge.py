@@ -32,7 +32,7 @@ S, and products of matrices: O(d^3 + l d^2) for d features and l outcomes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -47,6 +47,7 @@ from dprelease.estimators.evidence.marginals import Marginals, pooled
 from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Judged, by_scores, furthest, unbiased_quality, warnings
 from dprelease.estimators.normal_equations import Diagnostics
 from dprelease.estimators.quality import ScaledFit
+from dprelease.estimators.ridge import belief, chunks, ends_of_cells, lattice
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import Moments
 
@@ -112,11 +113,8 @@ def beside_constant(
 
 EXPLAINED = 1e-3
 """Least part of an outcome's variance that its features may explain; the most is all of it."""
-STEP = 0.05
-"""Step of the lattice of log(t / r^2)."""
 PARTS = 12
 """Even parts of the range of log e, the cases of `pooled`."""
-_AT_ONCE = 1 << 21
 _TINY = 1e-12
 _SAME = 1e-9
 """Distance of eigenvalues, in the largest, that rounding makes."""
@@ -237,9 +235,9 @@ class _Ridges:
         found = np.zeros((PARTS, len(self.r2)))
         if not self.xi.any():
             return found
-        lattice = self._lattice()
-        for chunk in self._chunks(lattice):
-            inside, likelihood = self._inside(lattice, chunk), self._likelihood(lattice, chunk)
+        points = self._lattice()
+        for chunk in chunks(len(self.r2), len(points)):
+            inside, likelihood = self._inside(points, chunk), self._likelihood(points, chunk)
             for part in range(PARTS):
                 mass = np.diff(np.clip(inside - part, 0, 1), axis=1)
                 found[part, chunk] = logsumexp(likelihood, axis=1, b=mass)
@@ -258,26 +256,24 @@ class _Ridges:
         share, variance, rate = np.zeros_like(self.scores), np.zeros_like(self.r2), np.zeros_like(self.scores)
         if not self.xi.any():
             return share, variance, rate
-        lattice = self._lattice()
-        ratio = np.exp(lattice)[:, None]
+        points = self._lattice()
+        ratio = np.exp(points)[:, None]
         of_score = 1 + self.s2 * len(self.xi) * ratio
         total = self.xi**2 * ratio + of_score
         kept = self.xi * ratio / total
-        for chunk in self._chunks(lattice):
-            inside, scores, r2 = self._inside(lattice, chunk), self.scores.T[chunk], self.r2[chunk, None]
-            prior = sum(law[part, chunk, None] * np.diff(np.clip(inside - part, 0, 1), axis=1) for part in range(PARTS))
-            likelihood = self._likelihood(lattice, chunk)
-            likelihood[prior <= 0] = -np.inf
-            belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-            belief /= belief.sum(axis=1, keepdims=True)
-            averaged = belief @ kept
+        for chunk in chunks(len(self.r2), len(points)):
+            inside, scores, r2 = self._inside(points, chunk), self.scores.T[chunk], self.r2[chunk, None]
+            parts = (law[part, chunk, None] * np.diff(np.clip(inside - part, 0, 1), axis=1) for part in range(PARTS))
+            prior = sum(parts, np.zeros(1))
+            likely = belief(prior, self._likelihood(points, chunk))
+            averaged = likely @ kept
             found = averaged * scores
             # What is believed of t follows g as well: kept and 1/total go opposite ways over t.
-            stronger = averaged * (belief @ (1 / total)) - belief @ (kept / total)
+            stronger = averaged * (likely @ (1 / total)) - likely @ (kept / total)
             rate[:, chunk] = (averaged + stronger * scores**2 / r2).T
-            within = belief @ (ratio * of_score / total) * r2
+            within = likely @ (ratio * of_score / total) * r2
             sums = (found * self.xi * scores) @ kept.T  # u.g as each t has it
-            between = (belief * (sums - (belief * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            between = (likely * (sums - (likely * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
             share[:, chunk] = averaged.T
             variance[chunk] = (found**2 * self.xi**2 * within).sum(axis=1) + between
         return share, variance, rate
@@ -290,23 +286,16 @@ class _Ridges:
     def _lattice(self) -> Floats:
         most = self._most()
         least = most + math.log(EXPLAINED)
-        found: Floats = STEP * np.arange(math.floor(least.min() / STEP) - 1, math.ceil(most.max() / STEP) + 2)
-        return found
+        return lattice(least.min(), most.max())
 
-    def _chunks(self, lattice: Floats) -> Iterator[slice]:
-        step = max(1, _AT_ONCE // len(lattice))
-        return (slice(start, start + step) for start in range(0, len(self.r2), step))
+    def _inside(self, points: Floats, chunk: slice) -> Floats:
+        """(l, m + 1) ends of the lattice's cells, from 0 to PARTS over the range of log e."""
+        least = self._most()[chunk, None] + math.log(EXPLAINED)
+        return ends_of_cells((points - least) * (PARTS / -math.log(EXPLAINED)), 0.0, float(PARTS))
 
-    def _inside(self, lattice: Floats, chunk: slice) -> Floats:
-        """(l, lattice + 1) ends of the lattice's cells, from 0 to PARTS over the range of log e."""
-        edges, least = (lattice[1:] + lattice[:-1]) / 2, self._most()[chunk, None] + math.log(EXPLAINED)
-        within = np.clip((edges - least) * (PARTS / -math.log(EXPLAINED)), 0, PARTS)
-        ends = np.zeros((len(within), 1)), np.full((len(within), 1), float(PARTS))
-        return np.hstack([ends[0], within, ends[1]])
-
-    def _likelihood(self, lattice: Floats, chunk: slice) -> Floats:
+    def _likelihood(self, points: Floats, chunk: slice) -> Floats:
         """(l, lattice) logarithm of how likely each t makes the scores."""
-        ratio = np.exp(lattice)[:, None]
+        ratio = np.exp(points)[:, None]
         total = self.xi**2 * ratio + 1 + self.s2 * len(self.xi) * ratio
         energy = self.scores.T[chunk] ** 2 / self.r2[chunk, None]
         found: Floats = -0.5 * (energy @ (1 / total).T + np.log(total).sum(axis=1))

@@ -28,19 +28,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.data.column import EVEN_SPREAD
 from dprelease.errors import InvalidInput
 from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import SINGULAR, Diagnostics, Rows
 from dprelease.estimators.quality import ScaledFit
+from dprelease.estimators.ridge import belief, chunks, ends_of_cells, lattice
 from dprelease.estimators.rows.errors import estimate
-
-UNIFORM = 1 / 3
-"""Variance of a column that is uniform on its public range, scaled units."""
-EXPLAINED = (1e-4, UNIFORM)
-"""e: least and most variance of an outcome that its features may explain."""
-STEP = 0.05
-"""Step of the lattice of log q."""
-_AT_ONCE = 1 << 21
+from dprelease.mechanisms.expected_error import EXPLAINED
 
 
 def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, intercept: bool) -> ScaledFit:
@@ -90,25 +85,20 @@ def averaged(spectrum: Spectrum, noise: Floats) -> Floats:
     if not found.size:
         return found.T
     likely = spectrum.feature_variance + 2 * spectrum.feature_variance_se
-    scale = math.log(len(spectrum.xx) * min(max(likely, UNIFORM / 3), UNIFORM))
-    low, high = (math.log(explained) - scale for explained in EXPLAINED)
+    scale = math.log(len(spectrum.xx) * min(max(likely, EVEN_SPREAD / 3), EVEN_SPREAD))
+    low, high = (math.log(explained) - scale for explained in EXPLAINED[[0, -1]])
     whole = (energy.sum(axis=1) + spectrum.rest) / spectrum.degrees
     least = np.maximum(noise, np.finfo(float).eps * whole)
     least[least == 0] = 1.0  # an outcome that is zero throughout
-    first = math.floor((low - math.log(max(whole.max(), least.max()))) / STEP) - 1
-    last = math.ceil((high - math.log(least.min())) / STEP) + 1
-    ratio = np.exp(STEP * np.arange(first, last + 1))[:, None] * squares
-    step = max(1, _AT_ONCE // len(ratio))
-    for part in (slice(start, start + step) for start in range(0, len(energy), step)):
+    log_q = lattice(low - math.log(max(whole.max(), least.max())), high - math.log(least.min()))
+    ratio = np.exp(log_q)[:, None] * squares
+    for part in chunks(len(energy), len(ratio)):
         misfit = energy[part] @ (1 / (1 + ratio)).T + spectrum.rest[part, None]
         variance = np.maximum(misfit / spectrum.degrees, least[part, None])
         log_variance = np.log(variance)
-        log_t = log_variance + STEP * np.arange(first, last + 1)
-        prior = np.diff(np.clip((log_t[:, 1:] + log_t[:, :-1]) / 2, low, high), axis=1, prepend=low, append=high)
+        prior = np.diff(ends_of_cells(log_variance + log_q, low, high), axis=1)
         likelihood = -0.5 * (np.log1p(ratio).sum(axis=1) + spectrum.degrees * log_variance + misfit / variance)
-        likelihood[prior <= 0] = -np.inf
-        belief = prior * np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-        found[part] = belief @ (ratio / (1 + ratio)) / belief.sum(axis=1, keepdims=True)
+        found[part] = belief(prior, likelihood) @ (ratio / (1 + ratio))
     return found.T
 
 

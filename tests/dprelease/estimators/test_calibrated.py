@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators import fit
+from dprelease.estimators import fit, ridge
 from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import Rows
 from dprelease.estimators.quality import ScaledFit
-from dprelease.estimators.rows import calibrated as _calibrated
-from dprelease.estimators.rows.calibrated import EXPLAINED, Spectrum, averaged, calibrated
+from dprelease.estimators.rows.calibrated import Spectrum, averaged, calibrated
 from dprelease.estimators.rows.errors import optimism
+from dprelease.mechanisms.expected_error import EXPLAINED
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import exact_codes, released
 from tests.support.noise import SeededNoise
@@ -187,7 +187,7 @@ def one(rows: Rows, target: int) -> Rows:
 @pytest.mark.parametrize("intercept", [False, True])
 def test_targets_together_are_targets_one_by_one(intercept: bool, monkeypatch: pytest.MonkeyPatch):
     """Over more outcomes than are worked on at once."""
-    monkeypatch.setattr(_calibrated, "_AT_ONCE", 1000)
+    monkeypatch.setattr(ridge, "_AT_ONCE", 1000)
     rows, _ = release(9, outcomes=10)
     rows = replace(rows, y_variance=np.linspace(0.5, 1.5, 10))
     together = fitted(rows, intercept=intercept)
@@ -224,7 +224,7 @@ def by_the_book(spectrum: Spectrum, target: int, noise: float) -> np.ndarray:
     h, rest, k, d = z**2 / c, float(spectrum.rest[target]), spectrum.degrees, len(spectrum.xx)
     likely = spectrum.feature_variance + 2 * spectrum.feature_variance_se
     steps = (np.arange(2000) + 0.5) / 2000
-    t = EXPLAINED[0] ** (1 - steps) * EXPLAINED[1] ** steps / (d * min(1 / 3, max(1 / 9, likely)))
+    t = EXPLAINED[0] ** (1 - steps) * EXPLAINED[-1] ** steps / (d * min(1 / 3, max(1 / 9, likely)))
     v = np.full(2000, max(rest / max(k - len(c), 1), noise))
     for _ in range(200):
         fit = (h / (1 + np.outer(t / v, c))).sum(axis=1) + rest

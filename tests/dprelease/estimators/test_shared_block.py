@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks import moments_utility as utility
 from dprelease.errors import InvalidInput
+from dprelease.estimators import ridge
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.moments import spectral_ridge as _shared_block
 from dprelease.estimators.moments.gain import ALPHAS
@@ -91,7 +92,7 @@ def test_the_weights_are_those_of_the_book(sd: float, intercept: bool):
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_targets_together_are_targets_one_by_one(monkeypatch: pytest.MonkeyPatch, intercept: bool):
-    monkeypatch.setattr(_shared_block, "_AT_ONCE", 600)
+    monkeypatch.setattr(ridge, "_AT_ONCE", 600)
     moments = seen(0.01, 1)
     together = fit_spectral(moments, [1, 3], [OUTCOME, 5, 2, 6], intercept=intercept)
     for index, target in enumerate([OUTCOME, 5, 2, 6]):
