@@ -351,7 +351,7 @@ class HospitalState:
         return accept(record.task, name, key, certificate, now).to_bytes()
 
     def give_up(self, record: Record, status: Status, note: str) -> None:
-        """End a release or an alignment run here; see `let_go` for what comes back. What is over stays as it ended."""
+        """End a release or an alignment run here; see `let_go` for what comes back. One that is over stays as it ended."""
         self.let_go(record)
         self.journal.move(record.digest, set(Status) - FINAL | {status}, status, note)
         self.streams.sweep()

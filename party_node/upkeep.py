@@ -1,4 +1,4 @@
-"""What the daemon looks after at every round: its certificate, what the office knows of the table, the settings file, memory."""
+"""Upkeep of the daemon at every round: its certificate, what the office knows of the table, the settings file, memory."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ from dprelease.arrays import Floats
 from dprelease.estimators.intervals.clipped import lost, moved_by
 
 STEP = 1e-4
-"""Of derivatives, in standard deviations of a column, or a product of two."""
+"""Step of derivatives, in standard deviations of a column, or a product of two."""
 Tables = Mapping[str, Estimates]
 
 
 class Taken(NamedTuple):
-    """What clipping may have taken from moments, original units.
+    """Largest loss of moments by clipping, original units.
 
     Attributes:
         mean: (k,) of means.
@@ -48,7 +48,7 @@ class Taken(NamedTuple):
 
 
 def taken(draws: Draws) -> Taken | None:
-    """What clipping may have taken; None where it took nothing."""
+    """The largest loss by clipping; None where it took nothing."""
     reaches = {each.name: each for each in draws.release.reaches if each.name in draws.names and each.clips}
     if not reaches:
         return None

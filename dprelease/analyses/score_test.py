@@ -9,7 +9,7 @@ have mean 0 at the true b, and the covariance Omega(b) = E[(N u)(N u)'] + sigma^
 is the least of r' Omega^-1 r over b. It has the chi-square law of as many degrees as coefficients are tested, however noisy S is
 (or more small values, where noise hides b), and without noise it is q times F. A test on the draws would refuse too rarely: their
 prior draws estimates to 0, and their spread counts its width as error. sigma^2 and S_zz of the sampling part alone are the draws'.
-What clipping may have taken from a covariance counts as further noise of its entry.
+The largest loss of a covariance by clipping counts as further noise of its entry.
 
 Source: Stock and Wright (2000), GMM with weak identification; Guggenberger, Kleibergen, Mavroeidis and Chen (2012), On the
 asymptotic sizes of subset Anderson-Rubin and Lagrange multiplier tests.
@@ -67,7 +67,7 @@ def score_test(
         tested: q places among the features.
         target: index in the matrix.
         moved: (d + 1, d + 1) standard deviations of what clipping may have taken from covariances, the target last; scaled units.
-            What it may have taken from means the intercept takes up.
+            The intercept takes up its loss of means.
     """
     places, n, q = [0, *features, target], moments.rows, len(tested)
     free = [0, *(1 + place for place in range(len(features)) if place not in tested)]

@@ -4,14 +4,11 @@ A key's row names one cell of each of three segments and, by 128 bits, a subset 
 of all of them. `encode` draws the table uniformly among all that give every key its value. So a table of uniform values is
 uniform, whatever its keys are, and tells nothing of them.
 
-Most rows are *peeled*: one that has a cell to itself can be met last, whatever the others are. Repeated, this leaves the core of
-a random 3-partite hypergraph. At 1.3 cells a row it is almost always empty from some thousand rows on, as peeling begins to fail
-at 1.222. The core is solved by elimination over GF(2), with the dense cells.
-
-There is no table only if rows are linearly dependent. For that a set of rows must name every sparse cell an even number of times,
-and then it is a dependency with probability 2^-128, by its dense bits. With E the expected number of such sets, a table fails with
-probability at most E 2^-128. E is below 1.3 at all sizes: it is largest at nine rows and falls like 1/n
-(`tests/dprelease/intersection/test_key_value_store.py` computes it).
+Most rows are *peeled*: one that has a cell to itself can be met last, whatever the others are. Repeated, this leaves a core,
+which is solved by elimination over GF(2), with the dense cells. There is no table only if rows are linearly dependent. For that
+a set of rows must name every sparse cell an even number of times, and then it is a dependency with probability 2^-128, by its
+dense bits. With E the expected number of such sets, a table fails with probability at most E 2^-128. E is below 1.3 at all
+sizes: it is largest at nine rows and falls like 1/n (`tests/dprelease/intersection/test_key_value_store.py` computes it).
 
 Source: Garimella, Pinkas, Rosulek, Trieu and Yanai 2021, "Oblivious Key-Value Stores and Amplification for Private Set
 Intersection", section 4.1 (3-hash garbled cuckoo tables); docs/protocol.md, "Aligning".
@@ -103,6 +100,7 @@ def encode(rows: Rows, values: Words, filler: Words) -> Words:
         IntegrityError: rows are linearly dependent.
     """
     table = filler.copy()
+    # At 1.3 cells a row the core is almost always empty from some thousand rows on: peeling begins to fail at 1.222.
     peeled, core = _peel(rows)
     if core.size:
         _solve(table, rows, values, core)

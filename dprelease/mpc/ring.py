@@ -11,9 +11,6 @@ Products run in float64 matrix multiplication, which is many times faster than N
   fused multiplication, is an integer of magnitude at most 2^53, and float64 holds it exactly.
 * The sums, as 64-bit integers, are shifted and added with wrap-around, which is arithmetic in the ring.
 
-The keystream is AES-256 in counter mode over zeros, key = the 32-byte seed, counter from 0 (big endian, 128 bits), read as
-little-endian words row by row. It masks hospitals' columns: its seeds are secret, and the type is not that of public streams.
-
 Source: docs/protocol.md, steps 3 to 6; the keystream in docs/format.md 15.
 """
 
@@ -55,6 +52,9 @@ _PIECE_ROWS = 1 << 11
 
 class SecretStream:
     """Keystream of a secret 32-byte seed. The seed takes off what it masks: never publish or store it bare.
+
+    It is AES-256 in counter mode over zeros, key = the seed, counter from 0 (big endian, 128 bits), read as little-endian words
+    row by row. It masks hospitals' columns, so its type is not that of public streams.
 
     Args:
         seed: 32 bytes, fresh from the operating system and used for one purpose.

@@ -8,9 +8,8 @@ Let w(x) = exp(-x^2 / (2 sigma^2)), and let t be a power of two between sigma/32
 4. a sign; minus zero is drawn again.
 
 So x comes with probability proportional to w(|x|), exactly: no strip is cut off and no probability is rounded. Steps 1 and 3
-ask whether a uniform real number lies below an irrational one. Its first 64 bits decide that almost always, by a table of
-integers and in double precision. If they lie too close, more bits are read and the irrational number is computed to as
-many digits as it takes. How long a draw takes depends on its bits only through what is drawn again.
+ask whether a uniform real number lies below an irrational one (`Uniform`). How long a draw takes depends on its bits only
+through what is drawn again.
 
 Proof: docs/guarantees.md 3. Source of reading bits as they are needed: Karney 2016, "Sampling exactly from the normal
 distribution".
