@@ -67,13 +67,6 @@ def test_the_specs_order_is_what_counts(store: Store, curious: int) -> None:
     assert desk.rows() == [(offers.session, party, 1) for party in ("north", "south", "west")]
 
 
-def test_the_same_bytes_as_often_as_asked_and_by_whatever_coordinator(desk: Desk, offers: Offers) -> None:
-    first = desk.get(offers)
-    again = Desk(desk.office)
-    assert {party: again.ask(offers, party) for party in first} == first
-    assert desk.get(offers) == first
-
-
 def test_a_running_release_is_still_dealt_for(desk: Desk, release: Agreement, offers: Offers) -> None:
     advance(desk.office.store, release.digest, IntakeReported(frozenset({"south"})))
     offers.check_correlations(desk.get(offers))
@@ -122,12 +115,6 @@ def test_one_partys_second_offer_makes_no_second_deal(desk: Desk, offers: Offers
     with pytest.raises(Conflict):
         desk.ask(Offers(offers.spec, [offers.parcels[0], again], offers.keys), "north")
     assert {session for session, _, _ in desk.rows()} == {offers.session}
-
-
-def test_releases_have_rounds_of_their_own(desk: Desk, offers: Offers) -> None:
-    other = Offers.of(approved(desk.office, title="another").read_spec(), desk.office.keys)
-    desk.get(offers)
-    other.check_correlations(desk.get(other))
 
 
 def advance(store: Store, digest: str, *events: Any) -> None:

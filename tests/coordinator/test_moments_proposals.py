@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals.proposals import LARGEST_DEAL_BYTES, CheckedProposal, Request, create, make_proposal
+from coordinator.proposals.proposals import LARGEST_DEAL_BYTES, CheckedProposal, create, make_proposal
 from coordinator.store.store import Store
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
-from dprelease.files.settings import read_settings
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.mechanism import MomentsPlan
 from dprelease.mechanisms.moments.privatize import schedule_of
@@ -258,13 +257,3 @@ def test_only_what_several_parties_compute_is_joint(office: Office) -> None:
     alone = create(office.store, request(mechanism="moments", parties={"south": "*"}), RUN_TIME, NOW)
     assert not alone.release.record.joint
     assert not create(office.store, request(), RUN_TIME, NOW).release.record.joint
-
-
-def test_a_request_for_moments_is_read_from_toml(tmp_path: Any) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text(
-        'title = "Study"\nmechanism = "moments"\ncurious = 2\ndealer = "coordinator"\nepsilon = 1\ndelta = 1e-6\n'
-        '[parties]\na = "*"\nb = "*"\nc = "*"\n'
-    )
-    read = read_settings(path, Request)
-    assert (read.mechanism, read.options.curious, read.options.dealer) == ("moments", 2, "coordinator")

@@ -1,14 +1,12 @@
 """Requests that name outcomes: what the spec says, the label that follows, and every reason for refusing."""
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coordinator.proposals.proposals import CheckedProposal, Request, create, make_proposal
+from coordinator.proposals.proposals import CheckedProposal, create, make_proposal
 from dprelease.errors import InvalidInput
-from dprelease.files.settings import read_settings
 from dprelease.mechanisms.moments.outcome_calibration import best_split
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.privacy.calibration import budget
@@ -122,11 +120,3 @@ def test_other_outcomes_are_another_release(office: Office) -> None:
     assert first.similar is other.similar is none.similar is None
     again = create(office.store, request(mechanism="moments", outcomes=["glucose"], grid_bits=15), RUN_TIME, NOW)
     assert again.similar == first.release
-
-
-def test_outcomes_are_read_from_toml(tmp_path: Path) -> None:
-    path = tmp_path / "study.toml"
-    path.write_text(
-        'title = "Study"\nmechanism = "moments"\noutcomes = ["y", "z"]\nepsilon = 1\ndelta = 1e-6\n[parties]\na = "*"\n'
-    )
-    assert read_settings(path, Request).options.outcomes == ("y", "z")

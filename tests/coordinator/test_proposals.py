@@ -226,10 +226,6 @@ def test_who_cannot_take_part_is_named_with_the_reason(office: Office) -> None:
         propose(office)
 
 
-def test_a_large_delta_must_be_asked_for(office: Office) -> None:
-    assert propose(office, epsilon=0.1, delta=0.01, allow_large_delta=True).spec.target.delta == 0.01
-
-
 def test_a_share_above_a_whole_cap_is_refused_before_anybody_is_asked(office: Office) -> None:
     with pytest.raises(InvalidInput, match=r"exceeds the whole cap \(north: "):
         propose(office, epsilon=2.9)

@@ -50,8 +50,6 @@ from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import intake_pb2, release_pb2
 from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
-from dprelease.wire.v1.enrolment_pb2 import EnrolRequest
-from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceStub
 from dprelease.wire.v1.intake_pb2_grpc import IntakeServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from learner.client.hub_client import PublicHub
@@ -279,13 +277,6 @@ def test_what_is_refused_is_told_in_a_constant_sentence(world: World) -> None:
     with pytest.raises(grpc.RpcError) as refused:
         north.Decline(pb.DeclineRequest(digest=b"0" * 32), timeout=SECONDS, metadata=VERSION)
     assert refused.value.details() == "There is no such thing here."
-
-
-def test_a_client_that_trusts_another_root_does_not_speak_to_us(world: World) -> None:
-    other = Authority.found("Trio", world.clock()).root_pem
-    stub = EnrolmentServiceStub(world.channel(Credentials(other), enrolment_port=True))
-    with pytest.raises(PeerUnavailable, match="not from the expected consortium"):
-        ask(stub.Enrol, EnrolRequest(secret="x"))
 
 
 def test_states_have_the_same_names_on_the_wire() -> None:
