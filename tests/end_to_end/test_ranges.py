@@ -92,6 +92,15 @@ def test_moments_in_ranges_that_were_published_before(consortium: Consortium) ->
     assert np.shape(fitted["feature_ends"]) == (2, len(fitted["features"]))
 
 
+def check_charged_once(consortium: Consortium, parties: list[Hospital], release: str) -> None:
+    """One charge for both rounds, each of which made one block."""
+    for hospital in parties:
+        home = consortium.hospital(hospital.name)
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
+        kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
+        assert sorted(kinds) == ["charge", "made", "made", "reserve", "send"]
+
+
 def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> None:
     parties = hospitals()
     found(consortium, parties)
@@ -105,11 +114,7 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     square = float((((moments.gram - truth)[entries] / moments.noise_sd[entries]) ** 2).sum())
     assert chi2.ppf(1e-9, len(entries[0])) < square < chi2.isf(1e-9, len(entries[0]))
 
-    for hospital in parties:
-        home = consortium.hospital(hospital.name)
-        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
-        kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
-        assert sorted(kinds) == ["charge", "made", "made", "reserve", "send"]
+    check_charged_once(consortium, parties, release)
     learner, home = trust(consortium)
     consortium.run("learner", *home, "fetch", release[:10])
     verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
@@ -136,11 +141,7 @@ def test_mixtures_in_ranges_of_their_own_first_round(consortium: Consortium) -> 
     assert {party: len(blocks) for party, blocks in opened.blocks.items()} == {"clinic": 2, "ward": 2}
     assert opened.ranged.keys() == {"age", "dose", "pressure"}
 
-    for hospital in parties:
-        home = consortium.hospital(hospital.name)
-        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
-        kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
-        assert sorted(kinds) == ["charge", "made", "made", "reserve", "send"]
+    check_charged_once(consortium, parties, release)
     learner, home = trust(consortium)
     consortium.run("learner", *home, "fetch", release[:10])
     verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
