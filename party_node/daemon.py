@@ -53,7 +53,6 @@ class Daemon:
 
     def __init__(self, desk: HospitalState, noise: NoiseSource, config: Path | None = None) -> None:
         self._desk = desk
-        self._noise = noise
         self._hub = HubLine.of(desk)
         self._ears = Ears(desk.settings.daemon, desk.journal)
         works: tuple[Work, ...] = (AlignmentWork(desk, self._hub), ReleaseWork(desk, self._hub, noise))
