@@ -220,7 +220,7 @@ def test_the_commands(opened: Office, tmp_path: Path) -> None:
     digest = made["digest"]
     most = 2 * 3 * ROWS
     assert made["plan"].startswith(f"One release of all {most} patients that the stream has room for: p = ")
-    assert f"of n = {most}" in made["plan"]
+    assert f"of n = {most:,}" in made["plan"]
     assert f" As a stream of up to 3 checkpoints, the first of {ROWS} patients, noise is " in made["plan"]
     assert f"n = {ROWS} at this checkpoint, mechanism stream" in run("show", digest)
     end(opened, opened.release(digest))
