@@ -23,7 +23,7 @@ from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.baselines.inverted import inverted
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -90,7 +90,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def released_rows(outcomes: int, count: int, seed: int = 0) -> Rows:
+def released_rows(outcomes: int, count: int, seed: int = 0) -> RegressionRows:
     """An anchor and `count` mixing rows of patients with outcomes linear in their features."""
     random = np.random.default_rng(seed)
     spread = math.sqrt(PATIENTS * (1 - ANCHOR) / count)
@@ -98,7 +98,7 @@ def released_rows(outcomes: int, count: int, seed: int = 0) -> Rows:
     x = spread / math.sqrt(3) * random.normal(size=(count + 1, FEATURES))
     x[0] = 0.0
     y = x @ random.uniform(-0.1, 0.1, (FEATURES, outcomes)) + spread * 0.1 * random.normal(size=(count + 1, outcomes))
-    return Rows(
+    return RegressionRows(
         ones=ones,
         x=x + random.normal(size=x.shape),
         y=y + random.normal(size=y.shape),

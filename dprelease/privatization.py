@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
-from dprelease.mechanisms.base import FIRST_ROUND, NOTHING_KEPT, Earlier, Inputs, Kept
+from dprelease.mechanisms.base import FIRST_ROUND, NO_STREAM_STATE, EarlierBlocks, Inputs, StreamState
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -25,8 +25,8 @@ def privatize(
     party: str,
     noise: NoiseSource,
     products: Products | None = None,
-    earlier: Earlier = FIRST_ROUND,
-    kept: Kept = NOTHING_KEPT,
+    earlier: EarlierBlocks = FIRST_ROUND,
+    kept: StreamState = NO_STREAM_STATE,
 ) -> tuple[Block, ...]:
     """One party's blocks of one round, by sequence number.
 

@@ -186,7 +186,7 @@ class Terms(Value):
         """
         raise InvalidInput("the release is no checkpoint of a stream; it stands alone")
 
-    def again(self, number: int) -> Self:
+    def reseeded(self, number: int) -> Self:
         """The same terms for another batch of patients: public randomness is drawn anew, all else stays."""
         return self
 

@@ -22,9 +22,9 @@ from party_node.computation.alignments import AlignmentWork
 from party_node.computation.releases import ReleaseWork
 from party_node.computation.work import Work
 from party_node.hospital import HospitalState
+from party_node.outgoing.hub_connection import HubConnection, Notifications, try_step
 from party_node.outgoing.joining import hear_witness
-from party_node.outgoing.line import Ears, HubLine, attempt
-from party_node.outgoing.office import Agreements, Coordinator, Pending
+from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
 from party_node.outgoing.reviews import Reviews
 from party_node.state.books import check as check_books
 from party_node.state.journal import FINAL, Record, Status
@@ -43,7 +43,7 @@ class Daemon:
     """One hospital's daemon.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         noise: secret noise; `SecureNoise` outside tests.
         config: the settings file, whose changes are noticed.
 
@@ -51,17 +51,17 @@ class Daemon:
         reviews: tells of releases that wait for a person.
     """
 
-    def __init__(self, desk: HospitalState, noise: NoiseSource, config: Path | None = None) -> None:
-        self._desk = desk
-        self._hub = HubLine.of(desk)
-        self._ears = Ears(desk.settings.daemon, desk.journal)
-        works: tuple[Work, ...] = (AlignmentWork(desk, self._hub), ReleaseWork(desk, self._hub, noise))
-        self._works = [(work, Undecided(desk, work.kind)) for work in works]
+    def __init__(self, hospital: HospitalState, noise: NoiseSource, config: Path | None = None) -> None:
+        self._hospital = hospital
+        self._hub = HubConnection.of(hospital)
+        self._notifications = Notifications(hospital.settings.daemon, hospital.journal)
+        works: tuple[Work, ...] = (AlignmentWork(hospital, self._hub), ReleaseWork(hospital, self._hub, noise))
+        self._works = [(work, Undecided(hospital, work.kind)) for work in works]
         self._computing = self._unreached = False
-        self._renewal = Renewal(desk.identity)
-        self._table = TableReport(desk)
-        self._settings = ChangedSettings(desk, config)
-        self.reviews = Reviews(desk)
+        self._renewal = Renewal(hospital.identity)
+        self._table = TableReport(hospital)
+        self._settings = ChangedSettings(hospital, config)
+        self.reviews = Reviews(hospital)
 
     def run(self, stop: threading.Event | StopSignal) -> None:
         """Work until stopped; reconnect with backoff and jitter whenever the coordinator is away.
@@ -73,36 +73,38 @@ class Daemon:
                 `books`.
             DataRefused: the source cannot be used at start.
         """
-        settings = self._desk.settings
+        settings = self._hospital.settings
         share_arena()
         with only_one(settings.state / "daemon.lock"):
-            self._desk.ledger.balance(settings.roster)
-            self._desk.ledger.verify()
-            check_books(self._desk.books)
-            enrolment = self._desk.enrolment
-            self._desk.make_catalogue()
+            self._hospital.ledger.balance(settings.roster)
+            self._hospital.ledger.verify()
+            check_books(self._hospital.books)
+            enrolment = self._hospital.enrolment
+            self._hospital.make_catalogue()
             self.sweep(datetime.now(UTC))
-            self._desk.streams.sweep()
+            self._hospital.streams.sweep()
             waits = Backoff(longest_seconds=settings.daemon.longest_wait_seconds)
             pause, away = waits.waits(), False
             log.info("%s is ready; it dials %s and %s", settings.name, enrolment.coordinator, enrolment.hub)
             lost: IntegrityError | None = None
             while lost is None and not stop.is_set():
                 try:
-                    credentials = self._desk.identity.credentials()
+                    credentials = self._hospital.identity.credentials()
                     with (
                         Coordinator.dial(enrolment.coordinator, credentials) as coordinator,
                         closing(self._hub),
-                        self._ears.open(coordinator, self._hub),
+                        self._notifications.open(coordinator, self._hub),
                     ):
                         self._table.forget()
-                        lost = hear_witness(self._desk, coordinator)
-                        while lost is None and not stop.is_set() and self._desk.identity.credentials() == credentials:
+                        lost = hear_witness(self._hospital, coordinator)
+                        while (
+                            lost is None and not stop.is_set() and self._hospital.identity.credentials() == credentials
+                        ):
                             self.cycle(coordinator)
                             if away:
                                 log.info("the coordinator answers again")
                             pause, away = waits.waits(), False
-                            self._ears.wait(stop, unreached=self._unreached)
+                            self._notifications.wait(stop, unreached=self._unreached)
                 except DpReleaseError as error:
                     seconds = next(pause)
                     level = logging.INFO if away and isinstance(error, PeerUnavailable) else logging.WARNING
@@ -120,11 +122,11 @@ class Daemon:
 
     def cycle(self, coordinator: Coordinator) -> None:
         """One round: look after certificate and settings, report a changed table, take releases and alignment runs a step on."""
-        self._renewal.look(coordinator)
-        if self._settings.look():
-            self._ears.follow(self._desk.settings.daemon)
+        self._renewal.refresh(coordinator)
+        if self._settings.refresh():
+            self._notifications.follow(self._hospital.settings.daemon)
             self._table.forget()
-        self._table.look(coordinator)
+        self._table.refresh(coordinator)
         self._computing = self._unreached = False
         for work, undecided in self._works:
             self._round(coordinator, work, undecided)
@@ -134,7 +136,7 @@ class Daemon:
 
     def _round(self, coordinator: Coordinator, work: Work, undecided: Undecided) -> None:
         """Take all agreements of one kind a step further; one that is stuck never holds up another."""
-        journal = self._desk.journal
+        journal = self._hospital.journal
         standing = journal.standing(work.kind)
         listed = work.calls(coordinator).pending(standing if len(standing) <= _MOST_UNSETTLED else None)
         undecided.begin({pending.digest for pending in listed}, standing)
@@ -147,18 +149,18 @@ class Daemon:
                     partial(self._step, coordinator, work, undecided, pending),
                     partial(journal.annotate, digest),
                 )
-                self._unreached |= not attempt(step, f"{work.kind.noun} {digest[:12]}", note, self._hub)
+                self._unreached |= not try_step(step, f"{work.kind.noun} {digest[:12]}", note, self._hub)
         undecided.end()
 
     def _step(self, coordinator: Coordinator, work: Work, undecided: Undecided, pending: Pending) -> None:
-        desk, calls = self._desk, work.calls(coordinator)
-        record = desk.journal.get(pending.digest)
+        hospital, calls = self._hospital, work.calls(coordinator)
+        record = hospital.journal.get(pending.digest)
         if record is None and pending.state == "PROPOSED":
             record = undecided.take(pending)
         if record is None:
             return
         if record.status is Status.DECLINED:
-            desk.let_go(record)  # a person may decline while we compute
+            hospital.let_go(record)  # a person may decline while we compute
             if pending.state not in _OVER:
                 calls.decline(record.digest, record.note)
         elif pending.state in _OVER:
@@ -182,29 +184,29 @@ class Daemon:
                 self._computing = True
                 if waits != record.note:
                     log.info("%s: %s", record.name, waits)
-                    desk.journal.annotate(record.digest, waits)
+                    hospital.journal.annotate(record.digest, waits)
 
-    def _decide(self, calls: Agreements, undecided: Undecided, record: Record) -> None:
+    def _decide(self, calls: AgreementCalls, undecided: Undecided, record: Record) -> None:
         """Decide by policy, or say what a person has to do; hand in our consent once it is decided."""
-        desk = self._desk
+        hospital = self._hospital
         if record.status is Status.WAITING:
             if undecided.waits(record):
                 return
-            review = desk.review(record.proposal)
+            review = hospital.review(record.proposal)
             if not review.automatic:
                 self.reviews.begin(record, review)
                 undecided.looked(record)
                 return
-            desk.journal.move(record.digest, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
-            record = desk.journal.find(record.digest)
-        calls.approve(desk.sign(record))
+            hospital.journal.move(record.digest, {Status.WAITING}, Status.ACCEPTED, "approved by policy")
+            record = hospital.journal.find(record.digest)
+        calls.approve(hospital.sign(record))
         log.info("%s: approved", record.name)
 
-    def _refuse(self, calls: Agreements, record: Record, error: DpReleaseError) -> None:
+    def _refuse(self, calls: AgreementCalls, record: Record, error: DpReleaseError) -> None:
         # Across the boundary goes the constant sentence; what exactly was wrong stays here.
         log.error("%s is declined: %s", record.name, error.message)
         sentence = row_for(error).sentence
         if isinstance(error, Irreparable) and error.signer:
             sentence += f" {error.signer} sent them."
-        self._desk.give_up(record, Status.DECLINED, sentence)
+        self._hospital.give_up(record, Status.DECLINED, sentence)
         calls.decline(record.digest, sentence)

@@ -23,12 +23,12 @@ class Undecided:
     """The proposals of one kind that wait for a person.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         kind: of the proposals.
     """
 
-    def __init__(self, desk: HospitalState, kind: type[Proposed]) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, kind: type[Proposed]) -> None:
+        self._hospital = hospital
         self._kind = kind
         self._listed: Container[str] = frozenset()
         self._grounds: tuple[object, ...] = ()
@@ -47,7 +47,7 @@ class Undecided:
         """
         self._listed, self._full, self._left, self._unread = listed, False, 0, []
         under_way = {release for release, status in standing.items() if status in UNDER_WAY}
-        grounds = (*self._desk.grounds(), under_way)
+        grounds = (*self._hospital.grounds(), under_way)
         if grounds != self._grounds:
             self._grounds = grounds
             self._expiries.clear()
@@ -59,7 +59,7 @@ class Undecided:
         One that the office no longer lists makes room for one that it does. A checkpoint of a stream that was approved here
         waits for nobody and needs no room.
         """
-        journal = self._desk.journal
+        journal = self._hospital.journal
         if not self._full:
             waiting = [release for release, status in journal.standing(self._kind).items() if status == Status.WAITING]
             gone = [release for release in waiting if release not in self._listed]
@@ -79,7 +79,7 @@ class Undecided:
         """True for the next checkpoint of a stream that was approved here; raises `InvalidInput` if it cannot be read."""
         if pending.digest in self._strangers or self._kind is not ReleaseSpec:
             return False
-        streams = self._desk.streams
+        streams = self._hospital.streams
         try:
             # A spec spells out the stream that it continues: thousands of others are not parsed.
             if any(stream.encode() in pending.data for stream in streams.folder.kept()) and streams.earlier(

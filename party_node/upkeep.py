@@ -36,7 +36,7 @@ class Renewal:
         self._identity = identity
         self._told = ""
 
-    def look(self, coordinator: Coordinator) -> None:
+    def refresh(self, coordinator: Coordinator) -> None:
         """Ask for a new certificate if little is left of the present one's life; it is used from the next dial on.
 
         A coordinator that does not give one holds up nothing: the present one is good until it ends.
@@ -72,12 +72,12 @@ class TableReport:
     """Reports the table.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         clock: seconds that only grow.
     """
 
-    def __init__(self, desk: HospitalState, clock: Callable[[], float] = time.monotonic) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, clock: Callable[[], float] = time.monotonic) -> None:
+        self._hospital = hospital
         self._clock = clock
         self.forget()
 
@@ -86,17 +86,17 @@ class TableReport:
         self._seen: tuple[Stamp, frozenset[str], str] | None = None
         self._due = 0.0
 
-    def look(self, coordinator: Coordinator) -> None:
+    def refresh(self, coordinator: Coordinator) -> None:
         """Report the table if it, its patients or public columns changed. One that cannot be used or taken holds up nothing."""
-        source = self._desk.settings.source
+        source = self._hospital.settings.source
         try:
-            version = self._desk.journal.in_force(self._desk.settings.roster)
-            seen = (stamp(source), frozenset(self._desk.public()), "" if version is None else version.digest)
+            version = self._hospital.journal.in_force(self._hospital.settings.roster)
+            seen = (stamp(source), frozenset(self._hospital.public()), "" if version is None else version.digest)
             if seen == self._seen and self._clock() < self._due:
                 return
             if source.refreshed:
                 self._seen, self._due = seen, self._clock() + min(source.refresh_seconds, _SOON_SECONDS)
-            catalogue = self._desk.make_catalogue()
+            catalogue = self._hospital.make_catalogue()
         except (OSError, DpReleaseError) as error:
             log.error("the table was not reported: %s", error)
             return
@@ -120,17 +120,17 @@ class ChangedSettings:
     """Looks after the settings file.
 
     Args:
-        desk: the party's state, whose settings it replaces.
+        hospital: the party's state, whose settings it replaces.
         config: the file; None where settings come from nowhere else.
     """
 
-    def __init__(self, desk: HospitalState, config: Path | None) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, config: Path | None) -> None:
+        self._hospital = hospital
         self._config = config
         self._in_force: bytes | None = None  # until the first look: the file may have changed since it was read
         self._told = ""
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Take over a file that changed and can be used; whether it did. Anything else is logged once, and nothing changes."""
         if self._config is None:
             return False
@@ -147,10 +147,10 @@ class ChangedSettings:
             self._tell(error.message)
             return False
         self._in_force, self._told = data, ""
-        if changed == self._desk.settings:
+        if changed == self._hospital.settings:
             return False
-        log.info("%s was changed and is in force: %s", self._config, differences(self._desk.settings, changed))
-        self._desk.settings = changed
+        log.info("%s was changed and is in force: %s", self._config, differences(self._hospital.settings, changed))
+        self._hospital.settings = changed
         return True
 
     def _read(self, config: Path) -> PartySettings:
@@ -160,13 +160,13 @@ class ChangedSettings:
             InvalidInput: it cannot be used, or not by a node that runs.
             DataRefused: as `with_public`.
         """
-        before, changed = self._desk.settings, read_settings(config, PartySettings)
+        before, changed = self._hospital.settings, read_settings(config, PartySettings)
         fixed = [key for key in FIXED if getattr(before, key) != getattr(changed, key)]
         if fixed:
             raise InvalidInput(
                 f"{config}: {listed(fixed)} cannot change while the node runs; stop it and start it again"
             )
-        with_public(changed, public_declarations(self._desk.ledger, changed.roster))
+        with_public(changed, public_declarations(self._hospital.ledger, changed.roster))
         return changed
 
     def _tell(self, words: str) -> None:

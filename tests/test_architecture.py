@@ -224,9 +224,9 @@ def test_the_noise_module_alone_draws_secret_noise() -> None:
 
 
 def test_only_the_party_node_holds_the_secure_source() -> None:
-    rehearsing = "coordinator.dry_run.dry_run"  # draws it over rows that it has made up, and has no others
+    simulating = "coordinator.dry_run.dry_run"  # draws it over rows that it has made up, and has no others
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecureNoise" in attributes(path)}
-    assert {name.split(".")[0] for name in holders - {rehearsing}} <= {"party_node"}
+    assert {name.split(".")[0] for name in holders - {simulating}} <= {"party_node"}
 
 
 def test_public_and_secret_randomness_share_no_code() -> None:

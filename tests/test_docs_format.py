@@ -59,7 +59,7 @@ from dprelease.wire import limits as wire_limits
 from dprelease.wire.retry import Backoff
 from dprelease.wire.v1 import coordination_pb2, enrolment_pb2, intake_pb2, public_pb2, relay_pb2
 from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
-from learner.hub.settings import Limits as HubLimits
+from learner.hub.settings import HubLimits as HubLimits
 from learner.listing import Index
 from party_node.identity import alignment_key_text, key_check
 from party_node.source.alignment import align, pseudonym

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dprelease.canonical import canonical_bytes
 from dprelease.mechanisms.moments.calibration import FINEST, PLAUSIBLE, noise_reach
-from dprelease.mechanisms.moments.entries import Kind, code
+from dprelease.mechanisms.moments.entries import EntryKind, code
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import encryption
@@ -323,9 +323,9 @@ def test_entries_with_outcomes() -> None:
         written.append(f"{i},{j}{mark}")
     assert V["outcomes-entries"].split() == written
     layout = layout_of(WITH_OUTCOMES)
-    marks = {Kind.PRODUCT: "", Kind.SQUARE: "*", Kind.ASSOCIATION: "+", Kind.OUTCOME_SQUARE: "#"}
+    marks = {EntryKind.PRODUCT: "", EntryKind.SQUARE: "*", EntryKind.ASSOCIATION: "+", EntryKind.OUTCOME_SQUARE: "#"}
     found = zip(layout.rows, layout.cols, layout.kinds, strict=True)
-    assert written == [f"{i},{j}{marks[Kind(kind)]}" for i, j, kind in found]
+    assert written == [f"{i},{j}{marks[EntryKind(kind)]}" for i, j, kind in found]
 
 
 def test_label_privacy_has_noise_for_what_outcomes_are_in() -> None:

@@ -25,7 +25,7 @@ WORDS = {
     "clipping",
     "clipped",
     "ranged",
-    "unclipped",
+    "clipping_corrected",
     "schedule",
 }
 

@@ -24,7 +24,7 @@ from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.ranges import share
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.clipping import Clipping, clip_rows
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
+from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
 from dprelease.mechanisms.moments.released import NoisyMoments, noise_sd
 from dprelease.mechanisms.moments.sensitivity import clipped_sensitivity
@@ -109,7 +109,7 @@ def both_rounds(
     n = len(next(iter(bounded.values())).codes)
     part = share(n, tuple(column for own in parties.values() for column in own))
     ranges = published_ranges(bounded, mu * math.sqrt(part), random)
-    situation = Situation(mu * math.sqrt(1 - part), n, len(parties), CURIOUS, GRID_BITS)
+    situation = ClippingInputs(mu * math.sqrt(1 - part), n, len(parties), CURIOUS, GRID_BITS)
     clipping = choose_clipping(parties, ranges.ranges, situation, weights or {}, k)
     return clipped_moments(bounded, clipping, situation, random), ranges
 
@@ -131,13 +131,15 @@ def published_ranges(bounded: Mapping[str, BoundedRows], mu: float, random: np.r
 
 
 def clipped_moments(
-    bounded: Mapping[str, BoundedRows], clipping: Clipping, situation: Situation, random: np.random.Generator
+    bounded: Mapping[str, BoundedRows], clipping: Clipping, situation: ClippingInputs, random: np.random.Generator
 ) -> NoisyMoments:
     """A release of mechanism ``moments`` of the rows coded and clipped."""
     layout = Layout(tuple(column for rows in bounded.values() for column in rows.columns))
     parties, bits = situation.parties, situation.grid_bits
     sensitivity = clipped_sensitivity(layout, clipping, bits)
-    scales = by_kind(*share_scales(sensitivity, Fraction(situation.mu) ** 2, parties, situation.curious, bits, 1))
+    scales = by_kind(
+        *share_scales(sensitivity, Fraction(situation.mu) ** 2, parties, situation.collusion_threshold, bits, 1)
+    )
     # Products of codes of 17 bits: sums below 2^53 are exact in doubles.
     rows = np.hstack(list(_coded(bounded, clipping))).astype(np.float64)
     gram = rows.T @ rows

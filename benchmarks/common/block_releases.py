@@ -24,10 +24,10 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, private_weights, squared_sensitivity, weights_of
-from dprelease.estimators.normal_equations import NormalEquations, Rows
+from dprelease.estimators.normal_equations import NormalEquations, RegressionRows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.mechanisms.assumptions import PlannedFit, Setting, draft_of
+from dprelease.mechanisms.assumptions import PlannedFit, Scenario, draft_of
 from dprelease.mechanisms.noisy_rows.calibration import MixingPlan, plan_mixing
 from dprelease.planning.weighting import outcome_weight
 from dprelease.privacy.gaussian import mu_of
@@ -58,7 +58,7 @@ class Blocks:
         *features, outcome = (column.name for columns in parties.values() for column in columns)
         target = Target(scope="per-party", epsilon=epsilon, delta=DELTA)
         draft = draft_of(parties, patients, 1, target)
-        setting = Setting(draft, "mixed", PlannedFit(draft.everything, outcome, tuple(features)))
+        setting = Scenario(draft, "mixed", PlannedFit(draft.everything, outcome, tuple(features)))
         return cls(patients, parties, epsilon, {outcome: outcome_weight(setting).weight})
 
     @cached_property
@@ -124,7 +124,9 @@ class Blocks:
         return NormalEquations(xx=gram[:-1, :-1], xy=gram[:-1, -1:], noise=self.published_variance[:-1])
 
 
-def mixed(moments: Floats, n: int, outputs: int, anchor: float, variance: Floats, random: np.random.Generator) -> Rows:
+def mixed(
+    moments: Floats, n: int, outputs: int, anchor: float, variance: Floats, random: np.random.Generator
+) -> RegressionRows:
     """A release of mechanism ``mixed``, the last column being the outcome.
 
     Args:
@@ -140,7 +142,7 @@ def mixed(moments: Floats, n: int, outputs: int, anchor: float, variance: Floats
     if anchor:
         rows = np.vstack([math.sqrt(anchor) * n * moments[0], rows])
     rows[:, 1:] += random.normal(size=(len(rows), len(variance))) * np.sqrt(variance)
-    return Rows(
+    return RegressionRows(
         ones=rows[:, 0],
         x=rows[:, 1:-1],
         y=rows[:, -1:],

@@ -25,7 +25,7 @@ def fit_moments(
 
     Args:
         moments: as released.
-        features: d indices, distinct, of variables that are no outcomes apart.
+        features: d indices, distinct, of variables that are not outcome-only.
         targets: l indices.
         public: (n, a) the public variables, in scaled units, in their order.
         intercept: whether to fit one.

@@ -43,7 +43,7 @@ from dprelease.estimators.intervals.estimates import PopulationFit
 from dprelease.estimators.intervals.inference import Inference, in_units
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.estimators.intervals.of_rows import learned_from_rows
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.rows.calibrated import calibrated
 
 LEAST, MOST = 0.93, 0.97
@@ -202,14 +202,14 @@ def _mean(values: Sequence[float] | Floats) -> float:
     return float(np.mean(values)) if len(values) else math.nan
 
 
-def _rows(setting: Setting, blocks: Blocks, table: Floats, random: np.random.Generator) -> Rows:
+def _rows(setting: Setting, blocks: Blocks, table: Floats, random: np.random.Generator) -> RegressionRows:
     variance, patients = blocks.variance, setting.patients
     if setting.mechanism == "mixed":
         plan = blocks.plan
         moments = table.T @ table / patients
         return mixed(moments, patients, plan.outputs, float(plan.anchor_weight), variance, random)
     noisy = table[:, 1:] + np.sqrt(variance) * random.normal(size=(patients, FEATURES + 1))
-    return Rows(
+    return RegressionRows(
         ones=table[:, 0],
         x=noisy[:, :-1],
         y=noisy[:, -1:],
@@ -221,7 +221,7 @@ def _rows(setting: Setting, blocks: Blocks, table: Floats, random: np.random.Gen
     )
 
 
-def _inference(setting: Setting, table: Floats, rows: Rows | None, random: np.random.Generator) -> Inference:
+def _inference(setting: Setting, table: Floats, rows: RegressionRows | None, random: np.random.Generator) -> Inference:
     origin = np.zeros(FEATURES)
     if rows is not None:
         return _in_scaled_units(learned_from_rows(rows, setting.patients, origin, intercept=True))
@@ -250,7 +250,7 @@ def _in_scaled_units(learned: PopulationFit) -> Inference:
     return in_units(learned, design)
 
 
-def _gain_is_covered(rows: Rows, table: Floats) -> bool:
+def _gain_is_covered(rows: RegressionRows, table: Floats) -> bool:
     """Whether the default's error on the patients is as far below the constant predictor's as estimated."""
     found = calibrated(rows, np.full(FEATURES, -1.0), np.full(1, -1.0), intercept=True)
     moments = table.T @ table / table[:, 0].sum()

@@ -13,8 +13,8 @@ from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import Ring
-from dprelease.intersection.session import Common, Outside, Session
-from dprelease.intersection.storage import MemoryStorage
+from dprelease.intersection.session import AlignmentSession, Common, RunEnvironment
+from dprelease.intersection.storage import MemoryRunStorage
 from dprelease.mpc.messages import Message, MessageHeader
 
 
@@ -44,7 +44,7 @@ def intersect(
     def fetch(header: MessageHeader) -> Iterator[bytes]:
         yield listed[header][1]
 
-    def look(party: str, session: Session, storage: MemoryStorage) -> bool:
+    def look(party: str, session: AlignmentSession, storage: MemoryRunStorage) -> bool:
         """One step, and its messages delivered; whether anything was done."""
         with step(party):
             session.receive(tuple(message for message, _ in listed.values()))
@@ -55,12 +55,17 @@ def intersect(
             listed[message.header] = message, storage.body(message)
         return said is None
 
-    storages = {party: MemoryStorage() for party in ring.parties}
+    storages = {party: MemoryRunStorage() for party in ring.parties}
     found: dict[str, Common] = {}
     looks = [
-        partial(look, party, Session(ring, party, identities[party], keys, storage, outside, workers=workers), storage)
+        partial(
+            look,
+            party,
+            AlignmentSession(ring, party, identities[party], keys, storage, outside, workers=workers),
+            storage,
+        )
         for party, storage in storages.items()
-        for outside in [Outside(fetch, lambda: None, partial(elements.__getitem__, party))]
+        for outside in [RunEnvironment(fetch, lambda: None, partial(elements.__getitem__, party))]
     ]
     while len(found) < len(looks):
         done = [each() for each in looks]

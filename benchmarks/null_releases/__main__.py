@@ -17,8 +17,8 @@ from benchmarks.common.report import Results, main
 from benchmarks.null_releases.claims import (
     ALPHA,
     Claims,
-    apart_claims,
     mixed_claims,
+    outcome_only_claims,
     public_claims,
     ranged_claims,
     wide_claims,
@@ -30,7 +30,7 @@ WAYS: Mapping[str, Callable[..., Claims]] = MappingProxyType(
         "public bounds": public_claims,
         "ranges": ranged_claims,
         "over 64 variables": wide_claims,
-        "outcome apart": apart_claims,
+        "outcome-only column": outcome_only_claims,
         "mixed": mixed_claims,
     }
 )
@@ -39,9 +39,9 @@ NOMINAL: Mapping[str, float] = MappingProxyType(
 )
 """How often a claim may be false: 2 standard errors on one side, and intervals that hold 90 and 93 %; others `ALPHA`."""
 RELEASES = 8
-CHEAP = ("mixed", "outcome apart")
+CHEAP = ("mixed", "outcome-only column")
 """Ways of release that are drawn ten times as often."""
-APART = ("thirty", PUBLIC_FEATURES, PUBLIC_OUTCOME)
+OUTCOME_ONLY = ("thirty", PUBLIC_FEATURES, PUBLIC_OUTCOME)
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ SETTINGS = tuple(
         *(("mixed", "heavy", n, epsilon, effect) for n, epsilon, effect in ((60_000, 1.0, 0.0), (20_000, 20.0, 0.7))),
         ("mixed", "collinear", 6_000, 20.0, 0.0),
         *(("over 64 variables", "wide", 10_000, epsilon, effect) for epsilon, effect in ((5.0, 0.0), (15.0, 0.3))),
-        *(("outcome apart", shape, 50_000, 1.0, 0.3) for shape in APART),
-        *(("outcome apart", shape, 20_000, 30.0, 0.0) for shape in APART),
+        *(("outcome-only column", shape, 50_000, 1.0, 0.3) for shape in OUTCOME_ONLY),
+        *(("outcome-only column", shape, 20_000, 30.0, 0.0) for shape in OUTCOME_ONLY),
     )
 )
 """Each drawn `RELEASES` times."""

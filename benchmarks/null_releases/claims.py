@@ -88,8 +88,8 @@ def wide_claims(found: Drawn, epsilon: float, effect: float, random: np.random.G
     return claims
 
 
-def apart_claims(found: Drawn, epsilon: float, effect: float, random: np.random.Generator) -> Claims:
-    """What a fit on a release with the outcome apart claims."""
+def outcome_only_claims(found: Drawn, epsilon: float, effect: float, random: np.random.Generator) -> Claims:
+    """What a fit on a release with an outcome-only column claims."""
     del effect
     claims: Claims = defaultdict(list)
     moments, truth, public = with_outcome_apart(found, epsilon, random)

@@ -6,8 +6,8 @@
     collinear   six numbers of which each two have the correlation .9, and a lognormal outcome
     wide        seventy numbers like those of normal; and thirty, of which none, the features or the outcome is public
 
-They are released in public bounds, in ranges of a first round, with the outcome apart, or as mixed rows, without the network and
-the hospitals between.
+They are released in public bounds, in ranges of a first round, with an outcome-only column, or as mixed rows, without the
+network and the hospitals between.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
 from dprelease.data.ranges import share
-from dprelease.estimators.normal_equations import Rows
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
+from dprelease.estimators.normal_equations import RegressionRows
+from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
 from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
@@ -36,7 +36,7 @@ from dprelease.privacy.gaussian import mu_of
 from dprelease.release.reaches import Reach, reaches_of
 from dprelease.spec_base import Target
 from tests.dprelease.analyses.releases import coded
-from tests.dprelease.estimators.apart import apart_of
+from tests.dprelease.estimators.outcome_only import outcome_only_of
 
 OUTCOME, DELTA, CURIOUS = "y", 1e-6, 1
 PUBLIC_FEATURES, PUBLIC_OUTCOME = "public features", "public outcome"
@@ -102,7 +102,7 @@ def in_ranges(
     mu, n = mu_of(epsilon, DELTA), found.patients
     part = share(n, found.columns)
     ranges = published_ranges(bounded, mu * math.sqrt(part), random)
-    situation = Situation(mu * math.sqrt(1 - part), n, len(bounded), CURIOUS, GRID_BITS)
+    situation = ClippingInputs(mu * math.sqrt(1 - part), n, len(bounded), CURIOUS, GRID_BITS)
     clipping = choose_clipping(found.parties, ranges.ranges, situation, {})
     released = clipped_moments(bounded, clipping, situation, random)
     exact = clipped_moments(bounded, clipping, replace(situation, mu=NEXT_TO_NONE), random)
@@ -114,11 +114,11 @@ def with_outcome_apart(
 ) -> tuple[OutcomeMoments, Floats, Floats]:
     """A release with an outcome that is nothing else, its moments, and the (n, a) public cells."""
     rows, shown = found.rows, Layout(found.columns).public[1:]
-    moments = apart_of(rows[:, 1:], found.columns, (OUTCOME,), random, epsilon)
+    moments = outcome_only_of(rows[:, 1:], found.columns, (OUTCOME,), random, epsilon)
     return moments, rows.T @ rows / found.patients, rows[:, 1:][:, shown]
 
 
-def as_mixed_rows(found: Drawn, epsilon: float, random: np.random.Generator) -> tuple[Rows, Floats]:
+def as_mixed_rows(found: Drawn, epsilon: float, random: np.random.Generator) -> tuple[RegressionRows, Floats]:
     """Mixed rows for the whole row's budget, k by the rule, and the moments; every level of a category is a column."""
     exact = found.rows.T @ found.rows / found.patients
     plan = plan_mixing(found.patients, found.parties, Target(scope="joint", epsilon=epsilon, delta=DELTA))

@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
 from dprelease.mechanisms.moments.joint_calibration import check_positive, joint, parts
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
@@ -124,11 +124,11 @@ def spent(declared: Scales, covariance2: Fraction, association2: Fraction, body:
     )
 
 
-def entry_scales(layout: Layout, scales: Mapping[Kind, float]) -> Floats:
+def entry_scales(layout: Layout, scales: Mapping[EntryKind, float]) -> Floats:
     """(E,) scale of a share of each entry of a release with outcomes.
 
     Args:
         layout: of the spec.
         scales: one for every kind.
     """
-    return np.array([scales[kind] for kind in Kind])[layout.kinds]
+    return np.array([scales[kind] for kind in EntryKind])[layout.kinds]

@@ -206,7 +206,7 @@ def release_all(point: Point, features: Features, sums: Sums, target: Target, ra
     noise = noises.corrected(features, count, count, target.mu)
     release = Release.draw(sums, noise, radius2, random)
     point.note("gauss", sums, release.ridged())
-    point.note("gauss ours", sums, release.believed())
+    point.note("gauss ours", sums, release.posterior())
     noise = noises.corrected(features, count, sums.largest2, target.mu)
     release = Release.draw(sums, noise, radius2, random, public_outcomes=True)
     point.note("gauss feature", sums, release.ridged())
@@ -215,7 +215,7 @@ def release_all(point: Point, features: Features, sums: Sums, target: Target, ra
         columns = project(side, release.xy.T, math.sqrt(rows) * features.bound).T
         point.note("proj columns", sums, replace(release, xy=columns).ridged(reach))
     associated, left = release.associated(side, features.bound)
-    point.note("proj ours", sums, associated.believed(left))
+    point.note("proj ours", sums, associated.posterior(left))
 
 
 def release_labels(point: Point, features: Features, sums: Sums, target: Target, random: np.random.Generator) -> None:

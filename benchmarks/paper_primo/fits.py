@@ -34,8 +34,8 @@ from benchmarks.paper_primo.noise import Noise
 from benchmarks.paper_primo.projection import project_jointly
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.marginals import shares
-from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, furthest
-from dprelease.estimators.moments.public_columns import PublicSide, Vectors, within
+from dprelease.estimators.moments.gain import CAUTIOUS_QUANTILE, STEP_LENGTHS, step_length
+from dprelease.estimators.moments.public_columns import PublicSide, Vectors, clipped_to_feasible
 from dprelease.estimators.moments.spectral_ridge import _denoised, _Ridges
 
 FAILURE = 0.05
@@ -103,10 +103,12 @@ class Release:
         seen, width = outcomes.right.T @ self.xy.T, len(self.xx)
         spread: Floats = np.clip(np.diag(self.xx) / self.rows, 1e-3 * self.radius2 / width, bound**2)[None]
         noise = np.full(width, self.noise.association)
-        likely, doubt = Vectors.of(outcomes.singular, seen, noise, spread, self.rows).believed()
+        posterior_mean, posterior_variance = Vectors.of(outcomes.singular, seen, noise, spread, self.rows).posterior()
         back = outcomes.right * outcomes.singular
-        found: Floats = back @ within(outcomes, seen, likely, np.full(width, math.sqrt(self.rows) * bound))
-        return replace(self, xy=found.T), (back**2 @ doubt).mean(axis=1)
+        found: Floats = back @ clipped_to_feasible(
+            outcomes, seen, posterior_mean, np.full(width, math.sqrt(self.rows) * bound)
+        )
+        return replace(self, xy=found.T), (back**2 @ posterior_variance).mean(axis=1)
 
     def beside_features(self) -> Floats:
         """(d, l) weights by evidence; features are public."""
@@ -115,7 +117,7 @@ class Release:
         evidence = Vectors.of(side.singular, side.right.T @ self.xy, noise, spread, self.rows)
         return _beside_features(side, side, evidence)
 
-    def believed(self, left: Floats | None = None) -> Floats:
+    def posterior(self, left: Floats | None = None) -> Floats:
         """(d, l) weights by our ridge.
 
         Args:
@@ -126,10 +128,10 @@ class Release:
         r2 = np.full(outcomes, self.noise.association**2) if left is None else left
         xi, vectors = _denoised(self.xx / rows, s2)
         ridges = _Ridges(xi, vectors.T @ self.xy / rows, s2, np.maximum(r2 / rows**2, _TINY**2), self.mean_square)
-        kept, doubt, _ = ridges.believed(shares(ridges.explained()))
+        kept, posterior_variance, _ = ridges.posterior(shares(ridges.explained()))
         turned = kept * ridges.scores
         of_s = 2 * s2 * (turned**2).sum(axis=0) ** 2
-        found: Floats = vectors @ (_cautious(xi @ turned**2, doubt, of_s) * turned)
+        found: Floats = vectors @ (_cautious(xi @ turned**2, posterior_variance, of_s) * turned)
         return found
 
 
@@ -141,12 +143,18 @@ def _beside_features(side: PublicSide, gained: PublicSide, evidence: Vectors) ->
         gained: the gains of t = U^T Y in what is seen, and V.
         evidence: of t.
     """
-    likely, doubt = evidence.believed(shares(evidence.explained()))
-    t = within(gained, evidence.seen, likely, np.full(evidence.seen.shape[1], math.sqrt(evidence.rows)))
-    along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
-    steps = ALPHAS[:, None]
-    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
-    alpha = np.where(square > 0, furthest(quantile), 0.0)
+    posterior_mean, posterior_variance = evidence.posterior(shares(evidence.explained()))
+    t = clipped_to_feasible(
+        gained, evidence.seen, posterior_mean, np.full(evidence.seen.shape[1], math.sqrt(evidence.rows))
+    )
+    along, square, unsure = (
+        (t * posterior_mean).sum(axis=0),
+        (t**2).sum(axis=0),
+        (t**2 * posterior_variance).sum(axis=0),
+    )
+    steps = STEP_LENGTHS[:, None]
+    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS_QUANTILE)) * np.sqrt(unsure)) - steps**2 * square
+    alpha = np.where(square > 0, step_length(quantile), 0.0)
     return side.right @ (alpha * t / side.singular[:, None])
 
 
@@ -201,7 +209,7 @@ def naive(sums: Sums, noise: Noise, radius2: float, random: np.random.Generator)
 
 def _cautious(square: Floats, of_g: Floats, of_s: Floats) -> Floats:
     """(l,) how far each model goes: the `risk` quantile of a gain (2 alpha - alpha^2) square, as in `spectral_ridge`."""
-    steps = ALPHAS[:, None]
+    steps = STEP_LENGTHS[:, None]
     spread = np.sqrt(steps**2 * 4 * of_g + steps**4 * of_s)
-    quantile = (2 * steps - steps**2) * square + float(ndtri(CAUTIOUS)) * spread
-    return np.where(square > 0, furthest(quantile), 0.0)
+    quantile = (2 * steps - steps**2) * square + float(ndtri(CAUTIOUS_QUANTILE)) * spread
+    return np.where(square > 0, step_length(quantile), 0.0)

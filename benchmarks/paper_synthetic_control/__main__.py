@@ -31,7 +31,7 @@ from dprelease.data.columns import NumericColumn
 from dprelease.estimators.counterfactual import Counterfactual, counterfactual
 from dprelease.mechanisms.synthetic_control import released
 from dprelease.mechanisms.synthetic_control.ridge import WEIGHT_BITS, ridge_weights
-from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
+from dprelease.mechanisms.synthetic_control.terms import ControlProblem, SyntheticControlTerms, norm2_of
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 
@@ -162,7 +162,9 @@ def private_path(panel: Panel, epsilon: float, rng: np.random.Generator) -> Coun
     low, high = panel.bounds
     columns = tuple(NumericColumn.model_validate({"name": name, "lower": low, "upper": high}) for name in names)
     codes = bound(dict(zip(names, panel.donors.T, strict=True)), columns, GRID_BITS)
-    problem = Problem(columns, len(codes), tuple(panel.target.tolist()), names[panel.before], Fraction(panel.before))
+    problem = ControlProblem(
+        columns, len(codes), tuple(panel.target.tolist()), names[panel.before], Fraction(panel.before)
+    )
     target, mu2 = problem.codes(GRID_BITS), budget(Target(scope="joint", epsilon=epsilon, delta=PANEL_DELTA))
     terms = SyntheticControlTerms.least(problem, mu2, Fraction(1, 2), 1, GRID_BITS)
     weights = ridge_weights(codes[:, : panel.before], target, problem.penalty, GRID_BITS)

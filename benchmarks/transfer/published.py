@@ -106,8 +106,8 @@ def _all_say(logs: list[Path], words: str) -> bool:
 
 def _seal(home: Path, name: str, digests: list[str]) -> None:
     """Seal blocks of the right shape: what numbers are in them makes no difference to a transfer."""
-    desk = HospitalState(read_settings(home / "party.toml", PartySettings))
+    hospital_state = HospitalState(read_settings(home / "party.toml", PartySettings))
     for digest in digests:
-        header = expected_header(desk.journal.find(digest).spec, name)
+        header = expected_header(hospital_state.journal.find(digest).spec, name)
         values = np.random.default_rng(0).integers(-(1 << 30), 1 << 30, (header.rows, header.columns))
-        desk.vault.seal((Block(header, values),), desk.identity.key())
+        hospital_state.vault.seal((Block(header, values),), hospital_state.identity.key())

@@ -85,7 +85,9 @@ def _driven(consortium: Consortium, terms: str, number: int) -> float:
         release = _propose(consortium, terms, number)
         _round(hospitals)  # decides; what follows the last approval counts
         work = 0.0
-        while any(desk.journal.find(release).status != Status.DELIVERED for desk, _, _ in hospitals):
+        while any(
+            hospital_state.journal.find(release).status != Status.DELIVERED for hospital_state, _, _ in hospitals
+        ):
             spent = _round(hospitals)
             work += max(max(spent), sum(spent) / min(len(spent), os.cpu_count() or 1))
         delivered = time.monotonic()
@@ -95,9 +97,9 @@ def _driven(consortium: Consortium, terms: str, number: int) -> float:
 
 @contextmanager
 def _hospital(consortium: Consortium, name: str) -> Iterator[tuple[HospitalState, Daemon, Coordinator]]:
-    desk = HospitalState(read_settings(consortium.hospital(name) / "party.toml", PartySettings))
-    with Coordinator.dial(desk.enrolment.coordinator, desk.identity.credentials()) as coordinator:
-        yield desk, Daemon(desk, SecureNoise()), coordinator
+    hospital_state = HospitalState(read_settings(consortium.hospital(name) / "party.toml", PartySettings))
+    with Coordinator.dial(hospital_state.enrolment.coordinator, hospital_state.identity.credentials()) as coordinator:
+        yield hospital_state, Daemon(hospital_state, SecureNoise()), coordinator
 
 
 def _round(hospitals: Sequence[tuple[HospitalState, Daemon, Coordinator]]) -> list[float]:

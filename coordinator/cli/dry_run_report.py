@@ -27,7 +27,7 @@ def report(found: DryRun) -> Document:
             "fake": True,
             "request_title": spec.title,
             "rows": spec.rows,
-            "fake_rows": found.rehearsed.spec.rows,
+            "fake_rows": found.simulated.spec.rows,
             "mechanism": spec.mechanism,
             "similar": None if found.similar is None else found.similar.digest,
             "delta": given.delta,
@@ -44,7 +44,7 @@ def opened_with(found: DryRun) -> list[str]:
     if found.kept is None:
         return []
     folder, home = found.kept.folder, found.kept.folder / "learner"
-    learner, consortium = f"learner --home {home}", found.rehearsed.spec.consortium
+    learner, consortium = f"learner --home {home}", found.simulated.spec.consortium
     use = f"describe {folder}" if found.trial is None else f"fit {folder} --target {found.outcome}"
     return [
         f"\nkept: {folder}. Open it as a learner, who keeps what belongs to it apart with --home:",
@@ -56,8 +56,8 @@ def opened_with(found: DryRun) -> list[str]:
 
 
 def _shape(found: DryRun) -> tuple[str, ...]:
-    spec, rows = found.proposal.spec, found.rehearsed.spec.rows
-    own = mechanism_of(spec).words(spec).shape
+    spec, rows = found.proposal.spec, found.simulated.spec.rows
+    own = mechanism_of(spec).statements(spec).shape
     shape = f"n = {spec.rows:,}, mechanism {spec.mechanism}" + (f", {own}" if own else "")
     if rows == spec.rows:
         return (shape,)

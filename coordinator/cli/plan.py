@@ -22,7 +22,7 @@ from dprelease.document.cells import price
 from dprelease.document.document import Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
-from dprelease.mechanisms.assumptions import PlannedFit, Setting, chosen
+from dprelease.mechanisms.assumptions import PlannedFit, Scenario, chosen
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.planning.comparison import NO_DATA, charges
@@ -87,13 +87,13 @@ def plan(
             outcomes = mechanism.propose(asked.options, draft).terms.outcomes
         name, used = chosen(draft.columns, outcome, features, outcomes)
         fit = PlannedFit(draft.everything, name, used, spread)
-        setting = Setting(draft, asked.mechanism, fit, asked.options.model_dump(exclude_unset=True))
-        found = compared(setting, mechanisms, signals, plot)
-        releases = {each.plan: proposed(each) for each in found.settings}
+        scenario = Scenario(draft, asked.mechanism, fit, asked.options.model_dump(exclude_unset=True))
+        found = compared(scenario, mechanisms, signals, plot)
+        releases = {each.plan: proposed(each) for each in found.scenarios}
         prices = {plan: release.prices for plan, release in releases.items()}
-        planned = {each.mechanism for each in found.settings}
+        planned = {each.mechanism for each in found.scenarios}
         used_already = any(each.noise.reuse for each in releases.values())
-        ranges = "" if used_already or setting.asked.get("outcomes") else _ranges(earlier, draft)
+        ranges = "" if used_already or scenario.asked.get("outcomes") else _ranges(earlier, draft)
         others = [each for each in map(mechanism_named, names()) if each.name not in planned and each.purpose]
         expected = found.document()
         notes = (

@@ -118,7 +118,7 @@ def _of_run(task: Task) -> Document:
 
 
 def _of_release(spec: ReleaseSpec) -> Document:
-    given, words, at = guarantee(spec), mechanism_of(spec).words(spec), checkpoint_of(spec)
+    given, words, at = guarantee(spec), mechanism_of(spec).statements(spec), checkpoint_of(spec)
     parties = {part.party: [column.name for column in part.columns] for part in spec.parties}
     charged = {part.party: part.mu2 for part in given.parties}
     prices = tuple(f"{party}: {price_text(mu2, given.delta)}" for party, mu2 in charged.items())

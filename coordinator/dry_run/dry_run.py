@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from coordinator.authority.authority import Authority
-from coordinator.dry_run.simulate import Rehearsed, Signer, Signers, Stopwatch, rehearse
+from coordinator.dry_run.simulate import Signers, Simulated, SimulatedSigner, Stopwatch, simulate
 from coordinator.dry_run.trial_fit import Trial, trial
 from coordinator.proposals.proposals import CheckedProposal, Request, make_proposal
 from coordinator.proposals.published import EarlierReleases, similar_to
@@ -39,7 +39,7 @@ _DAYS = 1
 
 
 @dataclass(frozen=True)
-class Kept:
+class SavedRelease:
     """A made-up release that was kept.
 
     Attributes:
@@ -60,7 +60,7 @@ class DryRun:
     Attributes:
         proposal: what would be proposed.
         similar: an open or published release of the same content, which the parties would pay for again.
-        rehearsed: the made-up release.
+        simulated: the made-up release.
         outcome: name of the column that was fitted on the others.
         trial: that fit; None where there is nothing to fit.
         no_trial: why there is none; empty where there is one.
@@ -70,12 +70,12 @@ class DryRun:
 
     proposal: CheckedProposal
     similar: Agreement | None
-    rehearsed: Rehearsed
+    simulated: Simulated
     outcome: str
     trial: Trial | None
     no_trial: str
     seconds: dict[str, float]
-    kept: Kept | None
+    kept: SavedRelease | None
 
 
 def dry_run(
@@ -119,20 +119,20 @@ def dry_run(
     with watch.step("make throw-away keys"):
         spec, signers = _made_up(proposal.spec, _rows(proposal.spec, rows), now)
     with _folder(keep, spec) as path:
-        rehearsed = rehearse(spec, target, signers, SecureNoise(), ReleaseFolder(path), now, watch)
+        simulated = simulate(spec, target, signers, SecureNoise(), ReleaseFolder(path), now, watch)
         kept = None
         if keep is not None:
             write_durably(path / ROOT, signers.root.encode())
-            kept = Kept(path, path / ROOT, certificate_fingerprint(signers.root))
+            kept = SavedRelease(path, path / ROOT, certificate_fingerprint(signers.root))
     fitted, none = None, "there is one column only" if len(names) == 1 else ""
     if not none:
         # What a learner could not fit is worth knowing, but no reason to withhold price, guarantee and the rest.
         try:
             with watch.step("fit"):
-                fitted = trial(rehearsed, target)
+                fitted = trial(simulated, target)
         except InvalidInput as error:
             none = error.message
-    return DryRun(proposal, similar, rehearsed, target, fitted, none, watch.seconds, kept)
+    return DryRun(proposal, similar, simulated, target, fitted, none, watch.seconds, kept)
 
 
 def _rows(spec: ReleaseSpec, most: int | None) -> int:
@@ -147,11 +147,11 @@ def _made_up(real: ReleaseSpec, rows: int, now: datetime) -> tuple[ReleaseSpec, 
     keys = {marked(part.party): new_private_key() for part in real.parties}
     spec = fake_spec(real, {name: key_fingerprint(key.public_key()) for name, key in keys.items()}, rows)
     parties = {
-        name: Signer(key, authority.issue(name, "party", key.public_key(), now, _DAYS).decode())
+        name: SimulatedSigner(key, authority.issue(name, "party", key.public_key(), now, _DAYS).decode())
         for name, key in keys.items()
     }
     key = new_private_key()
-    hub = Signer(key, authority.issue(marked("hub"), "hub", key.public_key(), now, _DAYS).decode())
+    hub = SimulatedSigner(key, authority.issue(marked("hub"), "hub", key.public_key(), now, _DAYS).decode())
     return spec, Signers(authority.root_pem.decode(), hub, parties)
 
 

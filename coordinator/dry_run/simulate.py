@@ -1,4 +1,4 @@
-"""A release rehearsed on made-up rows: every step between an accepted spec and a fit, by the code that a real one runs.
+"""A release simulated on made-up rows: every step between an accepted spec and a fit, by the code that a real one runs.
 
     made-up rows -> bounded rows -> noise (and, for joint moments, the whole session) -> sealed, signed blocks
       -> signed manifest -> files -> verified from the files as any learner does -> reloaded
@@ -36,7 +36,7 @@ from dprelease.version import __version__
 
 
 @dataclass(frozen=True, repr=False)
-class Signer:
+class SimulatedSigner:
     """A throw-away key and its certificate, PEM."""
 
     key: PrivateKey
@@ -54,8 +54,8 @@ class Signers:
     """
 
     root: str
-    hub: Signer
-    parties: Mapping[str, Signer]
+    hub: SimulatedSigner
+    parties: Mapping[str, SimulatedSigner]
 
 
 @dataclass
@@ -79,8 +79,8 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class Rehearsed:
-    """Results of a rehearsal.
+class Simulated:
+    """Results of a simulation.
 
     Attributes:
         spec: the made-up one.
@@ -95,7 +95,7 @@ class Rehearsed:
     release: Release
 
 
-def rehearse(
+def simulate(
     spec: ReleaseSpec,
     outcome: str,
     signers: Signers,
@@ -103,7 +103,7 @@ def rehearse(
     folder: ReleaseFolder,
     now: datetime,
     watch: Stopwatch,
-) -> Rehearsed:
+) -> Simulated:
     """Go the whole way with made-up rows.
 
     Args:
@@ -138,7 +138,7 @@ def rehearse(
         folder.write_manifest(data, sign_manifest(signers.hub.key, data))
     with watch.step("read back and verify"):
         release = folder.verify(signers.root)
-    return Rehearsed(spec, rows, folder, release)
+    return Simulated(spec, rows, folder, release)
 
 
 def _blocks(
@@ -164,7 +164,7 @@ def _blocks(
     return blocks
 
 
-def _sealed(block: Block, signer: Signer, folder: ReleaseFolder) -> BlockEntry:
+def _sealed(block: Block, signer: SimulatedSigner, folder: ReleaseFolder) -> BlockEntry:
     data, header = block.to_bytes(), block.header
     sealed = sealed_block(signer.key, header, data)
     write_durably(folder.block(header.party, header.sequence), data)

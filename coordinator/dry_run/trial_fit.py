@@ -1,6 +1,6 @@
-"""A fit on a rehearsed release, beside what least squares on the made-up rows give and what the planner expected.
+"""A fit on a simulated release, beside what least squares on the made-up rows give and what the planner expected.
 
-Only a rehearsal can say all three: its rows are nobody's, so they may be looked at.
+Only a simulation can say all three: its rows are nobody's, so they may be looked at.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coordinator.dry_run.simulate import Rehearsed
+from coordinator.dry_run.simulate import Simulated
 from dprelease.arrays import Floats
 from dprelease.data.columns import unbounded
 from dprelease.data.decades import decade_values
@@ -42,20 +42,20 @@ class Trial:
     expected: Forecast
 
 
-def trial(rehearsed: Rehearsed, outcome: str) -> Trial:
+def trial(simulated: Simulated, outcome: str) -> Trial:
     """Fit the outcome on every other column.
 
     Args:
-        rehearsed: a rehearsal.
+        simulated: a simulation.
         outcome: name of a declared column; of a category, its first level is fitted.
 
     Raises:
         InvalidInput: there is no other column, too little was released to fit on, or the made-up outcome does not vary.
     """
-    spec, release = rehearsed.spec, rehearsed.release
+    spec, release = simulated.spec, simulated.release
     column = next(column for column in spec.columns if column.name == outcome)
     result = fit(release, [column.released[0]])
-    values = _values(rehearsed)
+    values = _values(simulated)
     y, x = values[result.targets[0]], np.column_stack([values[name] for name in result.features])
     if not np.ptp(y):
         raise InvalidInput(f"{outcome} is the same in all {len(y)} made-up rows, so there is nothing to explain")
@@ -74,11 +74,11 @@ def explained(y: Floats, predicted: Floats) -> float:
     return float(1 - np.mean((y - predicted) ** 2) / np.var(y))
 
 
-def _values(rehearsed: Rehearsed) -> dict[str, Floats]:
+def _values(simulated: Simulated) -> dict[str, Floats]:
     """Released name to (n,) made-up values, original units."""
-    spec = rehearsed.spec
-    midpoint, half_width = rehearsed.release.original_units()
-    codes = np.hstack([rehearsed.rows[part.party].codes for part in spec.parties])
+    spec = simulated.spec
+    midpoint, half_width = simulated.release.original_units()
+    codes = np.hstack([simulated.rows[part.party].codes for part in spec.parties])
     values = midpoint + half_width * codes * 2.0**-spec.grid_bits
     for column in unbounded(spec.columns):
         place = spec.released.index(column.name)

@@ -125,7 +125,7 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
 
     Raises:
         InvalidInput: a release without moments, an unknown name, a name that is there twice (as both levels of a binary are), an
-            outcome apart, or too many columns.
+            outcome-only column, or too many columns.
     """
     if release.view.kind != "moments":
         raise InvalidInput(
@@ -133,10 +133,10 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
             "have; ask for one of mechanism 'moments'"
         )
     declared = {release.column(name).name for name in names}
-    apart = declared & set(release.spec.outcomes)
-    if apart:
+    outcome_only = declared & set(release.spec.outcomes)
+    if outcome_only:
         raise InvalidInput(
-            f"{listed(sorted(apart))} is an outcome apart, whose products with other outcomes are not released; "
+            f"{listed(sorted(outcome_only))} is an outcome-only column, whose products with other outcomes are not released; "
             "`learner fit` regresses it on the features"
         )
     evidence = Evidence(release.moments()).narrowed(declared)

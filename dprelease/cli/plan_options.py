@@ -10,7 +10,7 @@ import click
 
 from dprelease.data.column import EVEN_SPREAD
 from dprelease.files.extras import require
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import SIGNALS, Comparison, compare
 from dprelease.planning.plot import draw
@@ -56,13 +56,13 @@ def with_guesses(command: Command) -> Command:
     return command
 
 
-def compared(setting: Setting, mechanisms: Sequence[str], signals: Sequence[float], plot: Path | None) -> Comparison:
+def compared(scenario: Scenario, mechanisms: Sequence[str], signals: Sequence[float], plot: Path | None) -> Comparison:
     """Mechanisms side by side; all of them, and the usual R^2, where nothing was asked for. Draws the plot if asked to.
 
     Raises:
         InvalidInput: a signal is not in (0, 1], or the plot cannot be written.
     """
-    found = compare(setting, mechanisms, signals or SIGNALS)
+    found = compare(scenario, mechanisms, signals or SIGNALS)
     if plot is not None:
         draw(found, plot)
     return found

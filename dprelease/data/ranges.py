@@ -30,7 +30,7 @@ EFFECT = 0.3
 """A correlation as it is guessed, of which clipping takes a part."""
 
 
-class Guess(NamedTuple):
+class GuessedNoise(NamedTuple):
     """Other columns, as they are guessed.
 
     Attributes:
@@ -52,7 +52,7 @@ def radius2(numbers: int) -> float:
     return float(numbers) if numbers > 1 else ALONE
 
 
-def guess(numbers: Sequence[int], others: int, noise: float) -> Guess:
+def guess(numbers: Sequence[int], others: int, noise: float) -> GuessedNoise:
     """t_0 and the noise at it.
 
     A number is coded in units of its *reach*, t published standard deviations, t = 1.25^j. Each hospital chooses t of each of
@@ -79,13 +79,13 @@ def guess(numbers: Sequence[int], others: int, noise: float) -> Guess:
         noise: c.
     """
     if not numbers:
-        return Guess(1.0, noise * others)
+        return GuessedNoise(1.0, noise * others)
     squares, all_numbers = sum(map(radius2, numbers)), sum(numbers)
     mean = math.sqrt(squares / all_numbers)
 
-    def judged(reach: float) -> tuple[float, Guess]:
+    def judged(reach: float) -> tuple[float, GuessedNoise]:
         end = reach * max(1.5, mean)
-        found = Guess(reach, noise * (others * mean / reach + squares))
+        found = GuessedNoise(reach, noise * (others * mean / reach + squares))
         return (EFFECT * math.exp(-end - 1) * (end + 2)) ** 2 + (found.noise * reach**2) ** 2, found
 
     return min(judged(reach_of(step)) for step in range(REACHES))[1]
@@ -154,7 +154,7 @@ class Range(Value):
             grid_bits: b of that grid.
             largest: H, the code of the range's upper end, at most 2^24.
         """
-        moved = fine(codes, grid_bits, self.box).astype(np.int64) - self.centre
+        moved = on_fine_grid(codes, grid_bits, self.box).astype(np.int64) - self.centre
         # 2 |t| H < 2^51.
         rounded = (2 * np.abs(moved) * largest + self.half_width) // (2 * self.half_width)
         found: Codes = (np.sign(moved) * np.minimum(rounded, largest)).astype(np.int32)
@@ -185,7 +185,7 @@ def share(rows: int, columns: tuple[Column, ...] = ()) -> Fraction:
     return (SHARE_OF_FEW if rows < FEW else SHARE) * (parts(columns) / len(own) if own else 1)
 
 
-def fine(codes: Codes, grid_bits: int, box: Box | None) -> Codes:
+def on_fine_grid(codes: Codes, grid_bits: int, box: Box | None) -> Codes:
     """Codes on the finest grid of declared bounds or of a box: 2^24 steps on either side of their midpoint.
 
     Args:

@@ -8,12 +8,12 @@ import numpy as np
 from scipy.special import erfcx
 
 from dprelease.arrays import Floats
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 
 _FLAT = 1e-4
 
 
-def range_means(rows: Rows, values: Floats, noise: Floats, lower: Floats) -> tuple[Floats, Floats]:
+def range_means(rows: RegressionRows, values: Floats, noise: Floats, lower: Floats) -> tuple[Floats, Floats]:
     """(means, standard deviations of their noise before they are brought into range), scaled units, each (q,).
 
     The prior is uniform on the range. The mean of the rows follows from the public constant column v as v.column / |v|^2;

@@ -85,15 +85,15 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
     if not y:
         raise InvalidInput(f"name at least one target out of {listed(release.spec.released)}")
     own = {owner[name].name for name in y}
-    apart = set(release.spec.outcomes)
+    outcome_only = set(release.spec.outcomes)
     if features is None:
-        features = [column.name for column in columns if column.name not in own | apart]
+        features = [column.name for column in columns if column.name not in own | outcome_only]
     x = release.expand(tuple(features), reference=True)
-    unusable = [name for name in x if owner[name].name in apart]
+    unusable = [name for name in x if owner[name].name in outcome_only]
     if unusable:
         raise InvalidInput(
             f"{listed(unusable)} cannot be a feature: it is an outcome of this release, and products of two outcomes are not "
-            f"released; features are {listed(column.name for column in columns if column.name not in apart)}"
+            f"released; features are {listed(column.name for column in columns if column.name not in outcome_only)}"
         )
     clash = [name for name in x if owner[name].name in own]
     if clash:

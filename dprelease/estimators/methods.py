@@ -23,7 +23,7 @@ from dprelease.estimators.evidence.evidence import WIDEST, Evidence
 from dprelease.estimators.moments.posterior_fit import fit_posterior
 from dprelease.estimators.moments.public_columns import associated, fit_public_features, projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
@@ -59,10 +59,10 @@ class Regression:
     within: ConvexSet | None = None
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RegressionRows:
         """The released rows of these columns; the table says which methods read rows."""
         view = cast(NoisyRows, self.view)
-        return Rows.of(view, self.features, self.targets, mixed=view.mixed)
+        return RegressionRows.of(view, self.features, self.targets, mixed=view.mixed)
 
     @property
     def moments(self) -> tuple[Moments, list[int], list[int]]:
@@ -175,7 +175,7 @@ def _projected(problem: Regression) -> ScaledFit:
     if not isinstance(moments, OutcomeMoments):
         believed: Moments = associated(moments.joint, intercept=problem.intercept)
     elif problem.public is None:
-        raise InvalidInput("a projection where outcomes are apart needs the public variables of all patients")
+        raise InvalidInput("a projection with outcome-only columns needs the public variables of all patients")
     else:
         believed = projected(moments, problem.public())
     return fit_spectral(believed, x, y, moments, intercept=problem.intercept)
@@ -299,7 +299,7 @@ def method_for(name: str, view: ViewKind) -> Method:
 def choose(problem: Regression) -> Choice:
     """The algorithm of method `shrinkage`: the first that applies.
 
-    A fit whose targets are all features, of a release with outcomes apart, sees the features alone.
+    A fit whose targets are all features, of a release with outcome-only columns, sees the features alone.
     """
     judged = ((name, *method.applies(problem)) for name, method in METHODS.items() if method.applies)
     return next(Choice(name, why) for name, applicable, why in judged if applicable)

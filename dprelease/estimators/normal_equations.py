@@ -66,7 +66,7 @@ class NormalEquations:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RegressionRows:
     """Released rows of one set of regressions: [v X Y] = A [1 D_x D_y] + [0 noise].
 
     Attributes:
@@ -90,7 +90,7 @@ class Rows:
     mixed: bool
 
     @classmethod
-    def of(cls, scaled: NoisyRows, features: list[int], targets: list[int], *, mixed: bool) -> Rows:
+    def of(cls, scaled: NoisyRows, features: list[int], targets: list[int], *, mixed: bool) -> RegressionRows:
         """The rows of the given released columns."""
         return cls(
             ones=scaled.ones,
@@ -103,7 +103,7 @@ class Rows:
             mixed=mixed,
         )
 
-    def mixing_only(self) -> Rows:
+    def mixing_only(self) -> RegressionRows:
         """Without the anchor row. The anchor's v is sqrt(rho) n, which is where rho is read from."""
         if not self.anchor:
             return self

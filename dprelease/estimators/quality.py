@@ -144,7 +144,7 @@ def is_hidden(noise_sd: float, width: float) -> bool:
     return noise_sd * WIDTHS >= width
 
 
-def hidden(quality: Quality, target: int, constant_noise_sd: float, width: float) -> dict[str, str]:
+def unresolved(quality: Quality, target: int, constant_noise_sd: float, width: float) -> dict[str, str]:
     """Unidentified numbers of a target, and why: among ``explained``, ``mse``, ``constant_mse`` and ``constant``.
 
     Args:

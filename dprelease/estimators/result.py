@@ -19,7 +19,7 @@ from dprelease.estimators.design import Rows, design_matrix
 from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.normal_equations import Diagnostics
-from dprelease.estimators.quality import INDISTINCT, Quality, hidden
+from dprelease.estimators.quality import INDISTINCT, Quality, unresolved
 from dprelease.files.extras import require
 from dprelease.one_line import counted, listed
 
@@ -159,10 +159,10 @@ class FitResult:
         return f"FitResult({on}, method {self.method}, release {self.release[:12]})"
 
     @cached_property
-    def hidden(self) -> tuple[dict[str, str], ...]:
+    def unresolved(self) -> tuple[dict[str, str], ...]:
         """For each target, what of `quality` and `constant` noise hides, and why."""
         return tuple(
-            hidden(self.quality, row, float(self.constant_noise_sd[row]), float(self.upper[row] - self.lower[row]))
+            unresolved(self.quality, row, float(self.constant_noise_sd[row]), float(self.upper[row] - self.lower[row]))
             for row in range(len(self.targets))
         )
 
@@ -173,9 +173,9 @@ class FitResult:
         None can that uses features of which the release does not show how they vary.
         """
         found = self.quality.verdicts()
-        if self.view != "moments" or np.isfinite(self.inference.doubt):
+        if self.view != "moments" or np.isfinite(self.inference.noise_to_signal):
             return found
-        used = (self.coef[:, np.isin(self.features, self.inference.hidden)] != 0).any(axis=1)
+        used = (self.coef[:, np.isin(self.features, self.inference.unidentified)] != 0).any(axis=1)
         return tuple(INDISTINCT if blind else verdict for blind, verdict in zip(used, found, strict=True))
 
     def predict(self, X: Rows, *, clip: bool = False) -> Floats:
@@ -268,10 +268,10 @@ def quality_table(result: FitResult) -> Table:
         Heading("constant"),
         Heading("verdict", "model"),
     )
-    verdicts, hidden = result.verdicts, result.hidden
+    verdicts, unresolved = result.verdicts, result.unresolved
     rows = [
         (target, *(Said(value, "cannot be told") if name in why else value for name, value in told.items()), verdict)
-        for target, told, why, verdict in zip(result.targets, _quality(result), hidden, verdicts, strict=True)
+        for target, told, why, verdict in zip(result.targets, _quality(result), unresolved, verdicts, strict=True)
     ]
     return Table("fit", headings, tuple(rows), title="Predictions on the private rows, standard errors in brackets")
 
@@ -388,9 +388,9 @@ def _notes(result: FitResult, *, few: bool) -> tuple[str, ...]:
         strongest.append(
             f"The strongest feature has the largest |{ratio}| of {count}. Chosen for that, it is exaggerated."
         )
-    hidden = [
+    unresolved = [
         f"{_NAMES[name]} of {target} {reason}."
-        for target, told in zip(result.targets, result.hidden, strict=True)
+        for target, told in zip(result.targets, result.unresolved, strict=True)
         for name, reason in (told.items() if few else ())
     ]
     return (
@@ -399,7 +399,7 @@ def _notes(result: FitResult, *, few: bool) -> tuple[str, ...]:
         *found.caveats,
         *found.clipping_notes,
         *strongest,
-        *hidden,
+        *unresolved,
         PREDICTS,
     )
 
@@ -416,12 +416,12 @@ def _data(result: FitResult) -> dict[str, object]:
         "feature_ends": result.feature_ends,
         "range": {"lower": result.lower, "upper": result.upper},
         "quality": vars(quality),
-        "hidden": [dict(each) for each in result.hidden],
-        "known": [bool(each) for each in found.known],
+        "unresolved": [dict(each) for each in result.unresolved],
+        "identified": [bool(each) for each in found.known],
         "statement": found.statement,
-        "noise_to_signal": found.doubt,
+        "noise_to_signal": found.noise_to_signal,
         "noise_to_signal_limit": LIMIT,
-        "unidentified": list(found.hidden),
+        "unidentified": list(found.unidentified),
         "counted_together": {name: list(reference) for name, reference in found.merged.items()},
         "diagnostics": vars(result.diagnostics),
     }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo
@@ -48,6 +49,9 @@ _EXPECTED = {
 _KEY = re.compile(r"""\s*([\w."'-]+)\s*=.*""")
 _BLANK = re.compile(r"""\s*([\w."'-]+)\s*=\s*(#.*)?""")
 _HEADER = re.compile(r"\s*\[+([^\]]+)\]+\s*(#.*)?")
+
+RENAMED: Mapping[str, str] = MappingProxyType({"curious": "collusion_threshold"})
+"""Former name of a key to its present one."""
 
 KeyPath = tuple[str | int, ...]
 
@@ -177,6 +181,8 @@ def _no_such_key(model: type[BaseModel], path: KeyPath, also: Iterable[str]) -> 
     elsewhere = [f"under [{place}]" if place else "at the top of the file" for place in _places(model, key)]
     if elsewhere:
         return f"there is no such key here; it stands {' or '.join(dict.fromkeys(elsewhere))}"
+    if RENAMED.get(key) in known:
+        return f"it is called {RENAMED[key]} now"
     near = get_close_matches(key, known, 1)
     return f"there is no such key; {f'did you mean {near[0]}?' if near else f'there are {listed(known)}'}"
 

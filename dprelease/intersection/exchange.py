@@ -20,18 +20,18 @@ from dprelease.errors import InvalidInput
 from dprelease.identity.signing import PrivateKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import POINT_BYTES, Ring
-from dprelease.intersection.storage import Storage
+from dprelease.intersection.storage import RunStorage
 from dprelease.intersection.zero_sharing import pseudorandom
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import MessageHeader
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round, session_key
-from dprelease.mpc.storage import State
+from dprelease.mpc.storage import SessionState
 
 
 @dataclass(frozen=True, repr=False)
-class Exchange:
+class AlignmentExchange:
     """Our side of one session; it can be made once every party's session key is known.
 
     Attributes:
@@ -48,8 +48,8 @@ class Exchange:
     at: Round[Ring]
     party: str
     identity: PrivateKey
-    state: State
-    storage: Storage
+    state: SessionState
+    storage: RunStorage
     fetch: Callable[[MessageHeader], Iterator[bytes]]
     draw: Draw
     workers: int

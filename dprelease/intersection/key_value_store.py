@@ -36,7 +36,7 @@ _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder=
 
 
 @dataclass(frozen=True)
-class Rows:
+class KeyRows:
     """Rows of keys.
 
     Attributes:
@@ -50,7 +50,7 @@ class Rows:
     segment: int
 
 
-def rows_of(evaluations: Bytes, segment: int) -> Rows:
+def rows_of(evaluations: Bytes, segment: int) -> KeyRows:
     """Rows of elements, from what the parties' secrets made of them.
 
     Args:
@@ -59,7 +59,7 @@ def rows_of(evaluations: Bytes, segment: int) -> Rows:
     """
     words = np.ascontiguousarray(evaluations[:, :_PLACE_BYTES]).view("<u8")
     places = (words % np.uint64(segment)).astype(np.intp) + np.arange(SEGMENTS, dtype=np.intp) * segment
-    return Rows(places, evaluations[:, _PLACE_BYTES : _PLACE_BYTES + _DENSE_BYTES], segment)
+    return KeyRows(places, evaluations[:, _PLACE_BYTES : _PLACE_BYTES + _DENSE_BYTES], segment)
 
 
 def labels_of(evaluations: Bytes) -> Bytes:
@@ -69,7 +69,7 @@ def labels_of(evaluations: Bytes) -> Bytes:
     return evaluations[:, start : start + LABEL_BYTES]
 
 
-def decode(table: Words, rows: Rows) -> Words:
+def decode(table: Words, rows: KeyRows) -> Words:
     """The value that each row finds.
 
     Args:
@@ -85,7 +85,7 @@ def decode(table: Words, rows: Rows) -> Words:
     return found
 
 
-def encode(rows: Rows, values: Words, filler: Words) -> Words:
+def encode(rows: KeyRows, values: Words, filler: Words) -> Words:
     """A table in which every row finds its value.
 
     Args:
@@ -114,7 +114,7 @@ def encode(rows: Rows, values: Words, filler: Words) -> Words:
     return table
 
 
-def _peel(rows: Rows) -> tuple[list[tuple[Places, Places]], Places]:
+def _peel(rows: KeyRows) -> tuple[list[tuple[Places, Places]], Places]:
     """Rows by the round in which each had a cell to itself, with these cells; and the rows that never had one."""
     size = SEGMENTS * rows.segment
     degree = np.bincount(rows.cells.ravel(), minlength=size)
@@ -138,7 +138,7 @@ def _peel(rows: Rows) -> tuple[list[tuple[Places, Places]], Places]:
     return peeled, np.flatnonzero(left)
 
 
-def _solve(table: Words, rows: Rows, values: Words, core: Places) -> None:
+def _solve(table: Words, rows: KeyRows, values: Words, core: Places) -> None:
     """Give the core's rows their values, by Gauss-Jordan elimination over GF(2) on packed bits; free cells stay as they are."""
     dense = np.arange(DENSE_CELLS, dtype=np.intp) + SEGMENTS * rows.segment
     sparse, places = np.unique(rows.cells[core], return_inverse=True)

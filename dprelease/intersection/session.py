@@ -2,7 +2,7 @@
 
     our session key -> our elements, others' passed on -> our table -> transcript -> keys of the tables -> the same result at all
 
-Nothing here reads a disk or calls anybody. A `Storage` keeps what must survive a restart, an `Outside` does what needs
+Nothing here reads a disk or calls anybody. A `RunStorage` keeps what must survive a restart, a `RunEnvironment` does what needs
 somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
 Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
 may be abandoned for the next until we have sent the keys of our table: before that, nobody can open anything. Afterwards the run
@@ -26,9 +26,9 @@ from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.messages import check_message, transcript_digest
 from dprelease.intersection.parallel import cores
-from dprelease.intersection.passing import Passing
 from dprelease.intersection.ring import Ring
-from dprelease.intersection.storage import Storage
+from dprelease.intersection.ring_pass import RingPass
+from dprelease.intersection.storage import RunStorage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Message, MessageHeader
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
-class Outside:
+class RunEnvironment:
     """Environment that a session needs.
 
     Attributes:
@@ -65,11 +65,11 @@ class Common:
     secret: bytes
 
 
-class _OurSide(Passing, Tables):
+class _OurSide(RingPass, Tables):
     """All that a session asks for."""
 
 
-class Session(Participant[Ring]):
+class AlignmentSession(Participant[Ring]):
     """A run at one party.
 
     Args:
@@ -81,7 +81,7 @@ class Session(Participant[Ring]):
 
     final = "key"
     lost = "our state is older than what we have sent: this run may have ended already; begin another run"
-    _storage: Storage
+    _storage: RunStorage
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ class Session(Participant[Ring]):
         party: str,
         identity: PrivateKey,
         keys: Mapping[str, PublicKey],
-        storage: Storage,
-        outside: Outside,
+        storage: RunStorage,
+        outside: RunEnvironment,
         draw: Draw = secrets.token_bytes,
         workers: int | None = None,
     ) -> None:

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from dprelease.mpc import storage
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.storage import RoundStorage, State
+from dprelease.mpc.storage import RoundStorage, SessionState
 
 
-class Storage(RoundStorage, Protocol):
+class RunStorage(RoundStorage, Protocol):
     """Frozen messages, and secret files beside them that are never sent."""
 
     def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
@@ -20,22 +20,22 @@ class Storage(RoundStorage, Protocol):
         """A secret of this round; None before it is complete."""
 
 
-class MemoryStorage(storage.MemoryStorage):
+class MemoryRunStorage(storage.MemorySessionStorage):
     """A run that is gone with its process."""
 
     def __init__(self) -> None:
         super().__init__()
         self._private: dict[str, bytes] = {}
 
-    def begin(self, number: int, draw: Draw) -> State:
-        """As `Storage`."""
+    def begin(self, number: int, draw: Draw) -> SessionState:
+        """As `RunStorage`."""
         self._private.clear()
         return super().begin(number, draw)
 
     def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
-        """As `Storage`."""
+        """As `RunStorage`."""
         self._private[name] = b"".join(pieces)
 
     def read_private(self, name: str) -> bytes | None:
-        """As `Storage`."""
+        """As `RunStorage`."""
         return self._private.get(name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dprelease.errors import IntegrityError, Irreparable
 from dprelease.intersection import curve
-from dprelease.intersection.exchange import Exchange, chunks, counts
+from dprelease.intersection.exchange import AlignmentExchange, chunks, counts
 from dprelease.intersection.key_value_store import Bytes, decode, encode, labels_of, rows_of
 from dprelease.intersection.ring import CHUNK_WORDS
 from dprelease.intersection.zero_sharing import shares
@@ -24,7 +24,7 @@ from dprelease.mpc.schedule import TAG_BYTES, WORD_BYTES
 from dprelease.mpc.storage import write_hashed
 
 
-class Tables(Exchange):
+class Tables(AlignmentExchange):
     """Tables of one session at one party, whose elements have been around."""
 
     def send_table(self) -> None:

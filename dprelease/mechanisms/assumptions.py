@@ -21,7 +21,7 @@ from dprelease.data.column import EVEN_SPREAD, Assumption
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.expected_error import Assumed
+from dprelease.mechanisms.expected_error import AssumedModel
 from dprelease.one_line import listed
 from dprelease.privacy.gaussian import check_target
 from dprelease.spec_base import Target
@@ -70,7 +70,7 @@ class PlannedFit:
     def _guesses(self) -> dict[str, Assumption]:
         return {column.name: column.assumption(self.spread, signs=self.signs) for column in self.columns}
 
-    def assumed(self, signal: float) -> Assumed:
+    def assumed(self, signal: float) -> AssumedModel:
         """The regression of the outcome on the features.
 
         Args:
@@ -82,7 +82,7 @@ class PlannedFit:
         if not 0 < signal <= 1:
             raise InvalidInput(f"a share of variance explained lies above 0 and at most at 1, not {signal:g}")
         guesses, outcome = [self.guess(name) for name in self.features], self.guess(self.outcome)
-        return Assumed(
+        return AssumedModel(
             signal=signal,
             free=self.spread_out([guess.free for guess in guesses]),
             mean=self.spread_out([guess.mean for guess in guesses]),
@@ -96,7 +96,7 @@ class PlannedFit:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scenario:
     """One way to release and one fit on it, as planners compare them.
 
     Attributes:
@@ -126,12 +126,12 @@ class Setting:
         """The released numbers, in few words."""
         return f"{self.mechanism} {self.way}".rstrip()
 
-    def having(self, rows: int | None = None, target: Target | None = None) -> Setting:
+    def having(self, rows: int | None = None, target: Target | None = None) -> Scenario:
         """The same of other patients, or with another target."""
         draft = self.draft.having(self.draft.agreed.rows if rows is None else rows)
         return replace(self, draft=draft if target is None else replace(draft, target=target))
 
-    def asking(self, **keys: Any) -> Setting:
+    def asking(self, **keys: Any) -> Scenario:
         """The same where a request says this besides."""
         return replace(self, asked={**self.asked, **keys})
 
@@ -194,8 +194,8 @@ def chosen(
     """
     names = [column.name for declared in parties.values() for column in declared]
     wanted = (outcomes or names)[-1] if outcome is None else outcome
-    apart = frozenset(outcomes)
-    others = tuple(name for name in names if name != wanted and name not in apart)
+    outcome_only = frozenset(outcomes)
+    others = tuple(name for name in names if name != wanted and name not in outcome_only)
     if features is None:
         return wanted, others
     if not features.isdecimal():

@@ -22,8 +22,8 @@ from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.draft import Draft, ProposedTerms
+from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.privacy.calibration import root_up
@@ -32,7 +32,7 @@ from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
     from dprelease.document.document import Document
-    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.assumptions import PlannedFit, Scenario
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 OwnTerms = TypeVar("OwnTerms", bound=Terms)
@@ -40,15 +40,15 @@ OwnTerms = TypeVar("OwnTerms", bound=Terms)
 Columns = Mapping[str, tuple[Column, ...]]
 """Party to its declared columns, in released order."""
 
-Earlier = Mapping[str, tuple[Integers, ...]]
+EarlierBlocks = Mapping[str, tuple[Integers, ...]]
 """Party to the noisy integers of its blocks of all earlier rounds, by sequence number; empty in the first round."""
 
-FIRST_ROUND: Earlier = MappingProxyType({})
+FIRST_ROUND: EarlierBlocks = MappingProxyType({})
 """Nothing is earlier."""
 
 
 @dataclass(frozen=True, repr=False)
-class Kept:
+class StreamState:
     """State of a stream at a hospital between checkpoints.
 
     Attributes:
@@ -61,7 +61,7 @@ class Kept:
     sent: Integers | None = None
 
 
-NOTHING_KEPT = Kept(MappingProxyType({}))
+NO_STREAM_STATE = StreamState(MappingProxyType({}))
 """Outside streams."""
 
 
@@ -80,8 +80,8 @@ class Inputs:
     rows: BoundedRows
     noise: NoiseSource
     products: Products | None = None
-    earlier: Earlier = field(default_factory=dict)
-    kept: Kept = NOTHING_KEPT
+    earlier: EarlierBlocks = field(default_factory=dict)
+    kept: StreamState = NO_STREAM_STATE
 
 
 COARSEST = 100
@@ -131,7 +131,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         return read_part(self.terms, data)
 
     @abstractmethod
-    def propose(self, options: Any, draft: Draft) -> Numbers:
+    def propose(self, options: Any, draft: Draft) -> ProposedTerms:
         """The terms for a request.
 
         Raises:
@@ -210,7 +210,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     @abstractmethod
-    def words(self, spec: SpecBase) -> Words:
+    def statements(self, spec: SpecBase) -> Statements:
         """Every other sentence."""
 
     @abstractmethod
@@ -256,11 +256,11 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """The messages of the session that blocks come from; None where every party makes its block alone."""
         return None
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
         """(n, d) what a party multiplies with its peers' in a session; raises as `check_round`."""
         raise NotImplementedError(f"mechanism {self.name!r} has no session")
 
-    def check_round(self, spec: SpecBase, earlier: Earlier) -> None:
+    def check_round(self, spec: SpecBase, earlier: EarlierBlocks) -> None:
         """Refuse earlier rounds on which no honest party builds another.
 
         Raises:
@@ -279,9 +279,9 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """Names of the columns whose ranges a release publishes for later releases, which use them at no charge."""
         return frozenset()
 
-    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+    def plans(self, scenario: Scenario) -> tuple[Scenario, ...]:
         """The ways to release what a scenario describes, the plainest first; none where it cannot."""
-        return () if unbounded(setting.fit.columns) or not self.fits else (setting,)
+        return () if unbounded(scenario.fit.columns) or not self.fits else (scenario,)
 
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
         """Refuse what public cells of ours make impossible, before anything is charged.
@@ -302,7 +302,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class NoiseScaling:
     """Change of a release's integers and noise where several batches are added up.
 
     Attributes:
@@ -324,12 +324,12 @@ class Linear(Mechanism[OwnTerms]):
     """A mechanism with one block a party: masked (exact integers + noise), all modulo 2^64."""
 
     @abstractmethod
-    def check(self, spec: SpecBase, stretch: Stretch | None = None) -> None:
+    def check(self, spec: SpecBase, scaling: NoiseScaling | None = None) -> None:
         """Recompute every number of the terms, and refuse integers that could leave their range.
 
         Args:
             spec: the spec.
-            stretch: of several batches of patients; the spec's own rows unless told.
+            scaling: of several batches of patients; the spec's own rows unless told.
 
         Raises:
             SpecRefused: with the first number that disagrees.
@@ -344,11 +344,11 @@ class Linear(Mechanism[OwnTerms]):
         """
 
     @abstractmethod
-    def noise(self, spec: SpecBase, party: str, source: NoiseSource, stretch: Stretch) -> Integers:
-        """One draw of noise of `shapes`, at the declared scales as `stretch` has them."""
+    def noise(self, spec: SpecBase, party: str, source: NoiseSource, scaling: NoiseScaling) -> Integers:
+        """One draw of noise of `shapes`, at the declared scales as `scaling` has them."""
 
     @abstractmethod
-    def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
+    def opened(self, spec: SpecBase, values: Mapping[str, Integers], scaling: NoiseScaling) -> Integers:
         """The released integers of all parties' parts, whose rows may repeat the rows of a block many times.
 
         Raises:
@@ -373,7 +373,7 @@ class Linear(Mechanism[OwnTerms]):
     def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         """The one block; see `Mechanism.privatize`."""
         noisy = self.exact(inputs.rows, spec, party, inputs.products) + self.noise(
-            spec, party, inputs.noise, Stretch(spec.rows)
+            spec, party, inputs.noise, NoiseScaling(spec.rows)
         )
         return (self.masked(noisy, spec, party, inputs.products),)
 
@@ -382,4 +382,4 @@ class Linear(Mechanism[OwnTerms]):
     ) -> Any:
         """The view of the one block of every party; see `Mechanism.read`."""
         blocks = {party: only for party, (only,) in values.items()}
-        return self.view([spec], self.opened(spec, blocks, Stretch(spec.rows)), 1.0, public)
+        return self.view([spec], self.opened(spec, blocks, NoiseScaling(spec.rows)), 1.0, public)

@@ -83,7 +83,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ProposedTerms:
     """The part of a proposal that its mechanism makes.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Expected prediction error of a linear regression on a release, from public numbers and an assumed regression alone.
 
-Scaled units throughout. The regression y = x w + e is assumed as R^2 = `Assumed.signal` of the outcome's variance v_y, to
+Scaled units throughout. The regression y = x w + e is assumed as R^2 = `AssumedModel.signal` of the outcome's variance v_y, to
 which d features contribute equally; lambda_i is the variance of feature i that the other features leave free (1 / (C^-1)_ii
 for a covariance C), so that w_i^2 lambda_i = R^2 v_y / d. An *error* is what a fit's predictions are off from those of
 least squares on the private rows, squared and averaged over patients: (w' - w)^T C (w' - w) for its weights.
@@ -65,7 +65,7 @@ _NODES = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Assumed:
+class AssumedModel:
     """A regression as it is assumed, scaled units.
 
     Attributes:
@@ -99,7 +99,7 @@ class Assumed:
 
 
 def rows_error(
-    assumed: Assumed, patients: float, outputs: int, noise: Floats, outcome_noise: float, unknown: float = UNKNOWN
+    assumed: AssumedModel, patients: float, outputs: int, noise: Floats, outcome_noise: float, unknown: float = UNKNOWN
 ) -> float:
     """Formula (1); infinite with too few rows.
 
@@ -120,7 +120,7 @@ def rows_error(
     return float(outputs / (outputs - d - 1) * ((1 + theta).sum() * within + unknown * (theta @ own)) / patients)
 
 
-def moments_error(assumed: Assumed, noise: float, own: Floats, outcome_noise: float) -> float:
+def moments_error(assumed: AssumedModel, noise: float, own: Floats, outcome_noise: float) -> float:
     """Formula (2).
 
     Args:
@@ -229,7 +229,7 @@ class Forecast:
         return self.kept >= HALF and self.r2 > 0
 
 
-def expected(assumed: Assumed, error: float, *, constant: float, slopes: float) -> Forecast:
+def expected(assumed: AssumedModel, error: float, *, constant: float, slopes: float) -> Forecast:
     """A forecast from errors.
 
     Args:

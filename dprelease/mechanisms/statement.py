@@ -58,7 +58,7 @@ def own_blocks(whose: str, nothing: str, figures: Mapping[str, str | None], join
 
 
 @dataclass(frozen=True)
-class Words:
+class Statements:
     """Every sentence that is printed about a release of this mechanism.
 
     Attributes:

@@ -23,14 +23,14 @@ from dprelease.canonical import read_part, sha256
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.ranges import REACH, Range, seen, share
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Inputs, Mechanism
-from dprelease.mechanisms.draft import FIRST, Draft, Numbers
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierBlocks, Inputs, Mechanism
+from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms
+from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.schedule import Schedule
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.assumptions import PlannedFit, Scenario
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 TWO_ROUNDS = (
@@ -151,7 +151,7 @@ class Then(Mechanism[TermsInRanges]):
     def read_terms(self, data: object) -> TermsInRanges:
         return read_part(self.terms, data, self._first)
 
-    def propose(self, options: Any, draft: Draft) -> Numbers:
+    def propose(self, options: Any, draft: Draft) -> ProposedTerms:
         if options.ranges != FIRST:
             return self.last.propose(options, draft)
         spent = share(draft.agreed.rows, draft.everything)
@@ -184,10 +184,10 @@ class Then(Mechanism[TermsInRanges]):
         found = self.last.schedule(spec)
         return None if found is None else replace(found, task=spec.digest())
 
-    def check_round(self, spec: SpecBase, earlier: Earlier) -> None:
+    def check_round(self, spec: SpecBase, earlier: EarlierBlocks) -> None:
         self._read_first(spec, earlier)
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
         ranges, left = self._read_first(spec, earlier)
         return self.last.matrix(coded(rows, left, ranges.ranges), left)
 
@@ -210,7 +210,7 @@ class Then(Mechanism[TermsInRanges]):
     def ranged(self, spec: SpecBase) -> frozenset[str]:
         return frozenset(name for mechanism, own in self._rounds(spec) for name in mechanism.ranged(own))
 
-    def _read_first(self, spec: SpecBase, earlier: Earlier) -> tuple[Any, SpecBase]:
+    def _read_first(self, spec: SpecBase, earlier: EarlierBlocks) -> tuple[Any, SpecBase]:
         """Results of the first round, and the spec that is left for the last."""
         blocks = [sha256(block.tobytes()) for part in spec.parties for block in earlier[part.party]]
         name, latest = ":".join([spec.digest(), *blocks]), self._latest
@@ -227,8 +227,8 @@ class Then(Mechanism[TermsInRanges]):
         percent = round(100 * self._first.cost(self._before(spec)).joint / self.cost(spec).joint)
         return (*found, TWO_ROUNDS.format(percent=percent, last=self.noun))
 
-    def words(self, spec: SpecBase) -> Words:
-        first, found = (mechanism.words(own) for mechanism, own in self._rounds(spec))
+    def statements(self, spec: SpecBase) -> Statements:
+        first, found = (mechanism.statements(own) for mechanism, own in self._rounds(spec))
         return replace(
             found,
             would_publish=f"first {first.would_publish}; then {found.would_publish}",
@@ -252,8 +252,8 @@ class Then(Mechanism[TermsInRanges]):
         # A cell is a part of its range, which reaches so many standard deviations.
         return self.last.forecast(self._alone(spec), replace(fit, spread=reach**-2), signal, times)
 
-    def plans(self, setting: Setting) -> tuple[Setting, ...]:
-        return self.last.plans(setting)
+    def plans(self, scenario: Scenario) -> tuple[Scenario, ...]:
+        return self.last.plans(scenario)
 
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
         self.last.check_public(rows, self._alone(spec), party)
@@ -262,6 +262,6 @@ class Then(Mechanism[TermsInRanges]):
         return self.last.review_reasons(self._alone(spec), party, named=named)
 
 
-def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> Earlier:
+def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> EarlierBlocks:
     """Blocks of all parties before the last round."""
     return {party: blocks[:-1] for party, blocks in values.items()}

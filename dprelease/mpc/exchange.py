@@ -23,7 +23,7 @@ from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, s
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
-from dprelease.mpc.storage import Storage, write_hashed
+from dprelease.mpc.storage import SessionStorage, write_hashed
 
 
 class Exchange:
@@ -45,7 +45,7 @@ class Exchange:
         party: str,
         identity: PrivateKey,
         session_key: X25519PrivateKey,
-        storage: Storage,
+        storage: SessionStorage,
         fetch: Callable[[MessageHeader], Iterator[bytes]],
         draw: Draw,
     ) -> None:

@@ -16,8 +16,8 @@ from dprelease.mpc.correlated_randomness import deal
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from dprelease.mpc.session import Outside, Products, Session
-from dprelease.mpc.storage import MemoryStorage
+from dprelease.mpc.session import Products, Session, SessionEnvironment
+from dprelease.mpc.storage import MemorySessionStorage
 
 Step = Callable[[str], AbstractContextManager[None]]
 """Called with the name of a step; the step is done within it."""
@@ -46,8 +46,8 @@ def multiply(
     keys = {party: key.public_key() for party, key in identities.items()}
     said = [commitments[party] for party in schedule.parties]
     for party in schedule.parties:
-        mailbox.storages[party] = MemoryStorage()
-        outside = Outside(
+        mailbox.storages[party] = MemorySessionStorage()
+        outside = SessionEnvironment(
             fetch=mailbox.fetch,
             request_deal=partial(mailbox.answer, party),
             use_seeds=lambda *_: None,
@@ -76,7 +76,7 @@ class _Mailbox:
         self._bodies: dict[MessageHeader, tuple[Message, bytes]] = {}
         self._dealt: dict[str, bytes] = {}
         self.sessions: dict[str, Session] = {}
-        self.storages: dict[str, MemoryStorage] = {}
+        self.storages: dict[str, MemorySessionStorage] = {}
 
     def advance(self, parties: Iterable[str]) -> dict[str, str | Products | None]:
         """One step of each party, and its messages delivered; what its session said."""

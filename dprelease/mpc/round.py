@@ -31,7 +31,7 @@ from dprelease.mpc.messages import (
     transcript_digest,
 )
 from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.storage import RoundStorage, State
+from dprelease.mpc.storage import RoundStorage, SessionState
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Parties(Protocol):
 Public = TypeVar("Public", bound=Parties)
 
 
-def session_key(state: State) -> X25519PrivateKey:
+def session_key(state: SessionState) -> X25519PrivateKey:
     """The session key in a party's storage."""
     return X25519PrivateKey.from_private_bytes(bytes.fromhex(state.key))
 
@@ -234,7 +234,7 @@ class Participant(Generic[Public]):
     ) -> None:
         self._schedule, self._party, self._identity, self._keys = schedule, party, identity, keys
         self._storage, self._draw = storage, draw
-        self._at: tuple[State, Round[Public]] | None = None
+        self._at: tuple[SessionState, Round[Public]] | None = None
 
     def _join(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
         """Join the round in our storage, unless others have begun a later one, or it is not the one they know.
@@ -273,7 +273,7 @@ class Participant(Generic[Public]):
         ours = [message.header for message in listed if message.header.sender == self._party]
         return [header for header in ours if header.digest() not in known]
 
-    def _hello(self, state: State) -> Message:
+    def _hello(self, state: SessionState) -> Message:
         """Our signed offer of our session key."""
         header = MessageHeader(
             task=self._schedule.task,

@@ -2,8 +2,8 @@
 
     our session key -> what we deal, what is dealt to us -> charge, masked columns -> transcript -> products with every peer
 
-Nothing here reads a disk or calls anybody. A `Storage` keeps what must survive a restart, an `Outside` does what needs
-somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
+Nothing here reads a disk or calls anybody. A `SessionStorage` keeps what must survive a restart, a `SessionEnvironment` does
+what needs somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
 Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
 may be abandoned for the next until the driver has used the shares; it then asks for no further step (docs/protocol.md, "One
 block, ever").
@@ -28,13 +28,13 @@ from dprelease.mpc.messages import Message, MessageHeader, check_message
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Participant, Round, session_key
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
-from dprelease.mpc.storage import Storage
+from dprelease.mpc.storage import SessionStorage
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, repr=False)
-class Outside:
+class SessionEnvironment:
     """Environment that a session needs.
 
     Attributes:
@@ -78,7 +78,7 @@ class Session(Participant[Schedule]):
 
     final = "transcript"
     lost = "our state is older than what we have sent: a block may exist already, and no other is made"
-    _storage: Storage
+    _storage: SessionStorage
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class Session(Participant[Schedule]):
         identity: PrivateKey,
         keys: Mapping[str, PublicKey],
         commitments: Sequence[str],
-        storage: Storage,
-        outside: Outside,
+        storage: SessionStorage,
+        outside: SessionEnvironment,
         draw: Draw = secrets.token_bytes,
     ) -> None:
         super().__init__(schedule, party, identity, keys, storage, draw)

@@ -13,7 +13,7 @@ from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
 
 
-class State(Value):
+class SessionState(Value):
     """Position of a party in a session.
 
     Attributes:
@@ -32,10 +32,10 @@ class State(Value):
 class RoundStorage(Protocol):
     """State of one session of any kind that survives a restart, at one party; on a disk, or in memory if nothing need survive."""
 
-    def state(self) -> State | None:
+    def state(self) -> SessionState | None:
         """Our position; None before the first round."""
 
-    def begin(self, number: int, draw: Draw) -> State:
+    def begin(self, number: int, draw: Draw) -> SessionState:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed."""
 
     def messages(self) -> tuple[Message, ...]:
@@ -66,7 +66,7 @@ def write_hashed(storage: RoundStorage, name: str, pieces: Iterable[bytes]) -> t
     return size, digest.hexdigest()
 
 
-class Storage(RoundStorage, Protocol):
+class SessionStorage(RoundStorage, Protocol):
     """The same, with what was dealt to the party."""
 
     def dealt(self, dealer: str) -> bytes | None:
@@ -76,28 +76,28 @@ class Storage(RoundStorage, Protocol):
         """Keep what a dealer dealt to us."""
 
 
-class MemoryStorage:
+class MemorySessionStorage:
     """A session that is gone with its process."""
 
     def __init__(self) -> None:
-        self._state: State | None = None
+        self._state: SessionState | None = None
         self._messages: list[Message] = []
         self._dealt: dict[str, bytes] = {}
         self._bodies: dict[str, bytes] = {}
 
-    def state(self) -> State | None:
-        """As `Storage`."""
+    def state(self) -> SessionState | None:
+        """As `SessionStorage`."""
         return self._state
 
-    def begin(self, number: int, draw: Draw) -> State:
-        """As `Storage`."""
+    def begin(self, number: int, draw: Draw) -> SessionState:
+        """As `SessionStorage`."""
         for kept in (self._messages, self._dealt, self._bodies):
             kept.clear()
-        self._state = State(round=number, key=private_bytes(new_session_key(draw)).hex())
+        self._state = SessionState(round=number, key=private_bytes(new_session_key(draw)).hex())
         return self._state
 
     def messages(self) -> tuple[Message, ...]:
-        """As `Storage`."""
+        """As `SessionStorage`."""
         return tuple(self._messages)
 
     def body(self, message: Message) -> bytes:
@@ -105,21 +105,21 @@ class MemoryStorage:
         return self._bodies.get(name_of(message.header), b"")
 
     def keep_body(self, name: str, data: bytes) -> None:
-        """As `Storage`."""
+        """As `SessionStorage`."""
         self._bodies[name] = data
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
-        """As `Storage`."""
+        """As `SessionStorage`."""
         self._bodies[name] = b"".join(pieces)
 
     def freeze(self, messages: Iterable[Message]) -> None:
-        """As `Storage`."""
+        """As `SessionStorage`."""
         self._messages += messages
 
     def dealt(self, dealer: str) -> bytes | None:
-        """As `Storage`."""
+        """As `SessionStorage`."""
         return self._dealt.get(dealer)
 
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
-        """As `Storage`."""
+        """As `SessionStorage`."""
         self._dealt[dealer] = sealed

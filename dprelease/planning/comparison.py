@@ -12,7 +12,7 @@ from dprelease.data.columns import needs_bounds
 from dprelease.document.cells import Said, price
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.base import Mechanism
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, names_for_fits
@@ -77,8 +77,8 @@ class Comparison:
         cells: one for each signal and mechanism, signal by signal.
     """
 
-    asked: Setting
-    settings: tuple[Setting, ...]
+    asked: Scenario
+    scenarios: tuple[Scenario, ...]
     signals: tuple[float, ...]
     cells: tuple[Cell, ...]
 
@@ -92,7 +92,7 @@ class Comparison:
         return choice(self._ways())
 
     def _ways(self) -> dict[str, list[Forecast]]:
-        return {each.plan: [cell.forecast for cell in self.of(each.plan)] for each in self.settings}
+        return {each.plan: [cell.forecast for cell in self.of(each.plan)] for each in self.scenarios}
 
     def recommendation(self) -> str:
         """One sentence: which mechanism to choose, or when one would pay."""
@@ -102,7 +102,7 @@ class Comparison:
         useful = {name: useful_from(found) for name, found in self._ways().items()}
         others = [f"{name} {_from(useful[name])}" for name in useful if name != best]
         compared = f" ({', '.join(others)})" if others else ""
-        asked = next(proposed(setting).noise.trust for setting in self.settings if setting.plan == best)
+        asked = next(proposed(scenario).noise.trust for scenario in self.scenarios if scenario.plan == best)
         trust = f"; {asked}" if asked else ""
         return f"Choose {best}: expected to beat the mean and keep most of the signal {_from(useful[best])}{compared}{trust}."
 
@@ -121,22 +121,22 @@ class Comparison:
 
     def weighing(self) -> Weighing | None:
         """Which weight to give the outcome, if the middle R^2 is right; None where only moments are compared."""
-        weighable = [setting for setting in self.settings if mechanism_named(setting.mechanism).weighs_columns]
+        weighable = [scenario for scenario in self.scenarios if mechanism_named(scenario.mechanism).weighs_columns]
         return outcome_weight(weighable[0], self.signals[len(self.signals) // 2]) if weighable else None
 
     def known(self) -> KnownOutcome | None:
         """The worth of a weight of the outcome in ranges; None where these are not recommended."""
-        return next((known_outcome(each) for each in self.settings if each.plan == self.choice), None)
+        return next((known_outcome(each) for each in self.scenarios if each.plan == self.choice), None)
 
     def other_spread(self) -> OtherSpread | None:
         """With which other guess of the spread another way would be recommended."""
-        return other_spread(self.settings, self.signals, self.choice)
+        return other_spread(self.scenarios, self.signals, self.choice)
 
     def document(self) -> Document:
         """All of it: the recommendation first, then forecasts, releases and prices."""
         draft, fit, asked = self.asked.draft, self.asked.fit, self.asked.asked
         weighing, known, other = self.weighing(), self.known(), self.other_spread()
-        releases = {each.plan: proposed(each) for each in self.settings}
+        releases = {each.plan: proposed(each) for each in self.scenarios}
         target, outcomes = draft.target, tuple(asked.get("outcomes") or ())
         facts = {
             "recommendation": self.recommendation(),
@@ -207,26 +207,26 @@ class Comparison:
         return []
 
 
-def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[float] = SIGNALS) -> Comparison:
+def compare(scenario: Scenario, mechanisms: Sequence[str] = (), signals: Sequence[float] = SIGNALS) -> Comparison:
     """Forecasts for all mechanisms and assumptions.
 
     Args:
-        setting: public numbers and guesses. Its mechanism's keys count for every other mechanism that has them.
-        mechanisms: which ones; if empty, the setting's and all others whose releases one fits on.
+        scenario: public numbers and guesses. Its mechanism's keys count for every other mechanism that has them.
+        mechanisms: which ones; if empty, the scenario's and all others whose releases one fits on.
         signals: assumed R^2.
 
     Raises:
         InvalidInput: a signal is not in (0, 1], or no mechanism is left.
     """
     fitting = names_for_fits()
-    settings = tuple(
+    scenarios = tuple(
         each
         for mechanism in map(mechanism_named, names())
-        if (mechanism.name in (mechanisms or fitting) if mechanism.fits else mechanism.name == setting.mechanism)
-        for each in mechanism.plans(_asked_of(mechanism, setting))
+        if (mechanism.name in (mechanisms or fitting) if mechanism.fits else mechanism.name == scenario.mechanism)
+        for each in mechanism.plans(_asked_of(mechanism, scenario))
     )
-    if not settings:
-        refused = needs_bounds(setting.fit.columns)
+    if not scenarios:
+        refused = needs_bounds(scenario.fit.columns)
         raise InvalidInput(
             refused or f"there is no fit to plan for {', '.join(mechanisms)}; there is for {', '.join(fitting)}"
         )
@@ -234,15 +234,15 @@ def compare(setting: Setting, mechanisms: Sequence[str] = (), signals: Sequence[
     cells = tuple(
         Cell(each.plan, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))
         for signal in assumed
-        for each in settings
+        for each in scenarios
     )
-    return Comparison(setting, settings, assumed, cells)
+    return Comparison(scenario, scenarios, assumed, cells)
 
 
-def _asked_of(mechanism: Mechanism[Any], setting: Setting) -> Setting:
+def _asked_of(mechanism: Mechanism[Any], scenario: Scenario) -> Scenario:
     """The same of another mechanism."""
-    asked = {key: value for key, value in setting.asked.items() if key in mechanism.options.model_fields}
-    return replace(setting, mechanism=mechanism.name, asked=asked)
+    asked = {key: value for key, value in scenario.asked.items() if key in mechanism.options.model_fields}
+    return replace(scenario, mechanism=mechanism.name, asked=asked)
 
 
 def _from(signal: float | None) -> str:
@@ -262,7 +262,7 @@ def _releases(releases: Mapping[str, Proposed]) -> Table:
     for plan, made in releases.items():
         deviation, noise = math.sqrt(made.mean_variance()), made.noise
         shown = Said(deviation, f"{deviation:.3g} {noise.unit}")
-        terms = mechanism_of(made.spec).words(made.spec).figures
+        terms = mechanism_of(made.spec).statements(made.spec).figures
         rows.append((plan, noise.shape, shown, made.prices, noise.reuse, terms))
         below += [f"{plan}: {sentence}" for sentence in (noise.levels, noise.reuse) if sentence]
     return Table.of("releases", headings, rows, below=tuple(below))

@@ -17,7 +17,7 @@ from typing import Any
 from dprelease.data.columns import weights_of
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Mistakes
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.one_line import listed
@@ -61,21 +61,21 @@ class Proposed:
         return sum(found) / len(found)
 
 
-def proposed(setting: Setting) -> Proposed:
+def proposed(scenario: Scenario) -> Proposed:
     """The release that the coordinator would propose.
 
     Raises:
         InvalidInput: it would refuse the request.
     """
-    spec = _spec(setting)
+    spec = _spec(scenario)
     return Proposed(spec, mechanism_of(spec).released_noise(spec))
 
 
-def _spec(setting: Setting) -> SpecBase:
+def _spec(scenario: Scenario) -> SpecBase:
     """The spec of the proposal, as far as a mechanism reads it. Nobody signs it, and only the mechanism reads it."""
-    mechanism, draft = mechanism_named(setting.mechanism), setting.draft
+    mechanism, draft = mechanism_named(scenario.mechanism), scenario.draft
     try:
-        options = read_options(setting.mechanism, dict(setting.asked))
+        options = read_options(scenario.mechanism, dict(scenario.asked))
     except Mistakes as error:
         raise InvalidInput(str(error)) from error
     numbers = mechanism.propose(options, draft)
@@ -95,63 +95,63 @@ def _spec(setting: Setting) -> SpecBase:
     )
 
 
-def forecast(setting: Setting, signal: float) -> Forecast:
+def forecast(scenario: Scenario, signal: float) -> Forecast:
     """What to expect.
 
     Args:
-        setting: public numbers and guesses.
+        scenario: public numbers and guesses.
         signal: R^2, a guess in (0, 1].
 
     Raises:
         InvalidInput: `signal` is not in that range, the request cannot be met, or a feature is an outcome only.
     """
-    spec = _spec(setting)
+    spec = _spec(scenario)
     named = set(spec.outcomes)
-    apart = [name for name in setting.fit.features if name in named]
-    if apart:
-        raise InvalidInput(f"{listed(apart)} cannot be a feature: the release names it as an outcome")
-    return mechanism_of(spec).forecast(spec, setting.fit, signal)
+    outcome_only = [name for name in scenario.fit.features if name in named]
+    if outcome_only:
+        raise InvalidInput(f"{listed(outcome_only)} cannot be a feature: the release names it as an outcome")
+    return mechanism_of(spec).forecast(spec, scenario.fit, signal)
 
 
-def rows_needed(setting: Setting, signal: float) -> int | None:
+def rows_needed(scenario: Scenario, signal: float) -> int | None:
     """About the least n with which a fit is useful, all else as it is; None where there is none up to `MOST_ROWS`, or its room."""
-    found = _least(lambda n: _useful(setting.having(rows=math.ceil(n)), signal), 1, _room(setting))
+    found = _least(lambda n: _useful(scenario.having(rows=math.ceil(n)), signal), 1, _room(scenario))
     return None if found is None else math.ceil(found)
 
 
-def _room(setting: Setting) -> int:
+def _room(scenario: Scenario) -> int:
     """The most patients that such a release may be of: `MOST_ROWS`, but for one that says how many it has room for."""
-    low, high = setting.draft.agreed.rows, MOST_ROWS
-    if _possible(setting.having(rows=high)):
+    low, high = scenario.draft.agreed.rows, MOST_ROWS
+    if _possible(scenario.having(rows=high)):
         return high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _possible(setting.having(rows=middle)) else (low, middle)
+        low, high = (middle, high) if _possible(scenario.having(rows=middle)) else (low, middle)
     return low
 
 
-def _possible(setting: Setting) -> bool:
+def _possible(scenario: Scenario) -> bool:
     """Tells whether there is such a release."""
     try:
-        _spec(setting)
+        _spec(scenario)
     except InvalidInput:
         return False
     return True
 
 
-def epsilon_needed(setting: Setting, signal: float) -> float | None:
+def epsilon_needed(scenario: Scenario, signal: float) -> float | None:
     """About the least epsilon with which a fit is useful, all else as it is; None above `MOST_EPSILON`."""
 
     def useful(epsilon: float) -> bool:
-        return _useful(setting.having(target=setting.draft.target.model_copy(update={"epsilon": epsilon})), signal)
+        return _useful(scenario.having(target=scenario.draft.target.model_copy(update={"epsilon": epsilon})), signal)
 
     return _least(useful, _LEAST_EPSILON, MOST_EPSILON)
 
 
-def _useful(setting: Setting, signal: float) -> bool:
+def _useful(scenario: Scenario, signal: float) -> bool:
     """Tells whether there is such a release, and a fit on it is useful."""
     try:
-        return forecast(setting, signal).useful
+        return forecast(scenario, signal).useful
     except InvalidInput:
         return False
 
@@ -211,11 +211,11 @@ class OtherSpread:
         )
 
 
-def other_spread(settings: Sequence[Setting], signals: Sequence[float], chosen: str | None) -> OtherSpread | None:
+def other_spread(scenarios: Sequence[Scenario], signals: Sequence[float], chosen: str | None) -> OtherSpread | None:
     """The nearest plausible spread with which the choice is another one; None where it never is."""
-    assumed = settings[0].fit.spread ** 0.5
+    assumed = scenarios[0].fit.spread ** 0.5
     for deviation in sorted(DEVIATIONS, key=lambda each: max(each / assumed, assumed / each)):
-        spread = [replace(each, fit=replace(each.fit, spread=deviation**2)) for each in settings]
+        spread = [replace(each, fit=replace(each.fit, spread=deviation**2)) for each in scenarios]
         found = choice({each.plan: [forecast(each, signal) for signal in signals] for each in spread})
         if found != chosen:
             return OtherSpread(deviation, assumed, found)

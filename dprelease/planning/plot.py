@@ -10,7 +10,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.files.extras import require
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.planning.comparison import Comparison
 from dprelease.planning.forecast import MOST_ROWS, forecast
 
@@ -19,25 +19,25 @@ DECADES = 2
 """How far n goes on either side of the setting's; epsilon goes half as far."""
 
 
-def over_rows(setting: Setting, signal: float) -> tuple[Floats, Floats]:
+def over_rows(scenario: Scenario, signal: float) -> tuple[Floats, Floats]:
     """(n, expected R^2), each (`POINTS`,)."""
-    now = setting.draft.agreed.rows
+    now = scenario.draft.agreed.rows
     rows = np.rint(np.geomspace(max(now / 10**DECADES, 2), min(now * 10**DECADES, MOST_ROWS), POINTS))
-    return rows, np.array([_r2(setting.having(rows=int(n)), signal) for n in rows])
+    return rows, np.array([_r2(scenario.having(rows=int(n)), signal) for n in rows])
 
 
-def over_epsilon(setting: Setting, signal: float) -> tuple[Floats, Floats]:
+def over_epsilon(scenario: Scenario, signal: float) -> tuple[Floats, Floats]:
     """(epsilon, expected R^2), each (`POINTS`,)."""
-    target = setting.draft.target
+    target = scenario.draft.target
     epsilons = target.epsilon * np.geomspace(10 ** (-DECADES / 2), 10 ** (DECADES / 2), POINTS)
     targets = [target.model_copy(update={"epsilon": float(epsilon)}) for epsilon in epsilons]
-    return epsilons, np.array([_r2(setting.having(target=target), signal) for target in targets])
+    return epsilons, np.array([_r2(scenario.having(target=target), signal) for target in targets])
 
 
-def _r2(setting: Setting, signal: float) -> float:
+def _r2(scenario: Scenario, signal: float) -> float:
     """The expected R^2; not a number, which leaves a gap in the line, where there is no such release."""
     try:
-        return forecast(setting, signal).r2
+        return forecast(scenario, signal).r2
     except InvalidInput:
         return math.nan
 
@@ -51,14 +51,14 @@ def draw(comparison: Comparison, path: Path) -> None:
     require("matplotlib")
     from matplotlib.figure import Figure
 
-    signals, first = comparison.signals, comparison.settings[0]
+    signals, first = comparison.signals, comparison.scenarios[0]
     figure = Figure(figsize=(3.2 * len(signals) + 1, 6.4), layout="constrained")
     axes = figure.subplots(2, len(signals), sharey=True, squeeze=False)
     now = (first.draft.agreed.rows, first.draft.target.epsilon)
     for line, (curve, name, at) in enumerate(zip((over_rows, over_epsilon), ("n", "epsilon"), now, strict=True)):
         for axis, signal in zip(axes[line], signals, strict=True):
-            for setting in comparison.settings:
-                axis.plot(*curve(setting, signal), label=setting.plan)
+            for scenario in comparison.scenarios:
+                axis.plot(*curve(scenario, signal), label=scenario.plan)
             axis.axhline(signal, color="grey", linestyle=":", label="least squares, no privacy")
             axis.axhline(0, color="black", linewidth=0.8, label="exact mean")
             axis.axvline(at, color="grey", linewidth=0.8)

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dprelease.data.columns import LARGEST_WEIGHT, numbers
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.planning.forecast import forecast, proposed
 
 NONE = "none"
@@ -86,39 +86,39 @@ class KnownOutcome:
         )
 
 
-def known_outcome(setting: Setting) -> KnownOutcome | None:
+def known_outcome(scenario: Scenario) -> KnownOutcome | None:
     """The worth of a weight of the outcome; None in public bounds, and if the mechanism has or takes none."""
-    fit = setting.fit
+    fit = scenario.fit
     outcome = next(column for column in fit.columns if column.name == fit.outcome)
-    coded = setting.asked.get("ranges", NONE) != NONE
-    if not coded or outcome not in numbers(fit.columns) or setting.asked.get("outcome_weight"):
+    coded = scenario.asked.get("ranges", NONE) != NONE
+    if not coded or outcome not in numbers(fit.columns) or scenario.asked.get("outcome_weight"):
         return None
-    weighed = setting.asking(outcome_weight={outcome.name: KNOWN})
-    before, after = (proposed(each).noise.columns for each in (setting, weighed))
+    weighed = scenario.asking(outcome_weight={outcome.name: KNOWN})
+    before, after = (proposed(each).noise.columns for each in (scenario, weighed))
     noise, others = (math.sqrt(after[name] / before[name]) for name in (outcome.name, fit.features[0]))
     return KnownOutcome(outcome.name, KNOWN, noise, others)
 
 
-def outcome_weight(setting: Setting, signal: float = USUAL_SIGNAL) -> Weighing:
+def outcome_weight(scenario: Scenario, signal: float = USUAL_SIGNAL) -> Weighing:
     """The weight with which the least error is expected of a fit; the smaller of two that are alike.
 
     Args:
-        setting: public numbers and guesses, of mechanism ``mixed`` or ``rows``; the outcome's own weight plays no part.
+        scenario: public numbers and guesses, of mechanism ``mixed`` or ``rows``; the outcome's own weight plays no part.
         signal: R^2, a guess in (0, 1].
 
     Raises:
         InvalidInput: `signal` is not in that range.
     """
-    outcome, joint = setting.fit.outcome, setting.draft.target.scope == "joint"
+    outcome, joint = scenario.fit.outcome, scenario.draft.target.scope == "joint"
     owner, column = next(
         (name, column)
-        for name, columns in setting.draft.columns.items()
+        for name, columns in scenario.draft.columns.items()
         for column in columns
         if column.name == outcome
     )
-    given: Mapping[str, int] = setting.asked.get("weights", {})
+    given: Mapping[str, int] = scenario.asked.get("weights", {})
     tried = {
-        weight: setting.asking(weights={**given, outcome: weight})
+        weight: scenario.asking(weights={**given, outcome: weight})
         for weight in range(1, 2 if column.public else LARGEST_WEIGHT + 1)
     }
     errors = {weight: forecast(each, signal).error_ratio for weight, each in tried.items()}

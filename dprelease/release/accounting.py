@@ -18,7 +18,7 @@ from types import MappingProxyType
 from dprelease.data.columns import private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mechanisms.statement import Words
+from dprelease.mechanisms.statement import Statements
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 from dprelease.privacy.price import epsilon_figure, rounded_up
 from dprelease.release.fake import NOTE
@@ -192,14 +192,14 @@ def _recompute(spec: ReleaseSpec) -> Guarantee:
     return result
 
 
-def trust(spec: ReleaseSpec, words: Words | None = None) -> tuple[str, ...]:
+def trust(spec: ReleaseSpec, words: Statements | None = None) -> tuple[str, ...]:
     """The trust assumption of a spec, one sentence each, and what fits are about.
 
     Args:
         spec: of the release.
         words: its mechanism's, where they are at hand.
     """
-    words = words or mechanism_of(spec).words(spec)
+    words = words or mechanism_of(spec).statements(spec)
     return (*words.trust, *((PUBLIC,) if spec.public else ()), *words.about)
 
 

@@ -115,4 +115,4 @@ def verify_release(data: bytes, signature: str, read: Callable[[SealedBlock], by
 
 def checks(spec: ReleaseSpec) -> tuple[str, ...]:
     """The checks that `verify_release` makes, in sentences."""
-    return (*CHECKS, *mechanism_of(spec).words(spec).checks)
+    return (*CHECKS, *mechanism_of(spec).statements(spec).checks)

@@ -27,7 +27,7 @@ from learner.client.describe_counterfactual import DescribedCounterfactual, desc
 from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Opened, open_release
 from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
-from learner.export.table import WRITERS, Table, table
+from learner.export.table import WRITERS, ExportTable, table
 
 
 def _set(_context: click.Context, _parameter: click.Parameter, text: str | None) -> ConvexSet | None:
@@ -125,13 +125,19 @@ def fit_release(
 @click.command("describe")
 @click.argument("release", metavar="ID|DIR")
 @click.option("--columns", multiple=True, metavar="A,B,...", help="Columns to describe; every column if left out.")
-@click.option("--unclipped", is_flag=True, help="Correct for clipping, assuming normally distributed data.")
+@click.option("--clipping-corrected", is_flag=True, help="Correct for clipping, assuming normally distributed data.")
 @from_option
 @json_option
 @explain_option
 @click.pass_obj
 def describe_release(
-    home: Path, release: str, columns: tuple[str, ...], unclipped: bool, name: str | None, as_json: bool, explain: bool
+    home: Path,
+    release: str,
+    columns: tuple[str, ...],
+    clipping_corrected: bool,
+    name: str | None,
+    as_json: bool,
+    explain: bool,
 ) -> None:
     """Show means, standard deviations and correlations, after verifying a release.
 
@@ -147,7 +153,7 @@ def describe_release(
     opened = open_release(home, release, name)
     names = names_of(columns, opened.release)
     ranges = isinstance(opened.release.view, Ranges)
-    if unclipped and (ranges or isinstance(opened.release.view, Panel)):
+    if clipping_corrected and (ranges or isinstance(opened.release.view, Panel)):
         raise InvalidInput(NOT_CLIPPED)
     found: Description | DescribedRanges | DescribedCounterfactual
     if isinstance(opened.release.view, Panel) and not names:
@@ -155,7 +161,7 @@ def describe_release(
     elif ranges:
         found = describe_ranges(opened.release, names)
     else:
-        found = describe(opened.release, names, unclipped=unclipped)
+        found = describe(opened.release, names, clipping_corrected=clipping_corrected)
     print_about([opened], found.document(), as_json=as_json, explain=explain)
 
 
@@ -198,7 +204,7 @@ def export_release(
     click.echo(f"{output}: {exported.sentence()}")
 
 
-def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> Table | Matrix:
+def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> ExportTable | Matrix:
     if not isinstance(opened.release.regressable, NoisyRows):
         return rows(opened) if form == "rows" else matrix(opened)
     if form == "matrix":

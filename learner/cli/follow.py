@@ -182,7 +182,7 @@ def _table(release: Release, fits: Mapping[Checkpoint, FitResult], places: Seque
     rows, some = [], next(iter(fits.values()))
     for checkpoint, found in fits.items():
         share = Estimate(float(found.quality.explained[0]), float(found.quality.explained_se[0]))
-        explained = Said(share, "hidden") if "explained" in found.hidden[0] else share
+        explained = Said(share, "hidden") if "explained" in found.unresolved[0] else share
         rows.append((str(checkpoint), found.patients, *(_interval(slope(found, 0, at)) for at in places), explained))
     heads = (some.features[place] for place in places)
     return Table.of("", ("checkpoint", release.spec.counted, *heads, "variance explained"), rows)

@@ -9,7 +9,7 @@ import click
 from dprelease.canonical import read_data
 from dprelease.cli.plan_options import compared, with_guesses
 from dprelease.cli.printing import explain_option, json_option, print_document
-from dprelease.mechanisms.assumptions import PlannedFit, Setting, chosen, draft_of, evenly
+from dprelease.mechanisms.assumptions import PlannedFit, Scenario, chosen, draft_of, evenly
 from dprelease.mechanisms.registry import names
 from dprelease.spec_base import Target
 
@@ -38,7 +38,9 @@ def _weights(context: click.Context, parameter: click.Parameter, given: tuple[st
 )
 @click.option("--rows-per-subject", type=click.IntRange(min=1), default=1, show_default=True, help="Rows of a patient.")
 @click.option("--k", "outputs", type=click.IntRange(min=1), help="Mixing rows; by the usual rule if left out.")
-@click.option("--curious", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; 1 if left out.")
+@click.option(
+    "--collusion-threshold", type=click.IntRange(min=1), help="Hospitals that may pool what they saw; 1 if left out."
+)
 @click.option(
     "--outcomes", type=click.IntRange(min=1), metavar="L", help="The last L columns are outcomes only; for moments."
 )
@@ -61,7 +63,7 @@ def plan(
     scope: str,
     rows_per_subject: int,
     outputs: int | None,
-    curious: int | None,
+    collusion_threshold: int | None,
     outcomes: int | None,
     weight: dict[str, int],
     mechanisms: tuple[str, ...],
@@ -83,12 +85,12 @@ def plan(
     """
     held = evenly(parties)
     columns = tuple(column.name for declared in held.values() for column in declared)
-    apart = columns[-outcomes:] if outcomes else ()
-    outcome, used = chosen(held, None, None if features is None else str(features), apart)
+    outcome_only = columns[-outcomes:] if outcomes else ()
+    outcome, used = chosen(held, None, None if features is None else str(features), outcome_only)
     target = read_data(Target, {"scope": scope, "epsilon": epsilon, "delta": delta}, "learner plan")
-    given = {"k": outputs, "curious": curious, "weights": weight, "outcomes": apart}
+    given = {"k": outputs, "collusion_threshold": collusion_threshold, "weights": weight, "outcomes": outcome_only}
     draft = draft_of(held, rows, rows_per_subject, target)
     fit = PlannedFit(draft.everything, outcome, used, spread)
-    setting = Setting(draft, names()[0], fit, {key: value for key, value in given.items() if value})
-    found = compared(setting, mechanisms, signals, plot)
+    scenario = Scenario(draft, names()[0], fit, {key: value for key, value in given.items() if value})
+    found = compared(scenario, mechanisms, signals, plot)
     print_document(found.document(), as_json=as_json, explain=explain)

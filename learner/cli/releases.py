@@ -25,7 +25,7 @@ from learner.client.download import consortium_of, fetch
 from learner.client.library import Library, Opened, open_release, open_verified
 from learner.client.mirror import Mirror, split_release
 from learner.client.pinned_roots import TrustStore
-from learner.client.sources import Place, answered, hub_first, mirrors_first
+from learner.client.sources import SourceAddress, answered, hub_first, mirrors_first
 from learner.client.spending import accounts, latest_delta, signed_manifests, spending_document
 from learner.listing import listing
 
@@ -89,7 +89,7 @@ def fetch_release(home: Path, release: str, name: str | None, as_json: bool) -> 
     trust = TrustStore(home)
     if "://" in release:
         url, release = split_release(release)
-        places: tuple[Place, ...] = (Place(url, partial(Mirror.dial, url)),)
+        places: tuple[SourceAddress, ...] = (SourceAddress(url, partial(Mirror.dial, url)),)
         consortium = trust.get(name or answered(places, lambda source: consortium_of(source, release), tell))
     else:
         consortium = trust.get(name)
@@ -124,7 +124,7 @@ def verified(opened: Opened) -> Document:
         "published": opened.manifest.published,
         "mechanism": spec.mechanism,
         spec.counted: spec.patients,
-        "content": mechanism_of(spec).words(spec).content,
+        "content": mechanism_of(spec).statements(spec).content,
         "root_sha256": opened.consortium.fingerprint,
         "folder": str(opened.folder.path),
         "checked": tuple(checks(spec)),

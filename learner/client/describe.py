@@ -21,7 +21,10 @@ from learner.client.describe_ranges import range_notes, ranges_table
 
 MOST_CORRELATED = 10
 """Columns whose correlations fit on a terminal."""
-CLIPPED = "Means, standard deviations and correlations describe clipped records. --unclipped corrects them, assuming normal data."
+CLIPPED = (
+    "Means, standard deviations and correlations describe clipped records. --clipping-corrected corrects them, "
+    "assuming normal data."
+)
 NORMAL = (
     "Means, standard deviations and correlations are corrected for clipping, assuming normal data. With a long tail the "
     "standard deviation stays too small, and the mean is not corrected."
@@ -47,7 +50,7 @@ class Description:
         correlated: (c,) those of the names that correlations are of; outcomes only have none.
         correlation: (c, c); None where the release has no moments.
         correlation_noise_sd: (c, c) what noise leaves open; NaN where it is not known; None as above.
-        unclipped: whether all of it is what it would be before clipping, were rows normal.
+        clipping_corrected: whether all of it is what it would be before clipping, were rows normal.
     """
 
     release: Release
@@ -59,7 +62,7 @@ class Description:
     correlated: tuple[str, ...]
     correlation: Floats | None
     correlation_noise_sd: Floats | None
-    unclipped: bool = False
+    clipping_corrected: bool = False
 
     def unit(self, name: str) -> str:
         """Unit of a column; empty for an indicator."""
@@ -98,7 +101,7 @@ class Description:
         clipping = None if isinstance(self.release.view, NoisyRows) else self.release.products.clipping
         if clipping is None:
             return ()
-        told = NORMAL if self.unclipped else CLIPPED
+        told = NORMAL if self.clipping_corrected else CLIPPED
         if self.release.first_ranges is not None:
             return told, BELOW, *self._disagreeing
         if clipping.source is None:
@@ -151,7 +154,7 @@ class Description:
             notes += range_notes(self.ranges)
         facts = {"release": self.release.digest, "patients": self.release.patients, **self.release.scores(self.names)}
         data = {
-            "unclipped": self.unclipped,
+            "clipping_corrected": self.clipping_corrected,
             "derivations": self.derivations,
             "correlated": list(self.correlated),
             "correlation": self.correlation,
@@ -193,32 +196,32 @@ class Description:
         return Table.of("", headings, rows, title="Correlations, errors in brackets")
 
 
-def describe(release: Release, columns: Sequence[str] = (), *, unclipped: bool = False) -> Description:
+def describe(release: Release, columns: Sequence[str] = (), *, clipping_corrected: bool = False) -> Description:
     """Describe columns of a release: all that joint moments say, the means of a release of rows.
 
     Args:
         release: verified.
         columns: names of columns or released columns; all if empty.
-        unclipped: say what all would be of the same rows before clipping, were they normal.
+        clipping_corrected: say what all would be of the same rows before clipping, were they normal.
 
     Raises:
-        InvalidInput: no such column; unclipped, and rows of the release are not clipped.
+        InvalidInput: no such column; clipping_corrected, and rows of the release are not clipped.
     """
     names = release.expand(tuple(columns), reference=False) or release.spec.released
     if not isinstance(release.view, NoisyRows):
-        return _from_moments(release, names, unclipped=unclipped)
-    if unclipped:
+        return _from_moments(release, names, clipping_corrected=clipping_corrected)
+    if clipping_corrected:
         raise InvalidInput(NOT_CLIPPED)
     return _from_rows(release, names)
 
 
-def _from_moments(release: Release, names: tuple[str, ...], *, unclipped: bool) -> Description:
+def _from_moments(release: Release, names: tuple[str, ...], *, clipping_corrected: bool) -> Description:
     moments = release.products
     first = release.first_ranges
     published = (
         {} if first is None else {each.column.name: (each.deviation, each.deviation_error) for each in first.columns}
     )
-    summary = summarise(moments, unclipped=unclipped, published=published)
+    summary = summarise(moments, clipping_corrected=clipping_corrected, published=published)
     index = np.array([moments.lookup(name)[0] - 1 for name in names])
     # The second level of a binary is 1 minus the first, which is what the summary has.
     opposite = np.array([name != summary.names[place] for name, place in zip(names, index, strict=True)])
@@ -237,7 +240,7 @@ def _from_moments(release: Release, names: tuple[str, ...], *, unclipped: bool) 
         correlated=tuple(names[at] for at in known),
         correlation=summary.correlation[pairs] * np.outer(sign[known], sign[known]),
         correlation_noise_sd=np.where(np.eye(len(within), dtype=bool), 0.0, summary.correlation_sd[pairs]),
-        unclipped=unclipped,
+        clipping_corrected=clipping_corrected,
     )
 
 

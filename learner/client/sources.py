@@ -32,7 +32,7 @@ class ListingSource(Source, Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceAddress:
     """Where to ask.
 
     Attributes:
@@ -44,18 +44,18 @@ class Place:
     dial: Callable[[], AbstractContextManager[ListingSource]]
 
 
-def mirrors_first(consortium: Trusted) -> tuple[Place, ...]:
+def mirrors_first(consortium: Trusted) -> tuple[SourceAddress, ...]:
     """Places to ask for bytes."""
     return (*_mirrors(consortium), *_hub(consortium))
 
 
-def hub_first(consortium: Trusted) -> tuple[Place, ...]:
+def hub_first(consortium: Trusted) -> tuple[SourceAddress, ...]:
     """Places to ask what there is."""
     return (*_hub(consortium), *_mirrors(consortium))
 
 
 def answered(
-    places: Sequence[Place], question: Callable[[ListingSource], Answer], tell: Callable[[str], None]
+    places: Sequence[SourceAddress], question: Callable[[ListingSource], Answer], tell: Callable[[str], None]
 ) -> Answer:
     """Answer of the first place that can give one.
 
@@ -80,9 +80,9 @@ def answered(
         return question(source)
 
 
-def _hub(consortium: Trusted) -> tuple[Place, ...]:
-    return (Place("the hub", partial(PublicHub.dial, consortium)),) if consortium.hub else ()
+def _hub(consortium: Trusted) -> tuple[SourceAddress, ...]:
+    return (SourceAddress("the hub", partial(PublicHub.dial, consortium)),) if consortium.hub else ()
 
 
-def _mirrors(consortium: Trusted) -> tuple[Place, ...]:
-    return tuple(Place(f"the mirror {url}", partial(Mirror.dial, url)) for url in consortium.mirrors)
+def _mirrors(consortium: Trusted) -> tuple[SourceAddress, ...]:
+    return tuple(SourceAddress(f"the mirror {url}", partial(Mirror.dial, url)) for url in consortium.mirrors)

@@ -23,13 +23,13 @@ from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
 from dprelease.one_line import one_line
 from learner.client.library import Opened
-from learner.export.table import CONSTANT, METADATA_KEY, Table, about, described, write_lines, write_metadata
+from learner.export.table import CONSTANT, METADATA_KEY, ExportTable, about, described, write_lines, write_metadata
 
 NOISE_PREFIX = "noise_sd:"
 """In front of a column's name where its noise stands in the same table; no released name begins so."""
 
 SQUARES = "(own square)"
-"""Name of the row that has every column's sum of squares, where outcomes are apart."""
+"""Name of the row that has every column's sum of squares, with outcome-only columns."""
 
 MEANING_OF_ENTRIES = (
     "Each entry is a sum over all patients: of the product of two columns in scaled units, plus noise. "
@@ -59,7 +59,7 @@ class Matrix:
 
     Attributes:
         names: (p + 1,) of columns, the constant first.
-        row_names: (r,) of rows: the same, or where outcomes are apart the constant, the features and `SQUARES`.
+        row_names: (r,) of rows: the same, or with outcome-only columns the constant, the features and `SQUARES`.
         values: (r, p + 1) released sums in scaled units, noise included.
         noise_sd: (r, p + 1) standard deviation of the noise of each entry.
         metadata: JSON-ready description: identity, meaning of entries, units of every column, guarantee, trust.
@@ -105,11 +105,11 @@ def matrix(opened: Opened) -> Matrix:
     )
 
 
-def rows(opened: Opened) -> Table:
+def rows(opened: Opened) -> ExportTable:
     """p + 1 rows, in original units, that have the repaired moments of a verified release.
 
     Raises:
-        InvalidInput: outcomes are apart: products of two of them are not known, so no rows have them.
+        InvalidInput: there are outcome-only columns: products of two of them are not known, so no rows have them.
     """
     if isinstance(opened.release.products, OutcomeMoments):
         raise InvalidInput(
@@ -121,7 +121,7 @@ def rows(opened: Opened) -> Table:
     midpoint, half_width = (np.array([column[key] for column in columns[1:]]) for key in ("midpoint", "half_width"))
     mean = gram[0, 1:] / count
     spread, rank = _spread(gram[1:, 1:] / count - np.outer(mean, mean))
-    return Table(
+    return ExportTable(
         names=(CONSTANT, *moments.names),
         values=np.column_stack([np.ones(len(spread)), midpoint + half_width * (mean + spread)]),
         metadata=about(opened)

@@ -31,7 +31,7 @@ MEANING = {
 
 
 @dataclass(frozen=True)
-class Table:
+class ExportTable:
     """What is exported.
 
     Attributes:
@@ -51,7 +51,7 @@ class Table:
         return f"{title}: {rows} rows, {columns} columns. {self.metadata['meaning_of_rows']}"
 
 
-def table(opened: Opened) -> Table:
+def table(opened: Opened) -> ExportTable:
     """The table of a verified release of rows."""
     release, spec = opened.release, opened.release.spec
     scaled = release.scaled()
@@ -67,7 +67,7 @@ def table(opened: Opened) -> Table:
         }
         for index, name in enumerate(spec.released)
     ]
-    return Table(
+    return ExportTable(
         names=(CONSTANT, *scaled.names),
         values=np.column_stack([scaled.ones, scaled.values]),
         metadata=about(opened)
@@ -96,7 +96,7 @@ def about(opened: Opened) -> dict[str, Any]:
     }
 
 
-def write_csv(exported: Table, path: Path) -> None:
+def write_csv(exported: ExportTable, path: Path) -> None:
     """One header line and shortest decimals that read back equal; the metadata go to ``FILE.json`` beside it."""
     write_lines(path, exported.names, (row.tolist() for row in exported.values))
     write_metadata(path, exported.metadata)
@@ -115,7 +115,7 @@ def write_metadata(path: Path, metadata: dict[str, Any]) -> None:
     path.with_name(f"{path.name}.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
 
 
-def write_npz(exported: Table, path: Path) -> None:
+def write_npz(exported: ExportTable, path: Path) -> None:
     """Arrays ``values``, ``names``, ``units``, one for each number known of every column, and ``metadata`` (JSON text)."""
     with path.open("wb") as file:
         np.savez(file, values=exported.values, **described(exported.metadata))
@@ -129,7 +129,7 @@ def described(metadata: dict[str, Any]) -> dict[str, Any]:
     return arrays | {"metadata": np.array(canonical_bytes(metadata).decode())}
 
 
-def write_parquet(exported: Table, path: Path) -> None:
+def write_parquet(exported: ExportTable, path: Path) -> None:
     """float64 columns; the metadata under the key ``dprelease`` of the schema, each column's own at its field."""
     import pyarrow as pa  # only an export to Parquet needs it
     import pyarrow.parquet as pq

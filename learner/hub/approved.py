@@ -18,7 +18,7 @@ from dprelease.release.spec import ReleaseSpec
 from learner.hub.plans import Plan, plan_of_release, plan_of_run
 
 
-class Record(Value):
+class ApprovedRelease(Value):
     """An approved release.
 
     Attributes:
@@ -71,7 +71,9 @@ class AcceptedRun(Value):
         return plan_of_run(self.task)
 
 
-def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consortium: str, root_pem: str) -> Record:
+def checked_record(
+    digest: str, spec: bytes, approvals: Iterable[bytes], consortium: str, root_pem: str
+) -> ApprovedRelease:
     """Believe what the coordinator says about a release only where it can be checked here.
 
     Args:
@@ -91,7 +93,7 @@ def checked_record(digest: str, spec: bytes, approvals: Iterable[bytes], consort
     _check(digest, known, known.consortium, consortium)
     check_spec(known)
     check_all(signed.values(), known, root_pem)
-    return Record(spec=known, approvals=tuple(signed[part.party] for part in known.parties))
+    return ApprovedRelease(spec=known, approvals=tuple(signed[part.party] for part in known.parties))
 
 
 def checked_run(digest: str, task: bytes, acceptances: Iterable[bytes], consortium: str, root_pem: str) -> AcceptedRun:

@@ -9,7 +9,7 @@ import grpc
 from dprelease.errors import AccessDenied, OutOfTurn, PeerUnavailable
 from dprelease.wire.boundary import ask
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
-from learner.hub.approved import AcceptedRun, Record, checked_record, checked_run
+from learner.hub.approved import AcceptedRun, ApprovedRelease, checked_record, checked_run
 
 PEER = "the coordinator"
 
@@ -48,7 +48,7 @@ class Coordination:
         """The coordinator, over the channel of now."""
         return self._stub
 
-    def approved_release(self, digest: str) -> Record:
+    def approved_release(self, digest: str) -> ApprovedRelease:
         """The record of a release whose blocks may come in.
 
         Raises:

@@ -23,7 +23,7 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.release.verification import check_entry
 from dprelease.sequence import BlockKey
 from dprelease.spec_base import instant
-from learner.hub.approved import Record
+from learner.hub.approved import ApprovedRelease
 from learner.hub.storage import Storage
 from learner.hub.uploads import Turn, Upload
 
@@ -81,7 +81,7 @@ class Intake:
     def __init__(
         self,
         storage: Storage,
-        find_record: Callable[[str], Record],
+        find_record: Callable[[str], ApprovedRelease],
         root_pem: str,
         completed: Callable[[str], None],
         now: Callable[[], datetime],

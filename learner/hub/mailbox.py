@@ -32,7 +32,7 @@ _GONE = ".gone-"  # no party has a name that starts so, hence no file of its eit
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredMessage:
     """A parcel that was announced.
 
     Attributes:
@@ -75,38 +75,38 @@ class ParcelStore:
     def __init__(self, folder: Path) -> None:
         self.lock = threading.RLock()
         self._folder = folder
-        self._by_digest: dict[str, Kept] = {}
-        self._by_place: dict[tuple[int, str, str, str, str], Kept] = {}
+        self._by_digest: dict[str, StoredMessage] = {}
+        self._by_place: dict[tuple[int, str, str, str, str], StoredMessage] = {}
         with on_disk():
             for leftover in folder.glob(f"{_GONE}*"):
                 shutil.rmtree(leftover)
             for path in folder.glob("*/*.parcel"):
-                self._note(Kept(Message.from_bytes(path.read_bytes())))
+                self._note(StoredMessage(Message.from_bytes(path.read_bytes())))
             order = self._order_path
             self._order = order.read_text().split() if order.exists() else []
         self._complete = set(self._order)
 
-    def at(self, place: tuple[int, str, str, str, str]) -> Kept | None:
+    def at(self, place: tuple[int, str, str, str, str]) -> StoredMessage | None:
         """The parcel in a place."""
         return self._by_place.get(place)
 
-    def named(self, digest: str) -> Kept | None:
+    def named(self, digest: str) -> StoredMessage | None:
         """The parcel whose header has this digest."""
         return self._by_digest.get(digest)
 
-    def keep(self, parcel: Message) -> Kept:
+    def keep(self, parcel: Message) -> StoredMessage:
         """Keep a header that was checked; its place must be free.
 
         Raises:
             PeerUnavailable: the disk does not take it, or has no room for its body.
         """
-        kept = Kept(parcel)
+        kept = StoredMessage(parcel)
         with self.lock, on_disk():
             write_durably(self._path(kept, "parcel"), kept.data)
             self._note(kept)
         return kept
 
-    def check_room(self, kept: Kept) -> None:
+    def check_room(self, kept: StoredMessage) -> None:
         """Refuse a body that the disk has no room for.
 
         Raises:
@@ -116,18 +116,18 @@ class ParcelStore:
             if kept.header.size - self.held(kept) > shutil.disk_usage(self._folder).free:
                 raise PeerUnavailable("the disk has no room for another parcel")
 
-    def held(self, kept: Kept) -> int:
+    def held(self, kept: StoredMessage) -> int:
         """How many bytes of the body are here."""
         for path in (self.body(kept), self._path(kept, "part")):
             if path.exists():
                 return path.stat().st_size
         return 0
 
-    def is_complete(self, kept: Kept) -> bool:
+    def is_complete(self, kept: StoredMessage) -> bool:
         """Tells whether the parcel is here, verified and listed."""
         return kept.digest in self._complete
 
-    def put(self, kept: Kept, offset: int, data: bytes) -> None:
+    def put(self, kept: StoredMessage, offset: int, data: bytes) -> None:
         """Write bytes at an offset up to which the body is held; bytes beyond it are given up.
 
         Raises:
@@ -139,7 +139,7 @@ class ParcelStore:
             self._check_here(kept)
             put_at(self.body(kept), self._path(kept, "part"), offset, data)
 
-    def finish(self, kept: Kept, sha256: str | None = None) -> None:
+    def finish(self, kept: StoredMessage, sha256: str | None = None) -> None:
         """Verify the body, make it durable and list the parcel. Nothing is done twice.
 
         Args:
@@ -173,7 +173,7 @@ class ParcelStore:
                     self._order.append(kept.digest)
                     self._complete.add(kept.digest)
 
-    def body(self, kept: Kept) -> Path:
+    def body(self, kept: StoredMessage) -> Path:
         """The file of a complete body."""
         return self._path(kept, "body")
 
@@ -220,11 +220,11 @@ class ParcelStore:
                 (self._folder / str(number)).rename(gone)
                 shutil.rmtree(gone)
 
-    def _note(self, kept: Kept) -> None:
+    def _note(self, kept: StoredMessage) -> None:
         self._by_digest[kept.digest] = kept
         self._by_place[kept.header.place] = kept
 
-    def _check_here(self, kept: Kept) -> None:
+    def _check_here(self, kept: StoredMessage) -> None:
         if self._by_digest.get(kept.digest) is not kept:
             raise OutOfTurn(f"round {kept.header.round} was abandoned for a later one")
 
@@ -232,5 +232,5 @@ class ParcelStore:
     def _order_path(self) -> Path:
         return self._folder / "order"
 
-    def _path(self, kept: Kept, ending: str) -> Path:
+    def _path(self, kept: StoredMessage, ending: str) -> Path:
         return self._folder / str(kept.header.round) / f"{kept.digest}.{ending}"

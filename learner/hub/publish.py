@@ -17,7 +17,7 @@ from dprelease.release.block import block_keys, read_block
 from dprelease.release.manifest import assemble, sign_manifest
 from dprelease.sequence import BlockKey
 from dprelease.version import __version__
-from learner.hub.approved import Record
+from learner.hub.approved import ApprovedRelease
 from learner.hub.coordination import Coordination
 from learner.hub.storage import Storage
 
@@ -37,7 +37,7 @@ class Signer:
     root_pem: str
 
 
-def received(storage: Storage, record: Record) -> tuple[str, ...]:
+def received(storage: Storage, record: ApprovedRelease) -> tuple[str, ...]:
     """Parties all of whose blocks are here and verified, in the spec's order."""
     missing = {key.party for key in block_keys(record.spec) if not storage.is_complete(key)}
     return tuple(party for party in record.parties if party not in missing)
@@ -73,7 +73,7 @@ def read_ahead(storage: Storage, digest: str) -> bool:
     return True
 
 
-def prepare(storage: Storage, record: Record, signer: Signer, now: datetime) -> None:
+def prepare(storage: Storage, record: ApprovedRelease, signer: Signer, now: datetime) -> None:
     """Write the signed manifest of a complete set beside its blocks, and verify the whole. Nothing is visible yet.
 
     Raises:
@@ -135,7 +135,7 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
     return True
 
 
-def _has_ended(coordination: Coordination, digest: str, record: Record | None) -> bool:
+def _has_ended(coordination: Coordination, digest: str, record: ApprovedRelease | None) -> bool:
     """Tells whether what is staged is over; without a record it may be a run whose own is being written, or is gone."""
     try:
         return coordination.has_ended(digest)
@@ -145,7 +145,7 @@ def _has_ended(coordination: Coordination, digest: str, record: Record | None) -
         return coordination.run_has_ended(digest)
 
 
-def _refuse_revoked(record: Record, revoked: frozenset[str]) -> None:
+def _refuse_revoked(record: ApprovedRelease, revoked: frozenset[str]) -> None:
     named = [part.party for part in record.spec.parties if part.key in revoked]
     if named:
         raise Conflict(f"the key of {', '.join(named)} was revoked; nothing of this release is published")

@@ -19,8 +19,8 @@ from pathlib import Path
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound, OutOfTurn
 from dprelease.identity.certificates import Identity
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
-from learner.hub.approved import AcceptedRun, Record
-from learner.hub.mailbox import Kept, ParcelStore
+from learner.hub.approved import AcceptedRun, ApprovedRelease
+from learner.hub.mailbox import ParcelStore, StoredMessage
 from learner.hub.plans import Plan
 from learner.hub.storage import Storage
 from learner.hub.uploads import Upload
@@ -31,7 +31,7 @@ class _Body:
     """The body of a parcel, as the sink of an upload."""
 
     store: ParcelStore
-    kept: Kept
+    kept: StoredMessage
     completed: Callable[[], object]
 
     @property
@@ -64,7 +64,7 @@ class Relay:
     def __init__(
         self,
         storage: Storage,
-        find_record: Callable[[str], Record | AcceptedRun],
+        find_record: Callable[[str], ApprovedRelease | AcceptedRun],
         look: Callable[[], object],
         tell: Callable[..., object] = lambda *names: None,
         report: Callable[[str, tuple[str]], object] = lambda run, parties: None,

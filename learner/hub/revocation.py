@@ -37,7 +37,7 @@ class Revocations:
         self._asking = threading.Lock()  # so that an older answer never replaces a newer one
         self._lock = threading.Lock()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Ask now; calls of revoked keys that are under way end.
 
         Raises:

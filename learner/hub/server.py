@@ -22,7 +22,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
 from dprelease.wire.v1.relay_pb2_grpc import add_RelayServiceServicer_to_server
-from learner.hub.approved import AcceptedRun, Record
+from learner.hub.approved import AcceptedRun, ApprovedRelease
 from learner.hub.coordination import Coordination
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
@@ -107,16 +107,16 @@ class Hub:
         coordination = Coordination(dial(), settings.consortium, root_pem)
         publisher = Publisher(storage, coordination, identity.signer, _now, limits.sweep_seconds, self._backoff)
         revocations = Revocations(coordination.revoked, _now, publisher.wake)
-        upkeep = Upkeep([revocations.look, renew], limits.revocation_seconds)
+        upkeep = Upkeep([revocations.refresh, renew], limits.revocation_seconds)
 
-        def find_record(digest: str) -> Record:
+        def find_record(digest: str) -> ApprovedRelease:
             known = storage.record(digest)
             if known is None:
                 known = coordination.approved_release(digest)
                 storage.keep_record(known)
             return known
 
-        def find_session(digest: str) -> Record | AcceptedRun:
+        def find_session(digest: str) -> ApprovedRelease | AcceptedRun:
             run = storage.run(digest)
             if run is not None:
                 return run
@@ -135,7 +135,7 @@ class Hub:
         party_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         public_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         intake_servicer = IntakeServicer(intake, revocations, party_streams)
-        relay = Relay(storage, find_session, revocations.look, news.tell, coordination.report_intake)
+        relay = Relay(storage, find_session, revocations.refresh, news.tell, coordination.report_intake)
         relay_servicer = RelayServicer(relay, revocations, party_streams, news)
         public_servicer = PublicServicer(Shelf(storage), public_streams)
 

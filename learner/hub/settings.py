@@ -12,7 +12,7 @@ from dprelease.files.settings import LocalPath, Settings
 from dprelease.wire.retry import STALL_SECONDS
 
 
-class Limits(Settings):
+class HubLimits(Settings):
     """Limits of the hub.
 
     Attributes:
@@ -71,4 +71,4 @@ class HubSettings(Settings):
     certificate: LocalPath = Field(default=Path("hub.pem"), validate_default=True)
     key: LocalPath = Field(default=Path("hub.key"), validate_default=True)
     reflection: bool = False
-    limits: Limits = Limits()
+    limits: HubLimits = HubLimits()

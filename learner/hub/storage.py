@@ -28,7 +28,7 @@ from dprelease.files.durable import TEMPORARY, make_folder, rename_durably, sync
 from dprelease.release.folder import BLOCKS, ReleaseFolder
 from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
-from learner.hub.approved import AcceptedRun, Record
+from learner.hub.approved import AcceptedRun, ApprovedRelease
 from learner.hub.disk import lock, mapped, on_disk, put_at
 from learner.hub.index import PublishedIndex
 
@@ -100,14 +100,14 @@ class Storage:
         """Digests of releases that are not finished with."""
         return tuple(sorted(path.name for path in self._staging.iterdir() if _DIGEST.fullmatch(path.name)))
 
-    def record(self, digest: str) -> Record | None:
+    def record(self, digest: str) -> ApprovedRelease | None:
         """The release's record; None where none can be read, for the coordinator has it too."""
         try:
-            return Record.from_bytes((self._stage(digest) / "record.json").read_bytes())
+            return ApprovedRelease.from_bytes((self._stage(digest) / "record.json").read_bytes())
         except FileNotFoundError:
             return None
 
-    def keep_record(self, record: Record) -> None:
+    def keep_record(self, record: ApprovedRelease) -> None:
         """Keep a record that was checked."""
         with on_disk():
             write_durably(self._stage(record.spec.digest()) / "record.json", record.to_bytes())

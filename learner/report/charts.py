@@ -120,7 +120,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Panel:
+class CoefficientPath:
     """Marks beside one another.
 
     Attributes:
@@ -209,7 +209,7 @@ def forest(name: str, title: str, words: str, marks: Sequence[Mark], axis_label:
     return drawing.svg(name, title, words, bottom + _FOOT)
 
 
-def panels(name: str, title: str, words: str, shown: Sequence[Panel], columns: int = 1) -> Markup:
+def panels(name: str, title: str, words: str, shown: Sequence[CoefficientPath], columns: int = 1) -> Markup:
     """Plots with axes of their own, beside and below one another.
 
     Args:
@@ -253,7 +253,7 @@ def heat_map(name: str, title: str, words: str, labels: Sequence[str], values: F
     return drawing.svg(name, title, words, 32 + cell * len(labels))
 
 
-def _panel(drawing: _Drawing, panel: Panel, box: tuple[float, float, float, float]) -> None:
+def _panel(drawing: _Drawing, panel: CoefficientPath, box: tuple[float, float, float, float]) -> None:
     left, top, right, bottom = box
     ends = [end for mark in panel.marks for end in mark.ends] + [value for _, value in panel.line]
     ends += [*([0.0] if panel.zero else []), *(panel.noise or ())]

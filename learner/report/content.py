@@ -15,7 +15,7 @@ from dprelease.estimators.quality import BETTER
 from dprelease.release.release import Release
 from learner.client.describe import Description, describe
 from learner.client.library import Opened
-from learner.report.spectrum import Spectrum, spectrum
+from learner.report.spectrum import FeatureSpectrum, spectrum
 
 MOST_CHECKPOINTS = 12
 """Checkpoints of a stream that are fitted beside the last one, itself included; the default method takes seconds for each."""
@@ -44,7 +44,7 @@ class Report:
     opened: Opened
     fit: FitResult
     described: Description
-    spectrum: Spectrum | None
+    spectrum: FeatureSpectrum | None
     asked: tuple[str, ...]
     checkpoints: Mapping[int, FitResult] = field(default_factory=dict)
 
@@ -89,7 +89,7 @@ class Report:
         """The finding of a fit about a target, in a sentence or two."""
         name, quality = self.fit.targets[target], self.fit.quality
         value, se = float(quality.explained[target]), float(quality.explained_se[target])
-        hidden = self.fit.hidden[target]
+        hidden = self.fit.unresolved[target]
         predicted = figure(float(self.fit.constant[target]), float(self.fit.constant_noise_sd[target]))
         constant = f"the constant {predicted} {self.fit.units[name]}".strip()
         if "constant" in hidden:

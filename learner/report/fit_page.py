@@ -15,7 +15,7 @@ from dprelease.estimators import FitResult
 from dprelease.estimators.result import PREDICTOR, quality_table, reach_table, slope
 from dprelease.one_line import counted
 from dprelease.version import __version__
-from learner.report.charts import Mark, Panel, forest, heat_map, panels
+from learner.report.charts import CoefficientPath, Mark, forest, heat_map, panels
 from learner.report.content import Report
 from learner.report.page import write
 from learner.report.read_pages import distributions
@@ -99,7 +99,7 @@ def _target(report: Report, row: int) -> Section:
     fit, name = report.fit, report.fit.targets[row]
     unit, document = fit.units[name], fit.document()
     constant = Estimate(float(fit.constant[row]), float(fit.constant_noise_sd[row])).text
-    told = fit.hidden[row].get("constant", f"{constant} {unit}, error in brackets")
+    told = fit.unresolved[row].get("constant", f"{constant} {unit}, error in brackets")
     parts: list[Any] = [report.finding(row), f"Constant predictor: {told}."]
     if not fit.fit_intercept:
         at_zero = f"{fit.intercept[row]:.4g} {unit}".strip()
@@ -149,7 +149,7 @@ def _predictions(report: Report) -> Section:
     shares = zip(fit.targets, fit.quality.explained.tolist(), fit.quality.explained_se.tolist(), strict=True)
     marks = [
         Mark.tested(name, value, value - 2 * se, value + 2 * se)
-        for (name, value, se), hidden in zip(shares, fit.hidden, strict=True)
+        for (name, value, se), hidden in zip(shares, fit.unresolved, strict=True)
         if "explained" not in hidden
     ]
     parts: list[Any] = [
@@ -185,7 +185,7 @@ def _target_over_time(report: Report, fits: Mapping[int, FitResult], row: int) -
     name, features = report.fit.targets[row], report.fit.features
     slopes = {number: [slope(fit, row, place) for place in range(len(features))] for number, fit in fits.items()}
     plotted = [
-        Panel(
+        CoefficientPath(
             [
                 Mark.tested(str(number), at[place].value, at[place].lower, at[place].upper)
                 for number, at in slopes.items()
@@ -208,7 +208,7 @@ def _target_over_time(report: Report, fits: Mapping[int, FitResult], row: int) -
 
 
 def _explained(fit: FitResult, row: int) -> Estimate | str:
-    if "explained" in fit.hidden[row]:
+    if "explained" in fit.unresolved[row]:
         return "hidden by noise"
     return Estimate(float(fit.quality.explained[row]), float(fit.quality.explained_se[row]))
 
@@ -270,7 +270,7 @@ def _noise(report: Report) -> Section:
     marks = [
         Mark(str(place), value, value, value, value > high) for place, value in enumerate(found.values.tolist(), 1)
     ]
-    panel = Panel(
+    panel = CoefficientPath(
         marks, "", found.unit, "direction of the features", noise=(high if log and low <= 0 else low, high), log=log
     )
     about = "Eigenvalues of the released features against the noise level"

@@ -67,7 +67,7 @@ def _release(opened: Opened, roles: Mapping[str, str]) -> Section:
         (spec.counted, f"{spec.patients:,} ({counted(spec.rows_per_subject, 'row')} a patient at most)"),
         *([("stream", f"checkpoint {place}")] if place else []),
         ("hospitals", ", ".join(part.party for part in spec.parties)),
-        ("mechanism", mechanism_of(spec).words(spec).summary),
+        ("mechanism", mechanism_of(spec).statements(spec).summary),
         ("guarantee", _guarantee(opened)),
         ("agreed on", spec.created),
         ("published", manifest.published),

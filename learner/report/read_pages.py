@@ -14,7 +14,7 @@ from dprelease.version import __version__
 from learner.client.describe_counterfactual import DescribedCounterfactual
 from learner.client.describe_ranges import DescribedRanges, ranges_table
 from learner.client.library import Opened
-from learner.report.charts import Mark, Panel, panels
+from learner.report.charts import CoefficientPath, Mark, panels
 from learner.report.page import write
 
 MOST_MARKS = 20
@@ -78,7 +78,7 @@ def _plot(place: int, each: Summary) -> Section:
     words = f"Share of rows at or below a value; mean {mean}, standard deviation {deviation} {unit}."
     shares = list(zip(inner, found.noisy.tolist(), found.noise_sd.tolist(), found.monotone[1:-1].tolist(), strict=True))
     drawn = shares[:: -(-len(shares) // MOST_MARKS) or 1]
-    panel = Panel(
+    panel = CoefficientPath(
         [Mark("", share, max(share - ERRORS * sd, 0.0), min(share + ERRORS * sd, 1.0)) for _, share, sd, _ in drawn],
         unit="share of rows below",
         across=f"{name}, {unit}",
@@ -146,5 +146,5 @@ def _path(found: DescribedCounterfactual) -> Figure:
     nothing = (float("nan"),) * 3
     marks = [Mark(column.name, *after.get(place, nothing)) for place, column in enumerate(path.columns)]
     line = [(place + 0.5, value) for place, value in enumerate(path.target.tolist())]
-    panel = Panel(marks, unit=f"target (line) and counterfactual (dots), {unit}", line=line)
+    panel = CoefficientPath(marks, unit=f"target (line) and counterfactual (dots), {unit}", line=line)
     return Figure(panels("path-plot", title, words, [panel]), f"{title}. {words}")

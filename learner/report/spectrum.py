@@ -30,7 +30,7 @@ IN_RANGE = "eigenvalue of the covariance, scaled units"
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class FeatureSpectrum:
     """Eigenvalues of d features.
 
     Attributes:
@@ -51,7 +51,7 @@ class Spectrum:
         return int((self.values > self.noise[1]).sum())
 
 
-def spectrum(release: Release, features: Sequence[str]) -> Spectrum | None:
+def spectrum(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     """Eigenvalues of released columns against the noise; None where no feature has noise, or no rows are left.
 
     Args:
@@ -61,7 +61,7 @@ def spectrum(release: Release, features: Sequence[str]) -> Spectrum | None:
     return _of_rows(release, features) if isinstance(release.regressable, NoisyRows) else _of_moments(release, features)
 
 
-def _of_rows(release: Release, features: Sequence[str]) -> Spectrum | None:
+def _of_rows(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     scaled = release.scaled()
     index = [place for place in scaled.index(tuple(features)) if scaled.noise_sd[place] > 0]
     x, ones = scaled.values[:, index] / scaled.noise_sd[index], scaled.ones
@@ -73,10 +73,12 @@ def _of_rows(release: Release, features: Sequence[str]) -> Spectrum | None:
     edge = np.sqrt(len(index) / degrees)
     values = np.linalg.eigvalsh(x.T @ x / degrees)[::-1].astype(np.float64)
     noise = (max(1 - edge, 0.0) ** 2, (1 + edge) ** 2)
-    return Spectrum(tuple(scaled.names[place] for place in index), values, (float(noise[0]), float(noise[1])), IN_NOISE)
+    return FeatureSpectrum(
+        tuple(scaled.names[place] for place in index), values, (float(noise[0]), float(noise[1])), IN_NOISE
+    )
 
 
-def _of_moments(release: Release, features: Sequence[str]) -> Spectrum | None:
+def _of_moments(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     moments = release.moments()
     index = [moments.lookup(name)[0] for name in features]
     matrix, variance = moments.gram / moments.rows, (moments.noise_sd / moments.rows) ** 2
@@ -86,4 +88,4 @@ def _of_moments(release: Release, features: Sequence[str]) -> Spectrum | None:
     if not edge:
         return None
     values = np.linalg.eigvalsh(matrix[pairs] - np.outer(mean, mean))[::-1].astype(np.float64)
-    return Spectrum(tuple(features), values, (-edge, edge), IN_RANGE)
+    return FeatureSpectrum(tuple(features), values, (-edge, edge), IN_RANGE)

@@ -108,82 +108,82 @@ def ledger() -> None:
 )
 @json_option
 @with_desk
-def show(desk: HospitalState, delta: float | None, as_json: bool) -> None:
+def show(hospital: HospitalState, delta: float | None, as_json: bool) -> None:
     """Amounts that the roster has spent and has left, and the account after every entry, with what each round of a release took.
 
     Example: party-node ledger show --delta 1e-5
     """
-    roster = desk.settings.roster
-    balance, entries = desk.ledger.balance(roster), desk.ledger.entries(roster)
-    lines = history(entries, rounds_of(desk.journal.releases(), entries, desk.settings.name))
-    shown = usual_delta(desk) if delta is None else delta
+    roster = hospital.settings.roster
+    balance, entries = hospital.ledger.balance(roster), hospital.ledger.entries(roster)
+    lines = history(entries, rounds_of(hospital.journal.releases(), entries, hospital.settings.name))
+    shown = usual_delta(hospital) if delta is None else delta
     print_document(account(roster, balance, lines, shown), as_json=as_json)
 
 
-def usual_delta(desk: HospitalState) -> float:
+def usual_delta(hospital: HospitalState) -> float:
     """delta at which epsilon is shown where a command names none: the consortium's, once it is known, or else the policy's."""
     with suppress(NotFound):
-        if desk.enrolment.delta:
-            return desk.enrolment.delta
-    return desk.settings.policy.limits.max_delta or USUAL_DELTA
+        if hospital.enrolment.delta:
+            return hospital.enrolment.delta
+    return hospital.settings.policy.limits.max_delta or USUAL_DELTA
 
 
 @ledger.command("open")
 @click.argument("roster")
 @with_desk
-def open_roster(desk: HospitalState, roster: str) -> None:
+def open_roster(hospital: HospitalState, roster: str) -> None:
     """Open the account of another roster: another set of patients, never the same ones under a new name.
 
     Example: party-node ledger open cohort-2027
     """
-    add_roster(desk, roster, f"opened by hand under enrolment in {desk.enrolment.consortium}")
-    click.echo(f"roster {roster}: {price_text(Fraction(desk.enrolment.cap_mu2), usual_delta(desk))}, for good")
+    add_roster(hospital, roster, f"opened by hand under enrolment in {hospital.enrolment.consortium}")
+    click.echo(f"roster {roster}: {price_text(Fraction(hospital.enrolment.cap_mu2), usual_delta(hospital))}, for good")
 
 
 @ledger.command()
 @with_desk
-def verify(desk: HospitalState) -> None:
+def verify(hospital: HospitalState) -> None:
     """Check the hash chain; note the printed hash somewhere else to recognise a lost tail.
 
     Example: party-node ledger verify
     """
-    head = desk.ledger.verify()
+    head = hospital.ledger.verify()
     click.echo(f"whole; last hash {head}")
 
 
 @ledger.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_desk
-def reconcile(desk: HospitalState, yes: bool) -> None:
+def reconcile(hospital: HospitalState, yes: bool) -> None:
     """After a restore: close every release on which ledger, journal and sealed blocks disagree, at its full price.
 
     Nothing of a closed release is made or sent here any more. There is no way back.
 
     Example: party-node ledger reconcile
     """
-    found = mismatches(desk.books)
+    found = mismatches(hospital.books)
     for each in found:
-        click.echo(f"{each.words}; {price_text(each.mu2, usual_delta(desk))}")
+        click.echo(f"{each.words}; {price_text(each.mu2, usual_delta(hospital))}")
     if not found:
         click.echo("ledger, journal and sealed blocks agree; nothing to close")
         return
     if not yes:
         click.confirm(f"Charge and close {len(found)} of them for good?", abort=True)
-    reconcile_books(desk.books)
+    reconcile_books(hospital.books)
     click.echo(f"closed {len(found)}")
 
 
 @ledger.command()
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
 @with_desk
-def export(desk: HospitalState, output: Path) -> None:
+def export(hospital: HospitalState, output: Path) -> None:
     """Write all entries as JSON lines, hashes included, and beside them each round's part of a price, which no hash covers.
 
     Example: party-node ledger export --output ledger.jsonl
     """
-    desk.ledger.verify()
-    entries = desk.ledger.entries()
-    rounds = rounds_of(desk.journal.releases(), entries, desk.settings.name)
+    hospital.ledger.verify()
+    entries = hospital.ledger.entries()
+    rounds = rounds_of(hospital.journal.releases(), entries, hospital.settings.name)
     plain = [
         asdict(entry) | {"rounds": {name: {"mu2": str(mu2)} for name, mu2 in rounds_at(entry, rounds).items()}}
         for entry in entries

@@ -48,38 +48,38 @@ class Finding:
     words: str
 
 
-def check_state(desk: HospitalState, of_table: list[Finding], *, connectivity: bool = True) -> list[Finding]:
+def check_state(hospital: HospitalState, of_table: list[Finding], *, connectivity: bool = True) -> list[Finding]:
     """Look at declarations, keys, ledger, peers and connections, beside what was seen of the source.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         of_table: from `of_source`.
         connectivity: also dial the coordinator and the hub.
     """
     findings = [*of_table]
     try:
-        desk.columns()
+        hospital.columns()
     except DataRefused as error:
         findings.append(Finding("public columns", False, error.message))
-    findings.append(_attempt("alignment key", lambda: _alignment_key(desk)))
-    if desk.journal.in_force(desk.settings.roster) is not None:
-        findings.append(_attempt("aligned", lambda: _aligned(desk)))
+    findings.append(_attempt("alignment key", lambda: _alignment_key(hospital)))
+    if hospital.journal.in_force(hospital.settings.roster) is not None:
+        findings.append(_attempt("aligned", lambda: _aligned(hospital)))
     else:
-        findings.append(Finding("patients", True, _compared(desk.settings)))
-    enrolled = _attempt("enrolment", lambda: _certificate(desk))
+        findings.append(Finding("patients", True, _compared(hospital.settings)))
+    enrolled = _attempt("enrolment", lambda: _certificate(hospital))
     findings.append(enrolled)
-    findings.append(_attempt("ledger", lambda: _ledger(desk)))
-    findings.append(_attempt("books", lambda: _books(desk)))
-    pins = desk.identity.pins()
+    findings.append(_attempt("ledger", lambda: _ledger(hospital)))
+    findings.append(_attempt("books", lambda: _books(hospital)))
+    pins = hospital.identity.pins()
     pinned = (
         ", ".join(sorted(pins))
         or "compare the digest of the file of keys by telephone, then run `party-node peers pin --from FILE`"
     )
     findings.append(Finding("peers", bool(pins), f"{len(pins)} keys pinned: {pinned}"))
     if connectivity and enrolled.ok:
-        enrolment = desk.enrolment
-        findings.append(_attempt("coordinator", lambda: _health(desk, enrolment.coordinator, "the coordinator")))
-        findings.append(_attempt("hub", lambda: _health(desk, enrolment.hub, "the hub")))
+        enrolment = hospital.enrolment
+        findings.append(_attempt("coordinator", lambda: _health(hospital, enrolment.coordinator, "the coordinator")))
+        findings.append(_attempt("hub", lambda: _health(hospital, enrolment.hub, "the hub")))
     return findings
 
 
@@ -128,16 +128,16 @@ def _compared(settings: PartySettings) -> str:
     return "not compared with other hospitals' yet: align, or say same_patients = true where all have just these"
 
 
-def _alignment_key(desk: HospitalState) -> str:
-    return f"key check {key_check(desk.identity.alignment_key())}; it must be the same at every hospital"
+def _alignment_key(hospital: HospitalState) -> str:
+    return f"key check {key_check(hospital.identity.alignment_key())}; it must be the same at every hospital"
 
 
-def _aligned(desk: HospitalState) -> str:
+def _aligned(hospital: HospitalState) -> str:
     """How many patients of the table are read; raises `DataRefused` where some that should be are gone from it."""
-    roster, entry = in_force(desk.journal, desk.settings), desk.journal.in_force(desk.settings.roster)
+    roster, entry = in_force(hospital.journal, hospital.settings), hospital.journal.in_force(hospital.settings.roster)
     assert roster is not None, entry  # noqa: S101 - callers looked
     assert entry is not None, roster  # noqa: S101
-    subjects = read_subjects(desk.settings, desk.identity.alignment_key())
+    subjects = read_subjects(hospital.settings, hospital.identity.alignment_key())
     gone, named = roster.gone_from(subjects), f"version {entry.version}, alignment run {entry.digest[:12]}"
     if gone:
         raise DataRefused(
@@ -147,8 +147,8 @@ def _aligned(desk: HospitalState) -> str:
     return f"{named}: its {entry.common} patients are read, of {len(subjects)} in the table"
 
 
-def _certificate(desk: HospitalState) -> str:
-    certificate = read_certificate(desk.enrolment.certificate)
+def _certificate(hospital: HospitalState) -> str:
+    certificate = read_certificate(hospital.enrolment.certificate)
     left = certificate.not_valid_after_utc - datetime.now(UTC)
     days = left.days
     if left < (certificate.not_valid_after_utc - certificate.not_valid_before_utc) / _SOON:
@@ -156,21 +156,21 @@ def _certificate(desk: HospitalState) -> str:
         raise InvalidInput(
             f"the certificate {when} ask the consortium's office for a new invite: party-node enrol TOKEN"
         )
-    return f"consortium {desk.enrolment.consortium}, certificate expires in {days} days"
+    return f"consortium {hospital.enrolment.consortium}, certificate expires in {days} days"
 
 
-def _ledger(desk: HospitalState) -> str:
-    head, left = desk.ledger.verify(), desk.ledger.balance(desk.settings.roster).remaining
-    return f"chain whole, last hash {head[:16]}, left: {price_text(left, usual_delta(desk))}"
+def _ledger(hospital: HospitalState) -> str:
+    head, left = hospital.ledger.verify(), hospital.ledger.balance(hospital.settings.roster).remaining
+    return f"chain whole, last hash {head[:16]}, left: {price_text(left, usual_delta(hospital))}"
 
 
-def _books(desk: HospitalState) -> str:
-    check_books(desk.books)
+def _books(hospital: HospitalState) -> str:
+    check_books(hospital.books)
     return "ledger, journal and sealed blocks agree"
 
 
-def _health(desk: HospitalState, address: str, name: str) -> str:
-    reach(address, desk.identity.credentials(), name)
+def _health(hospital: HospitalState, address: str, name: str) -> str:
+    reach(address, hospital.identity.credentials(), name)
     return f"{address} answers"
 
 

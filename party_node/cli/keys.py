@@ -24,12 +24,12 @@ def alignment_key() -> None:
 
 @alignment_key.command()
 @with_desk
-def new(desk: HospitalState) -> None:
+def new(hospital: HospitalState) -> None:
     """Make the key, at one hospital, and print it for the others.
 
     Example: party-node alignment-key new
     """
-    key = desk.identity.new_alignment_key()
+    key = hospital.identity.new_alignment_key()
     click.echo(alignment_key_text(key))
     click.echo(f"key check {key_check(key)}: hand the line above to the other hospitals, never to the office", err=True)
 
@@ -37,22 +37,22 @@ def new(desk: HospitalState) -> None:
 @alignment_key.command("import")
 @click.argument("text")
 @with_desk
-def import_key(desk: HospitalState, text: str) -> None:
+def import_key(hospital: HospitalState, text: str) -> None:
     """Take over the key that another hospital made.
 
     Example: party-node alignment-key import ABCD-EFGH-...
     """
-    click.echo(f"key check {key_check(desk.identity.import_alignment_key(text))}")
+    click.echo(f"key check {key_check(hospital.identity.import_alignment_key(text))}")
 
 
 @click.command()
 @with_desk
-def fingerprint(desk: HospitalState) -> None:
+def fingerprint(hospital: HospitalState) -> None:
     """Print this party's key fingerprint, for the other hospitals to pin.
 
     Example: party-node fingerprint
     """
-    click.echo(desk.identity.fingerprint())
+    click.echo(hospital.identity.fingerprint())
 
 
 @click.group()
@@ -66,12 +66,12 @@ def peers() -> None:
 @peers.command("list")
 @json_option
 @with_desk
-def list_peers(desk: HospitalState, as_json: bool) -> None:
+def list_peers(hospital: HospitalState, as_json: bool) -> None:
     """The pinned keys.
 
     Example: party-node peers list --json
     """
-    pins = desk.identity.pins()
+    pins = hospital.identity.pins()
     if as_json:
         print_json(dict(sorted(pins.items())))
     else:
@@ -82,12 +82,12 @@ def list_peers(desk: HospitalState, as_json: bool) -> None:
 @peers.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @with_desk
-def export(desk: HospitalState, file: Path) -> None:
+def export(hospital: HospitalState, file: Path) -> None:
     """Write the keys that are known here, ours among them, for the other hospitals to pin.
 
     Example: party-node peers export keys.json
     """
-    keys = PeerKeys(consortium=desk.enrolment.consortium, keys=desk.pins())
+    keys = PeerKeys(consortium=hospital.enrolment.consortium, keys=hospital.pins())
     keys.write(file)
     click.echo(f"wrote the keys of {len(keys.keys)} hospitals to {file}\ndigest {keys.digest()}")
 
@@ -100,7 +100,7 @@ def export(desk: HospitalState, file: Path) -> None:
     "--digest", help="Digest of the file, as all hospitals compared it by telephone; you are asked if it is left out."
 )
 @with_desk
-def pin(desk: HospitalState, party: str | None, digits: str | None, file: Path | None, digest: str | None) -> None:
+def pin(hospital: HospitalState, party: str | None, digits: str | None, file: Path | None, digest: str | None) -> None:
     """Pin a peer's key after comparing it with its IT department, or the keys of all after comparing their digest.
 
     The file is one that `coordinator party keys` or `party-node peers export` wrote.
@@ -111,16 +111,16 @@ def pin(desk: HospitalState, party: str | None, digits: str | None, file: Path |
       party-node peers pin --from keys.json
     """
     if file is not None and party is None:
-        _pin_all(desk, PeerKeys.read(file), digest)
+        _pin_all(hospital, PeerKeys.read(file), digest)
     elif file is None and digest is None and party is not None and digits is not None:
-        desk.identity.pin(party, digits)
+        hospital.identity.pin(party, digits)
         click.echo(f"pinned {party}")
     else:
         raise InvalidInput("name a hospital and its fingerprint, or a file with --from")
 
 
-def _pin_all(desk: HospitalState, told: PeerKeys, digest: str | None) -> None:
-    peers, before = desk.identity.others(told), desk.identity.pins()
+def _pin_all(hospital: HospitalState, told: PeerKeys, digest: str | None) -> None:
+    peers, before = hospital.identity.others(told), hospital.identity.pins()
     if digest is not None and read_digits(digest, "a digest") != told.digest():
         raise Conflict(
             f"the digest of this file is {told.digest()}, and another one was compared; nothing is pinned; "
@@ -131,17 +131,17 @@ def _pin_all(desk: HospitalState, told: PeerKeys, digest: str | None) -> None:
     click.echo(f"digest {told.digest()}")
     if digest is None:
         click.confirm("Did all these hospitals read the same digest to you, by telephone?", abort=True)
-    desk.identity.pin_all(peers)
+    hospital.identity.pin_all(peers)
     click.echo(f"pinned {', '.join(sorted(peers))}")
 
 
 @peers.command()
 @click.argument("party")
 @with_desk
-def forget(desk: HospitalState, party: str) -> None:
+def forget(hospital: HospitalState, party: str) -> None:
     """Remove a pinned key, before pinning another.
 
     Example: party-node peers forget clinic-b
     """
-    desk.identity.forget(party)
+    hospital.identity.forget(party)
     click.echo(f"forgot {party}")

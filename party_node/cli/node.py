@@ -23,20 +23,20 @@ from party_node.outgoing.joining import enrol as join
 @click.argument("token")
 @click.option("--ledger-lost", is_flag=True, help="Open a new ledger, charged with all that is known of the lost one.")
 @with_desk
-def enrol(desk: HospitalState, token: str, ledger_lost: bool) -> None:
+def enrol(hospital: HospitalState, token: str, ledger_lost: bool) -> None:
     """Join the consortium with an invite; keys are made here and stay here.
 
     Example: party-node enrol eyJhZGRyZXNzIjoi...
     """
     try:
-        enrolment = join(desk, Invite.from_token(token), ledger_lost=ledger_lost)
+        enrolment = join(hospital, Invite.from_token(token), ledger_lost=ledger_lost)
     except Unauthenticated as error:
         words = f"{error.message} An invite serves once and lapses: ask the consortium's office for a new one"
         raise Unauthenticated(words) from error
     click.echo(f"enrolled in {enrolment.consortium} as {enrolment.party}")
-    cap = price_text(Fraction(enrolment.cap_mu2), usual_delta(desk))
-    click.echo(f"budget of roster {desk.settings.roster}: {cap}, for good")
-    click.echo(f"key fingerprint, for the other hospitals: {desk.identity.fingerprint()}")
+    cap = price_text(Fraction(enrolment.cap_mu2), usual_delta(hospital))
+    click.echo(f"budget of roster {hospital.settings.roster}: {cap}, for good")
+    click.echo(f"key fingerprint, for the other hospitals: {hospital.identity.fingerprint()}")
 
 
 @click.command()
@@ -48,7 +48,7 @@ def run(config: Path, verbose: bool, log_json: bool) -> None:
 
     Example: party-node run --config /etc/dprelease/party.toml
     """
-    desk = HospitalState(read_party(config))
+    hospital = HospitalState(read_party(config))
     log_to_stderr(verbose=verbose, as_json=log_json)
     stop = StopSignal()
-    Daemon(desk, SecureNoise(), config).run(stop)
+    Daemon(hospital, SecureNoise(), config).run(stop)

@@ -38,7 +38,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_desk(command: Callable[..., None], needs: str | None = None) -> Callable[..., None]:
-    """Give a command `--config`; it receives the hospital's state as `desk`, opened when it runs.
+    """Give a command `--config`; it receives the hospital's state as `hospital`, opened when it runs.
 
     Args:
         command: of the hospital.
@@ -50,7 +50,7 @@ def with_desk(command: Callable[..., None], needs: str | None = None) -> Callabl
     def opened(config: Path, **options: Any) -> None:
         if needs is not None:
             require(needs, "party")
-        command(desk=HospitalState(read_party(config)), **options)
+        command(hospital=HospitalState(read_party(config)), **options)
 
     return opened
 

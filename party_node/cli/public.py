@@ -36,18 +36,18 @@ def public() -> None:
 @click.argument("columns", nargs=-1, required=True)
 @click.option("--irrevocable", is_flag=True, help="Do not ask: it is understood that this cannot be taken back.")
 @with_desk
-def declare_columns(desk: HospitalState, columns: tuple[str, ...], irrevocable: bool) -> None:
+def declare_columns(hospital: HospitalState, columns: tuple[str, ...], irrevocable: bool) -> None:
     """Declare COLUMNS of party.toml public, for good.
 
     Example: party-node public declare age sex
     """
-    declared = covered(desk.settings, public_declarations(desk.ledger, desk.settings.roster), columns)
+    declared = covered(hospital.settings, public_declarations(hospital.ledger, hospital.settings.roster), columns)
     click.echo(MEANING)
     for column in declared.values():
         click.echo(column.described)
         if not irrevocable and click.prompt(f"Type {column.name} to declare it public") != column.name:
             raise InvalidInput("that is not the column's name; nothing was declared")
-    new = declare(desk.ledger, desk.settings, columns)
+    new = declare(hospital.ledger, hospital.settings, columns)
     for name in columns:
         click.echo(f"{name} is public" if name in new else f"{name} was public already")
 
@@ -55,12 +55,12 @@ def declare_columns(desk: HospitalState, columns: tuple[str, ...], irrevocable: 
 @public.command("list")
 @json_option
 @with_desk
-def list_columns(desk: HospitalState, as_json: bool) -> None:
+def list_columns(hospital: HospitalState, as_json: bool) -> None:
     """Every declaration of a public column, oldest first; also one that a later declaration took the place of.
 
     Example: party-node public list --json
     """
-    found = public_declarations(desk.ledger, desk.settings.roster)
+    found = public_declarations(hospital.ledger, hospital.settings.roster)
     superseded = {act: act not in latest(found).values() for act in found}
     if as_json:
         lines = [
@@ -81,7 +81,7 @@ def list_columns(desk: HospitalState, as_json: bool) -> None:
 @click.argument("columns", nargs=-1, required=True)
 @json_option
 @partial(with_desk, needs="pyarrow")
-def norm_of_columns(desk: HospitalState, columns: tuple[str, ...], as_json: bool) -> None:
+def norm_of_columns(hospital: HospitalState, columns: tuple[str, ...], as_json: bool) -> None:
     """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
 
     If these columns are the outcomes of a release, noise is made for it instead of for their bounds, and is less. It is
@@ -90,7 +90,7 @@ def norm_of_columns(desk: HospitalState, columns: tuple[str, ...], as_json: bool
     Example: party-node public norm phenotype1 phenotype2
     """
     columns = tuple(dict.fromkeys(columns))
-    norm2 = public_norm2(desk.read().bounded, columns)
+    norm2 = public_norm2(hospital.read().bounded, columns)
     if as_json:
         print_json({"columns": list(columns), "outcome_norm2": norm2, "bounds_allow": len(columns)})
         return

@@ -15,7 +15,7 @@ from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.errors import Conflict, DpReleaseError, InvalidInput
 from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mechanisms.statement import Words
+from dprelease.mechanisms.statement import Statements
 from dprelease.one_line import counted
 from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
 from dprelease.release.accounting import trust
@@ -45,7 +45,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
         findings: from `HospitalState.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
-    delta, words, own = spec.target.delta, mechanism_of(spec).words(spec), spec.party(assessment.party)
+    delta, words, own = spec.target.delta, mechanism_of(spec).statements(spec), spec.party(assessment.party)
     left = balance.remaining - assessment.cost
     at_delta = f"at delta = {rounded_up(delta)}"
     facts: dict[str, Cell | tuple[str, ...]] = {
@@ -124,10 +124,10 @@ def runs(records: Sequence[Record]) -> Table:
     return Table.of("runs", headings, [tuple(_line(record).values()) for record in records])
 
 
-def run_card(desk: HospitalState, record: Record) -> Document:
+def run_card(hospital: HospitalState, record: Record) -> Document:
     """The card of an alignment run: who would take part, with how many patients, and what has to be done first."""
-    task, pins = record.task, desk.identity.pins()
-    own = task.member(desk.settings.name)
+    task, pins = record.task, hospital.identity.pins()
+    own = task.member(hospital.settings.name)
     others = {each.party: f"{each.patients:,} patients" for each in task.members if each is not own}
     found: dict[str, Cell | tuple[str, ...]] = {
         **_line(record),
@@ -139,7 +139,7 @@ def run_card(desk: HospitalState, record: Record) -> Document:
     }
     if record.status in {Status.WAITING, Status.ACCEPTED}:
         try:
-            here = desk.assess_run(task)
+            here = hospital.assess_run(task)
         except DpReleaseError as error:
             found["cannot_be_approved"] = error.message
         else:
@@ -165,7 +165,7 @@ def _line(record: Record) -> dict[str, Cell]:
     }
 
 
-def _published(spec: ReleaseSpec, words: Words) -> str:
+def _published(spec: ReleaseSpec, words: Statements) -> str:
     exact = len(spec.public)
     rows = f"; and, exactly, all {spec.rows} rows of {exact} public column{'s' if exact > 1 else ''}" if exact else ""
     return words.would_publish + rows
@@ -194,12 +194,12 @@ def review() -> None:
 @click.option("--page", type=click.IntRange(1), default=1, help="Which 50, the newest on page 1.", show_default=True)
 @json_option
 @with_desk
-def list_offers(desk: HospitalState, page: int, as_json: bool) -> None:
+def list_offers(hospital: HospitalState, page: int, as_json: bool) -> None:
     """The releases and alignment runs that were offered here, 50 on a page; runs and those that wait are on page 1.
 
     Example: party-node review list --page 2 --json
     """
-    records, count = desk.journal.page(page)
+    records, count = hospital.journal.page(page)
     last = -(-count // MOST_UNDECIDED)
     if page > max(1, last):
         raise InvalidInput(f"there is no page {page}; the last one is {max(1, last)}")
@@ -219,34 +219,34 @@ def list_offers(desk: HospitalState, page: int, as_json: bool) -> None:
 @json_option
 @explain_option
 @with_desk
-def show(desk: HospitalState, digits: str, as_json: bool, explain: bool) -> None:
+def show(hospital: HospitalState, digits: str, as_json: bool, explain: bool) -> None:
     """Show content and price of a release, or the hospitals of an alignment run. No noise exists yet.
 
     DIGITS are the first of its name.
 
     Example: party-node review show 3fa2c1
     """
-    print_document(_card(desk, desk.journal.find(digits)), as_json=as_json, explain=explain)
+    print_document(_card(hospital, hospital.journal.find(digits)), as_json=as_json, explain=explain)
 
 
 @review.command()
 @click.argument("digits")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_desk
-def approve(desk: HospitalState, digits: str, yes: bool) -> None:
+def approve(hospital: HospitalState, digits: str, yes: bool) -> None:
     """Approve a release or an alignment run; the daemon signs when it looks next.
 
     In an alignment run every other hospital learns which of its own patients are patients of all.
 
     Example: party-node review approve 3fa2c1
     """
-    found = desk.journal.find(digits)
+    found = hospital.journal.find(digits)
     if found.status != Status.WAITING:
         raise Conflict(f"{found.name} is {found.status} here; there is nothing to approve")
-    print_document(_card(desk, found))
+    print_document(_card(hospital, found))
     if not yes:
         click.confirm("Approve?", abort=True)
-    desk.accept(found)
+    hospital.accept(found)
     click.echo(f"approved {found.digest[:12]} at {datetime.now(UTC):%H:%M:%S} UTC; the daemon takes it from here")
 
 
@@ -254,19 +254,19 @@ def approve(desk: HospitalState, digits: str, yes: bool) -> None:
 @click.argument("digits")
 @click.option("--reason", default="", help="Told to the consortium's office; write nothing about patients.")
 @with_desk
-def decline(desk: HospitalState, digits: str, reason: str) -> None:
+def decline(hospital: HospitalState, digits: str, reason: str) -> None:
     """Decline a release before anything was computed, or take no part in an alignment run any longer.
 
     A run that has begun counts all the same.
 
     Example: party-node review decline 3fa2c1 --reason "not before the ethics board has met"
     """
-    found = desk.journal.find(digits)
-    desk.decline(found, reason)
+    found = hospital.journal.find(digits)
+    hospital.decline(found, reason)
     click.echo(f"declined {found.digest[:12]}")
 
 
-def _card(desk: HospitalState, found: Record) -> Document:
+def _card(hospital: HospitalState, found: Record) -> Document:
     if isinstance(found.proposal, Task):
-        return run_card(desk, found)
-    return card(desk.assess(found.spec), found, desk.findings(found.spec))
+        return run_card(hospital, found)
+    return card(hospital.assess(found.spec), found, hospital.findings(found.spec))

@@ -24,12 +24,12 @@ from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
 from party_node.computation.work import Work, take_turns
-from party_node.outgoing.hub import Relay
-from party_node.outgoing.office import Agreements, Coordinator, Pending
+from party_node.outgoing.hub import RelayCalls
+from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
 from party_node.state.journal import Journal, Record, Status
 
 if TYPE_CHECKING:
-    from dprelease.intersection.session import Common, Session
+    from dprelease.intersection.session import AlignmentSession, Common
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class _WhileApproved:
     To the session itself an erased folder is a lost one, which it would begin anew.
     """
 
-    session: Session
+    session: AlignmentSession
     journal: Journal
     run: str
 
@@ -67,13 +67,13 @@ class AlignmentWork(Work):
     folders = ("aligning",)
     declines = LOCAL | {Irreparable}
 
-    def calls(self, coordinator: Coordinator) -> Agreements:
+    def calls(self, coordinator: Coordinator) -> AgreementCalls:
         """Calls about alignment runs."""
         return coordinator.runs
 
     def advance(self, coordinator: Coordinator, record: Record, pending: Pending) -> str | None:
         """All parties accepted: check that, then compute. No byte of the run leaves before this."""
-        relay, journal = self._relay(record), self._desk.journal
+        relay, journal = self._relay(record), self._hospital.journal
         if record.status is Status.APPROVED:
             done = self._take_turns(record, pending, relay)
             if isinstance(done, str):
@@ -81,55 +81,55 @@ class AlignmentWork(Work):
             journal.finish(record.digest, *done)
             log.info("%s: done here", record.name)
         else:  # for peers that are not as far, what the relay has lost
-            relay.put(self._desk.session(record).outgoing(), relay.messages())
+            relay.put(self._hospital.session(record).outgoing(), relay.messages())
         coordinator.finish(record.digest)
         return None
 
     def end(self, coordinator: Coordinator, record: Record, pending: Pending) -> None:
         """Put a run in force that all hospitals finished; give up any other."""
-        desk, finished = self._desk, pending.state == "DONE" and record.status is Status.FINISHED
+        hospital, finished = self._hospital, pending.state == "DONE" and record.status is Status.FINISHED
         if finished and record.common and not self._outdated(record):
-            desk.session(record).erase()
-            desk.journal.enforce(record.digest)
+            hospital.session(record).erase()
+            hospital.journal.enforce(record.digest)
             log.info("%s is in force: the table is read by it from now on", record.name)
             return
         note = f"{pending.state.lower()}: {pending.explanation}"
         if finished:
             note = "a later run is in force" if record.common else NOBODY
-        desk.give_up(record, Status.ENDED, note)
+        hospital.give_up(record, Status.ENDED, note)
         log.log(logging.WARNING if note == NOBODY else logging.INFO, "%s is over: %s", record.name, note)
 
-    def _take_turns(self, record: Record, pending: Pending, relay: Relay) -> str | tuple[bytes, bytes]:
+    def _take_turns(self, record: Record, pending: Pending, relay: RelayCalls) -> str | tuple[bytes, bytes]:
         """Pseudonyms of the patients that all hospitals have, and the secret of the run; or for whom we wait."""
-        from dprelease.intersection.session import Outside, Session  # loads what only hospitals have
+        from dprelease.intersection.session import AlignmentSession, RunEnvironment  # loads what only hospitals have
 
-        desk, task, folder = self._desk, record.task, self._desk.session(record)
+        hospital, task, folder = self._hospital, record.task, self._hospital.session(record)
         acceptances = pending.acceptances()
-        check_all(acceptances, task, desk.enrolment.root, desk.pins())
+        check_all(acceptances, task, hospital.enrolment.root, hospital.pins())
         patients = folder.patients()
         if patients is None:
             raise DataRefused("what was kept of our patients for this alignment run is gone")
         self._note(record)
         elements = np.frombuffer(patients, np.uint8).reshape(-1, 32)
-        session = Session(
+        session = AlignmentSession(
             Ring.of(task),
-            desk.settings.name,
-            desk.identity.key(),
+            hospital.settings.name,
+            hospital.identity.key(),
             {each.acceptance.party: read_identity(each.certificate).key for each in acceptances},
             folder,
-            Outside(relay.fetch, lambda: self._note(record), lambda: elements),
+            RunEnvironment(relay.fetch, lambda: self._note(record), lambda: elements),
         )
-        done = take_turns(_WhileApproved(session, desk.journal, record.digest), folder, relay)
+        done = take_turns(_WhileApproved(session, hospital.journal, record.digest), folder, relay)
         return done if isinstance(done, str) else (elements[done.positions].tobytes(), done.secret)
 
     def _note(self, record: Record) -> None:
         """Before the first byte leaves."""
-        settings = self._desk.settings
+        settings = self._hospital.settings
         peers = [each.party for each in record.task.members if each.party != settings.name]
         detail: dict[str, str | float] = {"title": f"{record.name} with {', '.join(peers)}"}
-        self._desk.ledger.align(record.task.roster, record.digest, settings.policy.alignments, detail)
+        self._hospital.ledger.align(record.task.roster, record.digest, settings.policy.alignments, detail)
 
     def _outdated(self, record: Record) -> bool:
         """Tells whether a run that was proposed later is in force: who tells of ends in another order takes no version back."""
-        present = self._desk.journal.in_force(record.task.roster)
+        present = self._hospital.journal.in_force(record.task.roster)
         return present is not None and moment(present.task.created) > moment(record.task.created)

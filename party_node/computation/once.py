@@ -19,8 +19,8 @@ from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import verify_block
 from dprelease.wire.boundary import row_for
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import Relay, held_blocks
-from party_node.outgoing.line import HubLine
+from party_node.outgoing.hub import RelayCalls, held_blocks
+from party_node.outgoing.hub_connection import HubConnection
 from party_node.outgoing.office import Coordinator
 from party_node.state.journal import Record, Status
 
@@ -30,11 +30,11 @@ _CHARGED_KINDS = frozenset({"columns", "transcript"})
 """Messages of a session that leave after the charge alone."""
 
 
-def require(desk: HospitalState, release: str, *stages: str, before: tuple[SealedBlock, ...] = ()) -> None:
+def require(hospital: HospitalState, release: str, *stages: str, before: tuple[SealedBlock, ...] = ()) -> None:
     """Refuse to go on with a round of a release that the ledger does not hold budget for.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         release: spec digest.
         stages: what the ledger may say last of it.
         before: our sealed blocks of the rounds before.
@@ -42,22 +42,26 @@ def require(desk: HospitalState, release: str, *stages: str, before: tuple[Seale
     Raises:
         Conflict: it says something else, or a block of the round was made before.
     """
-    if desk.ledger.stage(desk.settings.roster, release) not in stages:
+    if hospital.ledger.stage(hospital.settings.roster, release) not in stages:
         raise Conflict("nothing is reserved for this release; no noise is drawn for it")
-    made = desk.ledger.made(desk.settings.roster).get(release, ())
+    made = hospital.ledger.made(hospital.settings.roster).get(release, ())
     if made != tuple(block.sha256 for block in before):
         raise Conflict("the ledger knows a block of this release that is not in sealed/; no second one is ever made")
 
 
 def left_before(
-    desk: HospitalState, hub: HubLine, coordinator: Coordinator, record: Record, sealed: tuple[SealedBlock, ...]
+    hospital: HospitalState,
+    hub: HubConnection,
+    coordinator: Coordinator,
+    record: Record,
+    sealed: tuple[SealedBlock, ...],
 ) -> bool:
     """End a release here of which the hub holds something of ours that our books have forgotten: charged in full, for good.
 
     The office hears the constant sentence, unless the hub has all of our blocks: then the release needs nothing more from us.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         hub: the connection to it.
         coordinator: told of it.
         record: the release, which everybody has approved.
@@ -72,12 +76,12 @@ def left_before(
     """
     own = held_blocks(hub.channel(), record.digest).own
     for block in own:
-        if (block.spec, block.party) != (record.digest, desk.settings.name):
+        if (block.spec, block.party) != (record.digest, hospital.settings.name):
             raise IntegrityError("the hub lists another block as ours")
-        verify_block(desk.identity.key().public_key(), block)
+        verify_block(hospital.identity.key().public_key(), block)
     known = {block.sha256 for block in sealed}
     forgotten = [f"block {block.sequence}" for block in own if block.sha256 not in known]
-    forgotten = forgotten or _messages(desk, hub, record)
+    forgotten = forgotten or _messages(hospital, hub, record)
     if not forgotten:
         return False
     words = (
@@ -85,26 +89,26 @@ def left_before(
         "cannot be taken back. The release is charged in full and over here; look for a later backup, for more may be forgotten"
     )
     log.error("release %s: %s", record.digest[:12], words)
-    given, name = guarantee(record.spec), desk.settings.name
-    desk.ledger.close(desk.settings.roster, record.digest, given.party(name).mu2, given.added(name), words)
+    given, name = guarantee(record.spec), hospital.settings.name
+    hospital.ledger.close(hospital.settings.roster, record.digest, given.party(name).mu2, given.added(name), words)
     if len(own) == record.spec.rounds()[-1].stop:
-        desk.give_up(record, Status.ENDED, words)
+        hospital.give_up(record, Status.ENDED, words)
     else:
         sentence = row_for(IntegrityError("")).sentence
-        desk.give_up(record, Status.DECLINED, sentence)
+        hospital.give_up(record, Status.DECLINED, sentence)
         coordinator.releases.decline(record.digest, sentence)
     return True
 
 
-def _messages(desk: HospitalState, hub: HubLine, record: Record) -> list[str]:
+def _messages(hospital: HospitalState, hub: HubConnection, record: Record) -> list[str]:
     """The messages at the relay that leave after the charge alone, where the ledger knows of no charge."""
     if mechanism_of(record.spec).schedule(record.spec) is None:
         return []
-    if desk.ledger.stage(desk.settings.roster, record.digest) == "send":
+    if hospital.ledger.stage(hospital.settings.roster, record.digest) == "send":
         return []
-    party, found = desk.settings.name, []
-    for message in Relay(hub.channel(), record.digest, desk.settings.daemon.stall_seconds).messages():
+    party, found = hospital.settings.name, []
+    for message in RelayCalls(hub.channel(), record.digest, hospital.settings.daemon.stall_seconds).messages():
         if message.header.sender == party and message.header.kind in _CHARGED_KINDS:
-            check_signature(message, {party: desk.identity.key().public_key()})
+            check_signature(message, {party: hospital.identity.key().public_key()})
             found.append(f"a message ({message.header.kind})")
     return found

@@ -20,9 +20,9 @@ from party_node.computation.sessions import JointWork
 from party_node.computation.work import Work
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import Delivery
+from party_node.outgoing.hub_connection import HubConnection
 from party_node.outgoing.joining import show_approval
-from party_node.outgoing.line import HubLine
-from party_node.outgoing.office import Agreements, Coordinator, Pending
+from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
 from party_node.state.journal import PUBLISHED, Record, Status
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class ReleaseWork(Work):
     """All releases of one party.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         hub: the connection to it.
         noise: secret noise; `SecureNoise` outside tests.
     """
@@ -40,27 +40,27 @@ class ReleaseWork(Work):
     kind = ReleaseSpec
     folders = ("joint", "rounds", "frozen")
 
-    def __init__(self, desk: HospitalState, hub: HubLine, noise: NoiseSource) -> None:
-        super().__init__(desk, hub)
+    def __init__(self, hospital: HospitalState, hub: HubConnection, noise: NoiseSource) -> None:
+        super().__init__(hospital, hub)
         self._noise = noise
-        self._delivery = Delivery(desk, hub)
-        self._joint = JointWork(desk, noise, hub)
-        self._rounds = RoundWork(desk, hub)
+        self._delivery = Delivery(hospital, hub)
+        self._joint = JointWork(hospital, noise, hub)
+        self._rounds = RoundWork(hospital, hub)
 
-    def calls(self, coordinator: Coordinator) -> Agreements:
+    def calls(self, coordinator: Coordinator) -> AgreementCalls:
         """Calls about releases."""
         return coordinator.releases
 
     def advance(self, coordinator: Coordinator, record: Record, pending: Pending) -> str | None:
         """All parties approved: check that, then compute. No noise exists before this."""
-        desk = self._desk
+        hospital = self._hospital
         if record.status is Status.APPROVED:
             approvals = pending.approvals()
-            check_all(approvals, record.spec, desk.enrolment.root, desk.pins())
+            check_all(approvals, record.spec, hospital.enrolment.root, hospital.pins())
             waits = self._seal(coordinator, record, approvals)
             if waits is not None:
                 return waits
-            record = desk.journal.find(record.digest)
+            record = hospital.journal.find(record.digest)
         if record.status in {Status.SEALED, Status.DELIVERED}:
             self._delivery.deliver(record)
             self._joint.keep_up(record)
@@ -70,38 +70,38 @@ class ReleaseWork(Work):
         """Keep nothing of a release but what was charged and sent."""
         show_approval(coordinator, record, pending.consents)  # what is over here is not shown again on this connection
         note = PUBLISHED if pending.state == "PUBLISHED" else f"{pending.state.lower()}: {pending.explanation}"
-        self._desk.give_up(record, Status.ENDED, note)
+        self._hospital.give_up(record, Status.ENDED, note)
         log.info("%s is over: %s", record.name, note)
 
     def _seal(self, coordinator: Coordinator, record: Record, approvals: tuple[SignedApproval, ...]) -> str | None:
         """Seal, charge and send round after round but the last one, which `Delivery.deliver` sends; or for whom we wait."""
-        desk, rounds = self._desk, record.spec.rounds()
+        hospital, rounds = self._hospital, record.spec.rounds()
         while True:
-            sealed = desk.vault.find(record.digest)
+            sealed = hospital.vault.find(record.digest)
             if sealed:
                 self._charge(record, sealed)
             if len(sealed) == rounds[-1].stop:
                 break
             if sealed:
                 self._delivery.send_round(record, sealed)
-            if left_before(desk, self._hub, coordinator, record, sealed):
+            if left_before(hospital, self._hub, coordinator, record, sealed):
                 return None
             blocks = self._blocks(coordinator, record, approvals, sealed)
             if isinstance(blocks, str):
                 return blocks
-            desk.vault.seal(blocks, desk.identity.key())
-        desk.journal.move(record.digest, {Status.APPROVED}, Status.SEALED, "sealed and charged")
-        desk.frozen(record.digest).erase()
+            hospital.vault.seal(blocks, hospital.identity.key())
+        hospital.journal.move(record.digest, {Status.APPROVED}, Status.SEALED, "sealed and charged")
+        hospital.frozen(record.digest).erase()
         log.info("%s: sealed and charged", record.name)
         return None
 
     def _charge(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
         """Note the blocks of the latest round; the whole price is charged with those of the first."""
-        roster, digests = self._desk.settings.roster, tuple(block.sha256 for block in sealed)
+        roster, digests = self._hospital.settings.roster, tuple(block.sha256 for block in sealed)
         start = next(each.start for each in record.spec.rounds() if each.stop == len(sealed))
-        kept = self._desk.streams.noted(record.spec)
-        self._desk.ledger.make(roster, record.digest, digests[start:], digests[:start], kept=kept)
-        self._desk.ledger.charge(roster, record.digest)
+        kept = self._hospital.streams.noted(record.spec)
+        self._hospital.ledger.make(roster, record.digest, digests[start:], digests[:start], kept=kept)
+        self._hospital.ledger.charge(roster, record.digest)
 
     def _blocks(
         self,
@@ -111,14 +111,14 @@ class ReleaseWork(Work):
         sealed: tuple[SealedBlock, ...],
     ) -> tuple[Block, ...] | str:
         """All our blocks of the next round; or, of a joint computation that is under way, for whom we wait."""
-        desk = self._desk
+        hospital = self._hospital
         before = self._rounds.before(record, approvals, sealed)
         if isinstance(before, str):
             return before
         last = len(sealed) == record.spec.rounds()[-1].start
         if last and mechanism_of(record.spec).schedule(record.spec) is not None:
             return self._joint.blocks(coordinator, record, approvals, sealed, before)
-        bounded = desk.approved(record)
-        require(desk, record.digest, "send" if sealed else "reserve", before=sealed)
-        kept = desk.streams.keep(record, desk.settings.name, bounded, None)
-        return privatize(bounded, record.spec, desk.settings.name, self._noise, None, before.values, kept)
+        bounded = hospital.approved(record)
+        require(hospital, record.digest, "send" if sealed else "reserve", before=sealed)
+        kept = hospital.streams.keep(record, hospital.settings.name, bounded, None)
+        return privatize(bounded, record.spec, hospital.settings.name, self._noise, None, before.values, kept)

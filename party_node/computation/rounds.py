@@ -14,7 +14,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PublicKey
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierBlocks
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock, block_size, view_block
@@ -23,12 +23,12 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import fetch_block, held_blocks
-from party_node.outgoing.line import HubLine
+from party_node.outgoing.hub_connection import HubConnection
 from party_node.state.journal import Record
 
 
 @dataclass(frozen=True)
-class Before:
+class RoundsBefore:
     """The rounds before one.
 
     Attributes:
@@ -36,11 +36,11 @@ class Before:
         digests: SHA-256 of every block, round after round, in the spec's order of parties.
     """
 
-    values: Earlier
+    values: EarlierBlocks
     digests: tuple[str, ...] = ()
 
 
-NOTHING = Before(FIRST_ROUND)
+NOTHING = RoundsBefore(FIRST_ROUND)
 """Before the first round."""
 
 
@@ -48,18 +48,18 @@ class RoundWork:
     """Earlier rounds of all releases of one party.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         hub: the connection to the hub.
     """
 
-    def __init__(self, desk: HospitalState, hub: HubLine) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, hub: HubConnection) -> None:
+        self._hospital = hospital
         self._hub = hub
-        self._known: dict[str, Before] = {}
+        self._known: dict[str, RoundsBefore] = {}
 
     def before(
         self, record: Record, approvals: tuple[SignedApproval, ...], own: tuple[SealedBlock, ...]
-    ) -> Before | str:
+    ) -> RoundsBefore | str:
         """The base of the round after our own blocks, or the party that we wait for.
 
         Args:
@@ -73,9 +73,9 @@ class RoundWork:
         """
         if not own:
             return NOTHING
-        spec, kept = record.spec, self._desk.earlier(record.digest)
+        spec, kept = record.spec, self._hospital.earlier(record.digest)
         found = self._known.get(record.digest)
-        if found is not None and len(found.values[self._desk.settings.name]) == len(own):
+        if found is not None and len(found.values[self._hospital.settings.name]) == len(own):
             return found
         keys = tuple(
             BlockKey(record.digest, part.party, at)
@@ -109,20 +109,20 @@ class RoundWork:
         if sealed.key != key or sealed.size != block_size(spec, key.party, key.sequence):
             raise IntegrityError(f"the hub lists another block where {key.words} belongs")
         verify_block(public, sealed)
-        if key.party == self._desk.settings.name:
+        if key.party == self._hospital.settings.name:
             if sealed.sha256 != own[key.sequence].sha256:
                 raise IntegrityError(f"the hub holds another {key.words} than we have sealed")
-            return self._desk.vault.path(key.release, key.sequence).read_bytes()
-        data = fetch_block(self._hub.channel(), sealed, self._desk.settings.daemon.stall_seconds)
+            return self._hospital.vault.path(key.release, key.sequence).read_bytes()
+        data = fetch_block(self._hub.channel(), sealed, self._hospital.settings.daemon.stall_seconds)
         if sha256(data) != sealed.sha256:
             raise IntegrityError(f"the hub handed out a {key.words} that its party did not sign")
         return data
 
 
-def _read(spec: ReleaseSpec, keys: tuple[BlockKey, ...], data: dict[SealedBlock, bytes]) -> Before:
+def _read(spec: ReleaseSpec, keys: tuple[BlockKey, ...], data: dict[SealedBlock, bytes]) -> RoundsBefore:
     values: dict[str, tuple[object, ...]] = {part.party: () for part in spec.parties}
     for key, each in zip(keys, data.values(), strict=True):
         values[key.party] += (view_block(each, spec, key.party, key.sequence).values.copy(),)
-    found = Before(values, tuple(sealed.sha256 for sealed in data))  # type: ignore[arg-type]
+    found = RoundsBefore(values, tuple(sealed.sha256 for sealed in data))  # type: ignore[arg-type]
     mechanism_of(spec).check_round(spec, found.values)
     return found

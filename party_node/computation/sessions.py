@@ -17,18 +17,18 @@ from dprelease.errors import Conflict
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.session import Outside, Products, Session
+from dprelease.mpc.session import Products, Session, SessionEnvironment
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.once import require
-from party_node.computation.rounds import NOTHING, Before
+from party_node.computation.rounds import NOTHING, RoundsBefore
 from party_node.computation.work import take_turns
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import Relay
-from party_node.outgoing.line import HubLine
+from party_node.outgoing.hub import RelayCalls
+from party_node.outgoing.hub_connection import HubConnection
 from party_node.outgoing.office import Coordinator
 from party_node.state.journal import Record
 from party_node.state.session import SessionFolder
@@ -73,11 +73,11 @@ class Computation:
         approvals: tuple[SignedApproval, ...],
         folder: SessionFolder,
         seeds: UsedSeeds,
-        relay: Relay,
+        relay: RelayCalls,
         request_deal: Callable[[list[bytes]], bytes],
         bounded: Callable[[], BoundedRows],
         charge: Callable[[], None],
-        before: Before = NOTHING,
+        before: RoundsBefore = NOTHING,
     ) -> None:
         self._spec = spec
         self._earlier = before.values
@@ -95,7 +95,7 @@ class Computation:
             {name: read_identity(signed.certificate).key for name, signed in by_party.items()},
             [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
-            Outside(relay.fetch, request_deal, seeds.use, charge, self._matrix),
+            SessionEnvironment(relay.fetch, request_deal, seeds.use, charge, self._matrix),
         )
 
     def advance(self) -> str | FinishedSession:
@@ -123,16 +123,16 @@ class JointWork:
     """All sessions of one party.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         noise: secret noise; `SecureNoise` outside tests.
         hub: the connection to its relay.
     """
 
-    def __init__(self, desk: HospitalState, noise: NoiseSource, hub: HubLine) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, noise: NoiseSource, hub: HubConnection) -> None:
+        self._hospital = hospital
         self._noise = noise
         self._hub = hub
-        self._seeds = UsedSeeds(desk.settings.state / "seeds.sqlite")
+        self._seeds = UsedSeeds(hospital.settings.state / "seeds.sqlite")
 
     def blocks(
         self,
@@ -140,7 +140,7 @@ class JointWork:
         record: Record,
         approvals: tuple[SignedApproval, ...],
         own: tuple[SealedBlock, ...] = (),
-        before: Before = NOTHING,
+        before: RoundsBefore = NOTHING,
     ) -> tuple[Block, ...] | str:
         """Our blocks of the last round, or for whom we wait.
 
@@ -157,28 +157,28 @@ class JointWork:
             PeerUnavailable: the relay is away; try again.
             Conflict: nothing is reserved for the release.
         """
-        desk, spec, party = self._desk, record.spec, self._desk.settings.name
+        hospital, spec, party = self._hospital, record.spec, self._hospital.settings.name
         # Both before any peer works for nothing: a column may have become public since, and a restored node has lost its rows.
-        desk.check_declarations(spec)
-        if not desk.frozen(record.digest).exists():
-            desk.approved(record)
+        hospital.check_declarations(spec)
+        if not hospital.frozen(record.digest).exists():
+            hospital.approved(record)
         done = Computation(
             spec,
             party,
-            desk.identity.key(),
+            hospital.identity.key(),
             approvals,
-            desk.session(record),
+            hospital.session(record),
             self._seeds,
             self._relay(record),
             coordinator.request_deal,
-            lambda: desk.approved(record),
+            lambda: hospital.approved(record),
             lambda: self._charge(record, own),
             before,
         ).advance()
         if isinstance(done, str):
             return done
-        require(desk, record.digest, "send", before=own)
-        kept = desk.streams.keep(record, party, done.bounded, done.products)
+        require(hospital, record.digest, "send", before=own)
+        kept = hospital.streams.keep(record, party, done.bounded, done.products)
         return privatize(done.bounded, spec, party, self._noise, done.products, before.values, kept)
 
     def keep_up(self, record: Record) -> None:
@@ -190,17 +190,17 @@ class JointWork:
         if mechanism_of(record.spec).schedule(record.spec) is not None:
             try:
                 relay = self._relay(record)
-                if relay.put(self._desk.session(record).outgoing(), relay.messages()):
+                if relay.put(self._hospital.session(record).outgoing(), relay.messages()):
                     log.info("%s: the relay had lost messages of ours; they are there again", record.name)
             except Conflict as error:
                 # Published by now, or the offers of others are not back yet: nothing to mend here, and nothing happened.
                 log.debug("%s: the relay takes no messages: %s", record.name, error.message)
 
-    def _relay(self, record: Record) -> Relay:
-        return Relay(self._hub.channel(), record.digest, self._desk.settings.daemon.stall_seconds)
+    def _relay(self, record: Record) -> RelayCalls:
+        return RelayCalls(self._hub.channel(), record.digest, self._hospital.settings.daemon.stall_seconds)
 
     def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""
-        require(self._desk, record.digest, "reserve", "charge", "send", before=own)
-        self._desk.ledger.charge(self._desk.settings.roster, record.digest)
-        self._desk.ledger.send(self._desk.settings.roster, record.digest)
+        require(self._hospital, record.digest, "reserve", "charge", "send", before=own)
+        self._hospital.ledger.charge(self._hospital.settings.roster, record.digest)
+        self._hospital.ledger.send(self._hospital.settings.roster, record.digest)

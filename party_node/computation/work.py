@@ -13,9 +13,9 @@ from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import Relay
-from party_node.outgoing.line import HubLine
-from party_node.outgoing.office import Agreements, Coordinator, Pending
+from party_node.outgoing.hub import RelayCalls
+from party_node.outgoing.hub_connection import HubConnection
+from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
 from party_node.state.journal import FINAL, Proposed, Record
 from party_node.state.session import SessionFolder
 
@@ -29,7 +29,7 @@ class Work(ABC):
     """All agreements of one kind at one party.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         hub: the connection to it.
 
     Attributes:
@@ -42,12 +42,12 @@ class Work(ABC):
     folders: ClassVar[tuple[str, ...]]
     declines: ClassVar[frozenset[type[DpReleaseError]]] = LOCAL
 
-    def __init__(self, desk: HospitalState, hub: HubLine) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, hub: HubConnection) -> None:
+        self._hospital = hospital
         self._hub = hub
 
     @abstractmethod
-    def calls(self, coordinator: Coordinator) -> Agreements:
+    def calls(self, coordinator: Coordinator) -> AgreementCalls:
         """Calls about this kind."""
 
     @abstractmethod
@@ -61,15 +61,15 @@ class Work(ABC):
     def sweep(self, now: datetime) -> None:
         """Erase what is kept of what is over here, or whose end nobody can have told us any more."""
         for name in self.folders:
-            for path in sorted((self._desk.settings.state / name).glob("*")):
-                self._desk.frozen(path.name).tidy()
-                record = self._desk.journal.get(path.name)
+            for path in sorted((self._hospital.settings.state / name).glob("*")):
+                self._hospital.frozen(path.name).tidy()
+                record = self._hospital.journal.get(path.name)
                 if record is None or record.status in FINAL or moment(record.proposal.expires) + FORGOTTEN < now:
                     log.warning("%s %s: its session is removed", self.kind.noun, path.name[:12])
                     remove_folder(path)
 
-    def _relay(self, record: Record) -> Relay:
-        return Relay(self._hub.channel(), record.digest, self._desk.settings.daemon.stall_seconds)
+    def _relay(self, record: Record) -> RelayCalls:
+        return RelayCalls(self._hub.channel(), record.digest, self._hospital.settings.daemon.stall_seconds)
 
 
 Result = TypeVar("Result", covariant=True)
@@ -85,7 +85,7 @@ class Resumable(Protocol[Result]):
         """Do a step: None; or say for whom we wait; or give the result."""
 
 
-def take_turns(session: Resumable[Result], folder: SessionFolder, relay: Relay) -> str | Result:
+def take_turns(session: Resumable[Result], folder: SessionFolder, relay: RelayCalls) -> str | Result:
     """Go as far as it goes.
 
     Args:

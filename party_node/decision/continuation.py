@@ -12,14 +12,14 @@ from collections.abc import Mapping
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import SpecRefused
-from dprelease.mechanisms.base import NOTHING_KEPT, Kept
+from dprelease.mechanisms.base import NO_STREAM_STATE, StreamState
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.release.block import read_block
 from dprelease.release.spec import ReleaseSpec
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
-from party_node.state.streams import Checkpoint, Streams, over
+from party_node.state.streams import CheckpointRows, Streams, over
 from party_node.state.vault import Vault
 
 _CHARGED = frozenset({"charge", "send"})
@@ -105,7 +105,7 @@ class Continuations:
                 "stream: no stream that began before goes on; propose a new one"
             )
 
-    def at(self, spec: ReleaseSpec) -> Checkpoint | None:
+    def at(self, spec: ReleaseSpec) -> CheckpointRows | None:
         """The part of the table that a checkpoint reads; None outside streams.
 
         Raises:
@@ -118,9 +118,9 @@ class Continuations:
         # Also those that failed: their patients are in rows that have left.
         sealed = sorted(_numbered(stream, self._sealed()).items())
         released = tuple((each, record.codes or "") for each, record in sealed if each < number)
-        return Checkpoint(number=number, released=released)
+        return CheckpointRows(number=number, released=released)
 
-    def keep(self, record: Record, party: str, rows: BoundedRows, products: Products | None) -> Kept:
+    def keep(self, record: Record, party: str, rows: BoundedRows, products: Products | None) -> StreamState:
         """State for a checkpoint's block beside its new rows, whose increment is on disk first; nothing outside streams.
 
         Args:
@@ -136,16 +136,16 @@ class Continuations:
         spec = record.spec
         stream, number = spec.place.stream, spec.place.batch
         if number is None:
-            return NOTHING_KEPT
+            return NO_STREAM_STATE
         chain, noted = self.earlier(spec), self._ledger.kept(self._roster)
         increments = {at: self.folder.read(stream, at, noted[each.digest]) for at, each in chain.items()}
         increments[number] = mechanism_of(spec).exact(rows, spec, party, products)
         self.folder.keep(stream, number, record.digest, increments[number])
         if not chain:
-            return Kept(increments)
+            return StreamState(increments)
         before = chain[max(chain)]
         data = self._vault.path(before.digest).read_bytes()
-        return Kept(increments, read_block(data, before.spec, party).values)
+        return StreamState(increments, read_block(data, before.spec, party).values)
 
     def noted(self, spec: ReleaseSpec) -> str:
         """SHA-256 of what is kept of a checkpoint for later ones, for the ledger; empty outside streams."""

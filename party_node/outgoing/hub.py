@@ -27,7 +27,7 @@ from dprelease.wire.v1 import (
     relay_pb2_grpc,
 )
 from party_node.hospital import HospitalState
-from party_node.outgoing.line import HubLine
+from party_node.outgoing.hub_connection import HubConnection
 from party_node.state.journal import Record, Status
 from party_node.state.session import Outgoing
 
@@ -234,7 +234,7 @@ MOST_MESSAGES = 20_000
 """Most messages of one release or run that are read: ten hospitals that deal to one another send some 2,000 in a round."""
 
 
-class Relay:
+class RelayCalls:
     """Calls over one channel.
 
     Args:
@@ -337,12 +337,12 @@ class Delivery:
     """The sealed blocks of one party on their way.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         hub: the connection to it.
     """
 
-    def __init__(self, desk: HospitalState, hub: HubLine) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, hub: HubConnection) -> None:
+        self._hospital = hospital
         self._hub = hub
         self._ask_after: dict[str, float] = {}  # a release, or a release and how many of its blocks
 
@@ -353,16 +353,16 @@ class Delivery:
             Conflict: the sealed block is gone.
             PeerUnavailable, IntegrityError, ...: see `upload`.
         """
-        desk, release = self._desk, record.digest
+        hospital, release = self._hospital, record.digest
         if record.status == Status.DELIVERED and time.monotonic() < self._ask_after.get(release, 0.0):
             return
-        sealed = desk.vault.find(release)
+        sealed = hospital.vault.find(release)
         if not sealed:
             raise Conflict("the sealed block is gone; it cannot be made again")
         self.send(record, sealed)
         self._ask_after[release] = time.monotonic() + CONFIRM_SECONDS
         if record.status == Status.SEALED:
-            desk.journal.move(release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
+            hospital.journal.move(release, {Status.SEALED}, Status.DELIVERED, "the hub holds our block")
             log.info("release %s: delivered", release[:12])
 
     def send_round(self, record: Record, sealed: tuple[SealedBlock, ...]) -> None:
@@ -380,8 +380,8 @@ class Delivery:
         Raises:
             PeerUnavailable, IntegrityError, ...: see `upload`.
         """
-        desk, hub, release = self._desk, self._hub.channel(), record.digest
+        hospital, hub, release = self._hospital, self._hub.channel(), record.digest
         check_reachable(hub, HUB)
-        desk.ledger.send(desk.settings.roster, release)
+        hospital.ledger.send(hospital.settings.roster, release)
         for block in sealed:
-            upload(hub, block, desk.vault.path(release, block.sequence), desk.settings.daemon.stall_seconds)
+            upload(hub, block, hospital.vault.path(release, block.sequence), hospital.settings.daemon.stall_seconds)

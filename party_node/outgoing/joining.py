@@ -33,13 +33,13 @@ _TURNS, _MOST_TURNS = Backoff(first_seconds=3.0, longest_seconds=30.0), 10
 _HELD = {Status.APPROVED, Status.SEALED, Status.DELIVERED}
 
 
-def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
+def enrol(hospital: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> Enrolment:
     """Join the consortium and open our roster's budget, with a cap that is fixed for good.
 
     A new ledger is at once charged what the office has seen charged to us before.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         invite: from the consortium's office.
         ledger_lost: open a new ledger although one was here, and charge it with everything that is known here.
 
@@ -48,12 +48,14 @@ def enrol(desk: HospitalState, invite: Invite, *, ledger_lost: bool = False) -> 
         InvalidInput, Unauthenticated, PeerUnavailable, ...: see `trade`.
     """
     cap = Fraction(invite.cap_mu2)
-    if any(entry.kind == "open" and Fraction(entry.mu2) != cap for entry in desk.ledger.entries()):
+    if any(entry.kind == "open" and Fraction(entry.mu2) != cap for entry in hospital.ledger.entries()):
         raise Conflict("the invite names another cap than the one that our ledger was opened with")
     if not ledger_lost:
-        _check_not_lost(desk, desk.settings.roster)
-    enrolment = trade(invite, desk.identity, desk.settings.name)
-    open_roster(desk, desk.settings.roster, f"fixed at enrolment in {enrolment.consortium}", ledger_lost=ledger_lost)
+        _check_not_lost(hospital, hospital.settings.roster)
+    enrolment = trade(invite, hospital.identity, hospital.settings.name)
+    open_roster(
+        hospital, hospital.settings.roster, f"fixed at enrolment in {enrolment.consortium}", ledger_lost=ledger_lost
+    )
     return enrolment
 
 
@@ -101,11 +103,11 @@ def _in_our_turn(call: Callable[[], enrolment_pb2.EnrolResponse]) -> enrolment_p
     return call()
 
 
-def open_roster(desk: HospitalState, roster: str, detail: str, *, ledger_lost: bool = False) -> None:
+def open_roster(hospital: HospitalState, roster: str, detail: str, *, ledger_lost: bool = False) -> None:
     """Open a roster's account under our cap, with what the office has seen charged to it; again changes nothing.
 
     Args:
-        desk: the party's state.
+        hospital: the party's state.
         roster: name of a set of patients.
         detail: for people.
         ledger_lost: see `enrol`.
@@ -114,13 +116,13 @@ def open_roster(desk: HospitalState, roster: str, detail: str, *, ledger_lost: b
         Conflict: it was opened with another cap, or the ledger was lost.
     """
     if not ledger_lost:
-        _check_not_lost(desk, roster)
-    desk.ledger.open(roster, Fraction(desk.enrolment.cap_mu2), detail)
+        _check_not_lost(hospital, roster)
+    hospital.ledger.open(roster, Fraction(hospital.enrolment.cap_mu2), detail)
     if ledger_lost:
-        reconcile(desk.books)
-    for charge in desk.identity.charges():
-        if charge.roster == roster and not desk.ledger.stage(roster, charge.release):
-            desk.ledger.close(
+        reconcile(hospital.books)
+    for charge in hospital.identity.charges():
+        if charge.roster == roster and not hospital.ledger.stage(roster, charge.release):
+            hospital.ledger.close(
                 roster,
                 charge.release,
                 Fraction(charge.mu2),
@@ -129,41 +131,41 @@ def open_roster(desk: HospitalState, roster: str, detail: str, *, ledger_lost: b
             )
 
 
-def _check_not_lost(desk: HospitalState, roster: str) -> None:
-    opened = any(entry.kind == "open" and entry.roster == roster for entry in desk.ledger.entries())
-    if not opened and any(record.consent and record.spec.roster == roster for record in desk.journal.releases()):
+def _check_not_lost(hospital: HospitalState, roster: str) -> None:
+    opened = any(entry.kind == "open" and entry.roster == roster for entry in hospital.ledger.entries())
+    if not opened and any(record.consent and record.spec.roster == roster for record in hospital.journal.releases()):
         raise Conflict(
             f"releases of roster {roster} were approved here, so there was a ledger: restore state/ledger.sqlite, the "
             "latest that there is; if it is lost for good: party-node enrol TOKEN --ledger-lost"
         )
 
 
-def hear_witness(desk: HospitalState, coordinator: Coordinator) -> IntegrityError | None:
+def hear_witness(hospital: HospitalState, coordinator: Coordinator) -> IntegrityError | None:
     """Ask the office what it has seen charged to us; what the node must stop for, if our books do not know it."""
     try:
         told = coordinator.charges()
-        desk.identity.keep_charges(told)
+        hospital.identity.keep_charges(told)
     except VersionMismatch:
         log.warning("the coordinator is older: a ledger that was restored from a backup would not be recognised")
         return None
     try:
-        check(desk.books)
+        check(hospital.books)
     except IntegrityError as error:
         return error
-    _remind(desk, coordinator, {charge.release for charge in told.statement.charges})
+    _remind(hospital, coordinator, {charge.release for charge in told.statement.charges})
     return None
 
 
-def _remind(desk: HospitalState, coordinator: Coordinator, told: set[str]) -> None:
+def _remind(hospital: HospitalState, coordinator: Coordinator, told: set[str]) -> None:
     """Show the office what it has forgotten of us: it was restored from an older backup. So it is our witness again."""
-    stages = desk.ledger.stages(desk.settings.roster)
+    stages = hospital.ledger.stages(hospital.settings.roster)
     ours = {release for release, stage in stages.items() if stage in CHARGED}
-    ours |= {release for release, status in desk.journal.standing(ReleaseSpec).items() if status in _HELD}
+    ours |= {release for release, status in hospital.journal.standing(ReleaseSpec).items() if status in _HELD}
     if ours <= told:
         return
     held = {approval for pending in coordinator.releases.pending() for approval in pending.consents}
     for release in sorted(ours - told):
-        record = desk.journal.get(release)
+        record = hospital.journal.get(release)
         if record is not None:
             show_approval(coordinator, record, held)
 

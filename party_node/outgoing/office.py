@@ -57,7 +57,7 @@ class Pending:
         return tuple(map(SignedAcceptance.from_bytes, self.consents))
 
 
-class Agreements:
+class AgreementCalls:
     """Calls about agreements of one kind.
 
     Args:
@@ -142,8 +142,8 @@ class Coordinator:
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
         self._runs = runs = coordination_pb2_grpc.AlignmentServiceStub(channel)
-        self.releases = Agreements(stub.ListReleases, stub.Approve, stub.Decline, release_pb2.ReleaseState)
-        self.runs = Agreements(runs.ListRuns, runs.AcceptRun, runs.DeclineRun, release_pb2.RunState)
+        self.releases = AgreementCalls(stub.ListReleases, stub.Approve, stub.Decline, release_pb2.ReleaseState)
+        self.runs = AgreementCalls(runs.ListRuns, runs.AcceptRun, runs.DeclineRun, release_pb2.RunState)
 
     @classmethod
     @contextmanager

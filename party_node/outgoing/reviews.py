@@ -30,26 +30,26 @@ class Reviews:
     """Tells that releases wait for a person.
 
     Args:
-        desk: the party's state; its settings at the moment of a call count.
+        hospital: the party's state; its settings at the moment of a call count.
         limit_seconds: how long a call may take.
     """
 
-    def __init__(self, desk: HospitalState, limit_seconds: float = LIMIT_SECONDS) -> None:
-        self._desk = desk
+    def __init__(self, hospital: HospitalState, limit_seconds: float = LIMIT_SECONDS) -> None:
+        self._hospital = hospital
         self._limit_seconds = limit_seconds
         self._told: set[str] = set()
         self._calls: list[threading.Thread] = []
 
     def begin(self, record: Record, review: Review) -> None:
         """Note why a release or an alignment run waits for a person, and tell it, once for each in the life of the journal."""
-        short, target = record.digest[:12], self._desk.settings.daemon.on_review
+        short, target = record.digest[:12], self._hospital.settings.daemon.on_review
         if review.words != record.note:
             log.info("%s waits for a person: party-node review show %s", record.name, short)
-            self._desk.journal.annotate(record.digest, review.words)
+            self._hospital.journal.annotate(record.digest, review.words)
         if target is None or record.digest in self._told:
             return
         self._told.add(record.digest)
-        if self._desk.journal.first_call(record.digest):
+        if self._hospital.journal.first_call(record.digest):
             run = isinstance(record.proposal, Task)
             self.call(short, target, f"{record.name} waits for a person: party-node review show {short}" if run else "")
 

@@ -39,7 +39,7 @@ from party_node.source.table import (
     numbers_of,
     read_rows,
 )
-from party_node.state.streams import Checkpoint
+from party_node.state.streams import CheckpointRows
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class Scan:
             raise DataRefused(f"not declared: {error.message}; declare fewer columns or levels") from error
         return made
 
-    def table(self, columns: tuple[Column, ...] | None = None, at: Checkpoint | None = None) -> BoundedTable:
+    def table(self, columns: tuple[Column, ...] | None = None, at: CheckpointRows | None = None) -> BoundedTable:
         """The rows of a release.
 
         Args:

@@ -18,7 +18,7 @@ import numpy as np
 from dprelease.data.bounding import BoundedRows, codes_digest
 from dprelease.data.columns import Column, released_names
 from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, write_durably
-from party_node.state.streams import Checkpoint
+from party_node.state.streams import CheckpointRows
 
 _SECRET = 0o600
 _OUTSIDE_STREAMS = "0" * 64
@@ -35,7 +35,7 @@ class FrozenRows:
         self._folder = folder
         self._path = folder / "codes"
 
-    def keep(self, bounded: BoundedRows, at: Checkpoint | None) -> None:
+    def keep(self, bounded: BoundedRows, at: CheckpointRows | None) -> None:
         """Write rows, whole or not at all; on disk when this returns.
 
         Args:
@@ -49,7 +49,7 @@ class FrozenRows:
         write_durably(self._path, codes.data, _ending(at), mode=_SECRET)
 
     def read(
-        self, columns: tuple[Column, ...], grid_bits: int, at: Checkpoint | None, digest: str | None
+        self, columns: tuple[Column, ...], grid_bits: int, at: CheckpointRows | None, digest: str | None
     ) -> BoundedRows | None:
         """The approved rows, mapped from the file.
 
@@ -88,5 +88,5 @@ class FrozenRows:
         remove_folder(self._folder)
 
 
-def _ending(at: Checkpoint | None) -> bytes:
+def _ending(at: CheckpointRows | None) -> bytes:
     return (_OUTSIDE_STREAMS if at is None else at.digest()).encode()

@@ -20,7 +20,7 @@ from pathlib import Path
 from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, rename_durably, sync_folder, write_durably
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
-from dprelease.mpc.storage import State
+from dprelease.mpc.storage import SessionState
 
 _SECRET = 0o600
 
@@ -43,12 +43,12 @@ class SessionFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def state(self) -> State | None:
+    def state(self) -> SessionState | None:
         """Our position; None before the first session."""
         path = self._folder / "session.json"
-        return State.from_bytes(path.read_bytes()) if path.exists() else None
+        return SessionState.from_bytes(path.read_bytes()) if path.exists() else None
 
-    def begin(self, number: int, draw: Draw = secrets.token_bytes) -> State:
+    def begin(self, number: int, draw: Draw = secrets.token_bytes) -> SessionState:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed.
 
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
@@ -57,7 +57,7 @@ class SessionFolder:
         self._make()
         remove_folder(self._folder / "own")
         remove_folder(self._folder / "in")  # the earlier round can still fetch it again; the new one must not find it
-        state = self._save(State(round=number, key=private_bytes(new_session_key(draw)).hex()))
+        state = self._save(SessionState(round=number, key=private_bytes(new_session_key(draw)).hex()))
         remove_folder(self._folder / "out")
         return state
 
@@ -139,7 +139,7 @@ class SessionFolder:
         message = Message.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
         return Outgoing(message, self.body(name) if message.header.size else None)
 
-    def _save(self, state: State) -> State:
+    def _save(self, state: SessionState) -> SessionState:
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
         return state
 

@@ -38,7 +38,7 @@ class Increment(Value):
     columns: int
 
 
-class Checkpoint(Value):
+class CheckpointRows(Value):
     """Rows of the table that a stream reads.
 
     Attributes:

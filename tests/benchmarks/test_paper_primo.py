@@ -164,8 +164,8 @@ def test_without_noise_every_fit_is_least_squares(normal: data.Features) -> None
     found = {
         "ridge": release.ridged(),
         "projected": release.projected(sums.side(), everything).ridged(),
-        "ours": release.believed(),
-        "evidence": associated.believed(left),
+        "ours": release.posterior(),
+        "evidence": associated.posterior(left),
         "beside features": replace(release, xx=sums.xx).beside_features(),
         "leverage": fits.by_leverage(sums, 1e-7, random),
         "naive": fits.naive(sums, QUIET, normal.radius2, random),

@@ -147,21 +147,21 @@ def two(world: World) -> tuple[Stub, Stub]:
 
 
 @pytest.fixture
-def desk(office: Office) -> Desk:
+def hospital_state(office: Office) -> Desk:
     """North and south, and a coordinator that deals."""
     return Desk(office)
 
 
 @pytest.fixture
-def release(desk: Desk) -> Agreement:
+def release(hospital_state: Desk) -> Agreement:
     """Joint moments of both, approved."""
-    return approved(desk.office)
+    return approved(hospital_state.office)
 
 
 @pytest.fixture
-def offers(desk: Desk, release: Agreement) -> Offers:
+def offers(hospital_state: Desk, release: Agreement) -> Offers:
     """The first round of that release."""
-    return Offers.of(release.read_spec(), desk.office.keys)
+    return Offers.of(release.read_spec(), hospital_state.office.keys)
 
 
 @pytest.fixture

@@ -178,7 +178,7 @@ def test_create_tells_digest_guarantee_rule_and_whom_it_waits_for(opened: Office
 def test_joint_moments_are_created_with_what_to_expect_and_whom_to_trust(opened: Office, study: str) -> None:
     Path(study).write_text('mechanism = "moments"\n' + STUDY)
     made = create(study)
-    assert (made["mechanism"], made["curious"], made["dealer"]) == ("moments", 1, "coordinator")
+    assert (made["mechanism"], made["collusion_threshold"], made["dealer"]) == ("moments", 1, "coordinator")
     assert "k" not in made
     assert str(made["plan"]).startswith("p = 5 variables, Delta = 4, noise sd of an entry = ")
     assert any("it must not collude with any hospital" in sentence for sentence in made["trust"])  # type: ignore[attr-defined]
@@ -188,7 +188,9 @@ def test_joint_moments_are_created_with_what_to_expect_and_whom_to_trust(opened:
     assert "The coordinator dealt the randomness" in text
     assert "Not covered: a hospital that runs altered software" in text
     assert re.search(
-        "^shape +n = 1,000, mechanism moments, curious = 1, dealer coordinator\nplan +p = 5 var", text, re.MULTILINE
+        "^shape +n = 1,000, mechanism moments, collusion threshold 1, dealer coordinator\nplan +p = 5 var",
+        text,
+        re.MULTILINE,
     )
     assert re.search(
         r"north has left after it mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06, enough for \d+ more like this release",

@@ -81,14 +81,14 @@ def test_a_spec_of_moments_has_the_least_shares_and_nothing_of_a_block(office: O
     ("parties", "asked", "expected"),
     [
         (("south",), {}, (0, "none")),
-        (("south",), {"curious": 0, "dealer": "none"}, (0, "none")),
+        (("south",), {"collusion_threshold": 0, "dealer": "none"}, (0, "none")),
         (("north", "south"), {}, (1, "coordinator")),
-        (("north", "south"), {"curious": 1, "dealer": "coordinator"}, (1, "coordinator")),
+        (("north", "south"), {"collusion_threshold": 1, "dealer": "coordinator"}, (1, "coordinator")),
         (("north", "south", "west"), {}, (1, "rotating")),
-        (("north", "south", "west"), {"curious": 1}, (1, "rotating")),
+        (("north", "south", "west"), {"collusion_threshold": 1}, (1, "rotating")),
         (("north", "south", "west"), {"dealer": "rotating"}, (1, "rotating")),
         (("north", "south", "west"), {"dealer": "coordinator"}, (1, "coordinator")),
-        (("north", "south", "west"), {"curious": 2}, (2, "coordinator")),
+        (("north", "south", "west"), {"collusion_threshold": 2}, (2, "coordinator")),
     ],
 )
 def test_who_deals_and_how_many_may_be_curious(
@@ -101,24 +101,40 @@ def test_who_deals_and_how_many_may_be_curious(
 @pytest.mark.parametrize(
     ("parties", "asked", "message"),
     [
-        (("south",), {"curious": 1}, "one party alone computes its moments itself"),
+        (("south",), {"collusion_threshold": 1}, "one party alone computes its moments itself"),
         (("south",), {"dealer": "coordinator"}, "one party alone computes its moments itself"),
         (("south",), {"dealer": "rotating"}, "one party alone computes its moments itself"),
-        (("north", "south"), {"curious": 0}, "curious must lie between 1 and 1 with 2 parties, not 0"),
-        (("north", "south"), {"curious": 2}, "curious must lie between 1 and 1 with 2 parties, not 2"),
-        (("north", "south"), {"curious": -1}, "curious"),
+        (
+            ("north", "south"),
+            {"collusion_threshold": 0},
+            "collusion_threshold must lie between 1 and 1 with 2 parties, not 0",
+        ),
+        (
+            ("north", "south"),
+            {"collusion_threshold": 2},
+            "collusion_threshold must lie between 1 and 1 with 2 parties, not 2",
+        ),
+        (("north", "south"), {"collusion_threshold": -1}, "collusion_threshold"),
         (("north", "south"), {"dealer": "rotating"}, "a rotating dealer needs three parties or more"),
         (("north", "south"), {"dealer": "none"}, "several parties need a dealer"),
         (("north", "south"), {"dealer": "the hub"}, "dealer"),
-        (tuple(ALL_THREE), {"curious": 3}, "curious must lie between 1 and 2 with 3 parties, not 3"),
-        (tuple(ALL_THREE), {"curious": 2, "dealer": "rotating"}, "a rotating dealer needs three parties or more"),
+        (
+            tuple(ALL_THREE),
+            {"collusion_threshold": 3},
+            "collusion_threshold must lie between 1 and 2 with 3 parties, not 3",
+        ),
+        (
+            tuple(ALL_THREE),
+            {"collusion_threshold": 2, "dealer": "rotating"},
+            "a rotating dealer needs three parties or more",
+        ),
         (tuple(ALL_THREE), {"k": 10}, "k belongs to mechanism 'mixed'; mechanism 'moments' has none"),
         (tuple(ALL_THREE), {"rho": "1/10"}, "rho belongs to mechanism 'mixed'; mechanism 'moments' has none"),
         (tuple(ALL_THREE), {"scope": "per-party"}, "scope must be 'joint'"),
         (
             tuple(ALL_THREE),
-            {"mechanism": "mixed", "curious": 1},
-            "curious belongs to mechanism 'moments'; mechanism 'mixed' has none",
+            {"mechanism": "mixed", "collusion_threshold": 1},
+            "collusion_threshold belongs to mechanism 'moments'; mechanism 'mixed' has none",
         ),
         (
             tuple(ALL_THREE),
@@ -201,7 +217,7 @@ def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> Non
 
 def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:
     once = plan_of(propose(office, parties=ALL_THREE))
-    pooled = plan_of(propose(office, parties=ALL_THREE, curious=2))
+    pooled = plan_of(propose(office, parties=ALL_THREE, collusion_threshold=2))
     office.report(*(catalogue(party, rows_per_subject=3) for party in COLUMNS))
     office.report(catalogue("west", columns=(SMOKER, BMI), rows_per_subject=3))
     thrice = plan_of(propose(office, parties=ALL_THREE))
@@ -230,7 +246,7 @@ def test_hospitals_that_deal_for_one_another_have_no_such_limit(office: Office) 
     )
     assert moments_of(propose(office, parties=ALL_THREE, epsilon=0.5)).dealer == "rotating"
     with pytest.raises(InvalidInput, match="release fewer columns"):
-        propose(office, parties=ALL_THREE, epsilon=0.5, curious=2)
+        propose(office, parties=ALL_THREE, epsilon=0.5, collusion_threshold=2)
 
 
 def test_moments_of_the_same_columns_again_are_paid_again(office: Office) -> None:

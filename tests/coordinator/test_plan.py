@@ -75,7 +75,8 @@ def test_so_it_is_with_ranges_first_of_few_patients_and_of_more(
     [
         ('ranges = "EMPTY"', "holds no release"),
         ('ranges = "first"\noutcome_weight = { sex = 1.7 }', "outcome_weight: sex is not a private number"),
-        ("curious = 2", "curious must lie between 1 and 1 with 2 parties, not 2"),
+        ("curious = 2", "curious: it is called collusion_threshold now"),
+        ("collusion_threshold = 2", "collusion_threshold must lie between 1 and 1 with 2 parties, not 2"),
         ('dealer = "rotating"', "a rotating dealer needs three parties or more"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Requests for ranges: proposed, rehearsed, planned for, and refused where nobody has a number."""
+"""Requests for ranges: proposed, simulated, planned for, and refused where nobody has a number."""
 
 import json
 from fractions import Fraction

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from coordinator.authority.authority import Authority
 from coordinator.cli.main import main
 from coordinator.clock import utc_now
-from coordinator.dry_run.simulate import Signer, Signers, Stopwatch, rehearse
+from coordinator.dry_run.simulate import Signers, SimulatedSigner, Stopwatch, simulate
 from coordinator.lifecycle import Approved, Cancelled, PublicationAuthorized, PublicationReported
 from coordinator.proposals.proposals import propose_next
 from coordinator.service.recovery import left, statement
@@ -264,14 +264,14 @@ def made(office_with_hub: Office, folder: Path, seconds: int = 0, **changed: obj
     release = office_with_hub.propose(now, **{"mechanism": "ranges", **changed})
     end(office_with_hub, release)
     spec, key = release.read_spec(), new_private_key()
-    hub = Signer(key, office_with_hub.authority.issue("hub", "hub", key.public_key(), now, 30).decode())
+    hub = SimulatedSigner(key, office_with_hub.authority.issue("hub", "hub", key.public_key(), now, 30).decode())
     parties = {
-        part.party: Signer(office_with_hub.keys[part.party], office_with_hub.certificates[part.party])
+        part.party: SimulatedSigner(office_with_hub.keys[part.party], office_with_hub.certificates[part.party])
         for part in spec.parties
     }
     signers = Signers(office_with_hub.authority.root_pem.decode(), hub, parties)
     path = ReleaseFolder(folder / release.digest)
-    rehearse(spec, spec.columns[-1].name, signers, SeededNoise(3), path, utc_now(), Stopwatch())
+    simulate(spec, spec.columns[-1].name, signers, SeededNoise(3), path, utc_now(), Stopwatch())
     return release
 
 

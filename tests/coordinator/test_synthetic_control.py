@@ -1,4 +1,4 @@
-"""Requests for a synthetic control: proposed, planned, rehearsed, and refused where donors are in several hospitals."""
+"""Requests for a synthetic control: proposed, planned, simulated, and refused where donors are in several hospitals."""
 
 import json
 from fractions import Fraction

@@ -7,7 +7,7 @@ import pytest
 
 from dprelease.data.columns import released_names
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import Setting, chosen, evenly
+from dprelease.mechanisms.assumptions import Scenario, chosen, evenly
 from dprelease.planning.forecast import forecast
 from dprelease.spec_base import Target
 from tests.support.plans import changed, planned
@@ -19,7 +19,7 @@ PARTIES = {
 }
 
 
-def setting(mechanism: str = "mixed", **others: Any) -> Setting:
+def setting(mechanism: str = "mixed", **others: Any) -> Scenario:
     return changed(planned(1000, PARTIES, Target(scope="joint", epsilon=1.0, delta=1e-6), mechanism), **others)
 
 
@@ -72,7 +72,7 @@ def test_a_share_that_is_none(signal: float) -> None:
         ({"spread": 0.0}, "in \\(0, 1\\]"),
         ({"spread": 1.5}, "in \\(0, 1\\]"),
         ({"k": 1001}, "k must lie between 1 and n = 1,000"),
-        ({"mechanism": "moments", "curious": 2}, "curious must lie between 1 and 1"),
+        ({"mechanism": "moments", "collusion_threshold": 2}, "collusion_threshold must lie between 1 and 1"),
         ({"target": Target(scope="joint", epsilon=1e9, delta=1e-6)}, "epsilon"),
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 from dprelease.data.ranges import Range
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import NO_DATA, SIGNALS, compare
@@ -26,7 +26,7 @@ from dprelease.spec_base import Target
 from tests.support.plans import changed, planned, way
 
 
-def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **others: Any) -> Setting:
+def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **others: Any) -> Scenario:
     target = Target(scope=others.pop("scope", "joint"), epsilon=epsilon, delta=others.pop("delta", 1e-9))
     return planned(rows, widths, target, "mixed", **others)
 
@@ -34,7 +34,7 @@ def setting(rows: int, epsilon: float = 1.0, widths: str = "3,4,2", **others: An
 PUBLISHED = PublishedRanges("ab" * 32, tuple(Range.whole(f"x{number}") for number in range(1, 16)))
 
 
-def published(where: Setting) -> Setting:
+def published(where: Scenario) -> Scenario:
     """The same where an earlier release published ranges of all numbers."""
     return replace(where, draft=replace(where.draft, latest_ranges=lambda: PUBLISHED))
 
@@ -87,14 +87,14 @@ def test_ranges_first_are_recommended_for_few_patients() -> None:
     bounds, ranges = (sum(cell.forecast.r2 for cell in found.of(name)) for name in ("moments", "moments in ranges"))
     assert ranges > bounds
     known = compare(published(setting(1_600, widths="5,7,3", delta=1e-6)), ("moments",))
-    assert [each.plan for each in known.settings] == ["moments", "moments in ranges"]
+    assert [each.plan for each in known.scenarios] == ["moments", "moments in ranges"]
     assert sum(cell.forecast.r2 for cell in known.of("moments in ranges")) > ranges
     assert "comes first" not in known.recommendation()
 
 
 def test_no_other_mechanism_has_ranges() -> None:
     found = compare(published(setting(1_600)))
-    assert [each.plan for each in found.settings] == ["mixed", "rows", "moments", "moments in ranges"]
+    assert [each.plan for each in found.scenarios] == ["mixed", "rows", "moments", "moments in ranges"]
 
 
 def test_in_ranges_bounds_play_no_part() -> None:
@@ -129,7 +129,7 @@ def test_a_known_outcome_is_weighed_where_ranges_are_recommended() -> None:
     assert known is not None
     assert known.explain() in found.document().notes
     assert "outcome_weight = { x15 = 1.7 }. It makes the noise of this outcome about 0.66 times" in known.explain()
-    (way,) = (each for each in found.settings if each.plan == "moments in ranges")
+    (way,) = (each for each in found.scenarios if each.plan == "moments in ranges")
     before, after = (proposed(each).noise.columns for each in (way, way.asking(outcome_weight={"x15": 1.7})))
     assert (after["x15"] / before["x15"], after["x1"] / before["x1"]) == pytest.approx(
         (known.noise**2, known.others**2)

@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.data.column import EVEN_SPREAD
 from dprelease.data.columns import Column
-from dprelease.mechanisms.expected_error import Assumed, bounded, kept, moments_error, rows_error
+from dprelease.mechanisms.expected_error import AssumedModel, bounded, kept, moments_error, rows_error
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.privacy.gaussian import mu_of
@@ -23,8 +23,8 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
-def even(features: int, signal: float, variance: float = EVEN_SPREAD) -> Assumed:
-    return Assumed(signal, np.full(features, EVEN_SPREAD), np.zeros(features), variance, 0.0)
+def even(features: int, signal: float, variance: float = EVEN_SPREAD) -> AssumedModel:
+    return AssumedModel(signal, np.full(features, EVEN_SPREAD), np.zeros(features), variance, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_formula_1_without_its_last_sum(
     assert 0 < left_out < 0.1 * error
 
 
-def truth(weights: np.ndarray, assumed: Assumed) -> np.ndarray:
+def truth(weights: np.ndarray, assumed: AssumedModel) -> np.ndarray:
     """S = E[x x^T] of (1, a, b, sex, stage=II, stage=other, y) with the weights on all but the constant and y."""
     covariance = np.diag([EVEN_SPREAD, EVEN_SPREAD, 1.0, 2 / 9, 2 / 9])
     covariance[3, 4] = covariance[4, 3] = -1 / 9
@@ -61,7 +61,7 @@ def truth(weights: np.ndarray, assumed: Assumed) -> np.ndarray:
     return np.block([[np.ones((1, 1)), mean[None]], [mean[:, None], whole + np.outer(mean, mean)]])
 
 
-ASSUMED = Assumed(
+ASSUMED = AssumedModel(
     0.6,
     free=np.array([EVEN_SPREAD, EVEN_SPREAD, 1.0, 1 / 6, 1 / 6]),
     mean=np.array([0.0, 0.4, 0.0, 1 / 3, 1 / 3]),
@@ -151,7 +151,7 @@ def test_formula_1_is_the_error_of_debiased_least_squares_for_features_that_diff
 
 def test_formula_1_is_the_error_of_a_regression_on_guessed_signals_for_features_of_a_known_shape() -> None:
     random = np.random.default_rng(10)
-    assumed = Assumed(0.9, np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4), 0.3, 0.0)
+    assumed = AssumedModel(0.9, np.array([0.1, 0.2, 0.3, 0.4]), np.zeros(4), 0.3, 0.0)
     patients, k, noise, outcome_noise = 20_000, 500, np.array([4.0, 5.0, 6.0, 3.0]), 0.5
     visible = patients / k * assumed.free
     errors = []

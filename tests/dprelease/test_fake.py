@@ -1,6 +1,6 @@
 """Made-up releases: FAKE in every name, every other number as it is, cells that follow from the spec alone.
 
-A rehearsal goes the whole way: noise as declared, blocks as sealed, a release that any learner can verify.
+A simulation goes the whole way: noise as declared, blocks as sealed, a release that any learner can verify.
 """
 
 import math
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.dry_run.simulate import Stopwatch, rehearse, traffic
+from coordinator.dry_run.simulate import Stopwatch, simulate, traffic
 from dprelease.agreement import check_all
 from dprelease.canonical import sha256
 from dprelease.data.bounding import RawColumn
@@ -23,7 +23,7 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.spec import ReleaseSpec
 from tests.support.certificates import NOW
 from tests.support.noise import RecordingNoise, ZeroNoise
-from tests.support.rehearsals import made_up, rehearsed
+from tests.support.simulations import made_up, simulated
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, new_consortium, numeric, with_terms
 
 ROWS = 4000
@@ -146,7 +146,7 @@ THREE_OF_REHEARSAL = {**TWO_PARTIES, "west": (numeric("weight", 30.0, 200.0),)}
 @pytest.mark.parametrize("mechanism", ["mixed", "rows", "moments"])
 def test_what_is_written_verifies_and_says_fake(mechanism: str, tmp_path: Path) -> None:
     real = build_spec(THREE_OF_REHEARSAL, mechanism=mechanism)
-    done = rehearsed(real, "glucose", tmp_path / "FAKE", RecordingNoise())
+    done = simulated(real, "glucose", tmp_path / "FAKE", RecordingNoise())
     assert done.release.guarantee == (NOTE, *guarantee(done.spec).words())
     manifest = done.folder.manifest()
     assert manifest.spec == done.spec == done.release.spec
@@ -163,7 +163,7 @@ def test_what_is_written_verifies_and_says_fake(mechanism: str, tmp_path: Path) 
 
 def test_blocks_are_the_query_of_the_made_up_rows_and_the_noise(tmp_path: Path) -> None:
     noise = RecordingNoise()
-    done = rehearsed(build_spec(), "glucose", tmp_path, noise)
+    done = simulated(build_spec(), "glucose", tmp_path, noise)
     drawn = iter(noise.draws)
     for part in done.spec.parties:
         mixing, anchor = next(drawn), next(drawn)
@@ -177,7 +177,7 @@ def test_blocks_are_the_query_of_the_made_up_rows_and_the_noise(tmp_path: Path) 
 
 def test_approvals_are_those_of_the_throw_away_keys(tmp_path: Path) -> None:
     fake, signers = made_up(build_spec())
-    done = rehearse(fake, "glucose", signers, ZeroNoise(), ReleaseFolder(tmp_path), NOW, Stopwatch())
+    done = simulate(fake, "glucose", signers, ZeroNoise(), ReleaseFolder(tmp_path), NOW, Stopwatch())
     pins = {part.party: part.key for part in fake.parties}
     check_all(done.folder.manifest().approvals, fake, signers.root, pins)
 
@@ -187,7 +187,7 @@ def test_a_spec_that_does_not_add_up_is_refused_before_anything_is_made(tmp_path
     weaker = fake.terms.noise[0].model_copy(update={"scale": fake.terms.noise[0].scale / 2})
     spec = with_terms(fake, noise=(weaker, *fake.terms.noise[1:]))
     with pytest.raises(SpecRefused):
-        rehearse(spec, "glucose", signers, ZeroNoise(), ReleaseFolder(tmp_path / "none"), NOW, Stopwatch())
+        simulate(spec, "glucose", signers, ZeroNoise(), ReleaseFolder(tmp_path / "none"), NOW, Stopwatch())
     assert not (tmp_path / "none").exists()
 
 
@@ -196,7 +196,7 @@ def test_a_spec_that_does_not_add_up_is_refused_before_anything_is_made(tmp_path
 )
 def test_every_step_is_measured(mechanism: str, steps: set[str], tmp_path: Path) -> None:
     watch = Stopwatch()
-    rehearsed(build_spec(mechanism=mechanism), "glucose", tmp_path, ZeroNoise(), watch)
+    simulated(build_spec(mechanism=mechanism), "glucose", tmp_path, ZeroNoise(), watch)
     assert steps | {"make up rows", "read back and verify"} <= watch.seconds.keys()
     assert all(seconds >= 0 for seconds in watch.seconds.values())
 

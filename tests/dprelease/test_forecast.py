@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks.common import fits
 from dprelease.arrays import Floats
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.expected_error import HALF
-from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
@@ -39,17 +39,17 @@ MIXED_KINDS = {
 }
 
 
-def setting(mechanism: str, rows: int, widths: str = "2,2,2", epsilon: float = 1.0, **others: Any) -> Setting:
+def setting(mechanism: str, rows: int, widths: str = "2,2,2", epsilon: float = 1.0, **others: Any) -> Scenario:
     target = Target(scope=others.pop("scope", "joint"), epsilon=epsilon, delta=1e-6)
     return planned(rows, widths, target, mechanism, **others)
 
 
-def rows_of(where: Setting) -> int:
+def rows_of(where: Scenario) -> int:
     """n."""
     return where.draft.agreed.rows
 
 
-def truth(where: Setting, signal: float, random: np.random.Generator) -> tuple[Floats, Floats]:
+def truth(where: Scenario, signal: float, random: np.random.Generator) -> tuple[Floats, Floats]:
     """(weights, E[x x^T] of (1, features, outcome)) for numbers, as they are assumed; weights in any direction."""
     assumed = where.fit.assumed(signal)
     weights = random.normal(size=len(assumed.free))
@@ -59,10 +59,10 @@ def truth(where: Setting, signal: float, random: np.random.Generator) -> tuple[F
     return weights, moments
 
 
-Fit = Callable[[Setting, Floats, np.random.Generator], tuple[float, Floats]]
+Fit = Callable[[Scenario, Floats, np.random.Generator], tuple[float, Floats]]
 
 
-def simulated(where: Setting, signal: float, draws: int, fit: Fit) -> tuple[float, float]:
+def simulated(where: Scenario, signal: float, draws: int, fit: Fit) -> tuple[float, float]:
     """(error of the coefficients, R^2), both as in `Forecast`, on average over releases."""
     random, errors, misses = np.random.default_rng(5), [], []
     assumed = where.fit.assumed(signal)
@@ -75,7 +75,7 @@ def simulated(where: Setting, signal: float, draws: int, fit: Fit) -> tuple[floa
     return math.sqrt(np.mean(errors)), 1 - float(np.mean(misses))
 
 
-def fit_mixed(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+def fit_mixed(where: Scenario, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
     """Rows of B D / sqrt(k) are as good as normal with covariance D^T D / k (docs/methods.md)."""
     terms = proposed(where).spec.terms
     assert isinstance(terms, MixedTerms)
@@ -89,13 +89,13 @@ def fit_mixed(where: Setting, moments: Floats, random: np.random.Generator) -> t
     return noisy_fit(where, rows, random, anchor=True)
 
 
-def fit_rows(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+def fit_rows(where: Scenario, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
     rows = random.normal(size=(rows_of(where), len(moments))) @ np.linalg.cholesky(moments).T
     rows[:, 0] = 1
     return noisy_fit(where, rows, random, anchor=False)
 
 
-def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anchor: bool) -> tuple[float, Floats]:
+def noisy_fit(where: Scenario, rows: Floats, random: np.random.Generator, *, anchor: bool) -> tuple[float, Floats]:
     release = proposed(where).noise
     variance = np.array(
         [
@@ -105,7 +105,7 @@ def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anch
         ]
     )
     rows[:, 1:] += random.normal(size=(len(rows), len(variance))) * np.sqrt(variance)
-    released = Rows(
+    released = RegressionRows(
         ones=rows[:, 0],
         x=rows[:, 1:-1],
         y=rows[:, -1:],
@@ -119,21 +119,21 @@ def noisy_fit(where: Setting, rows: Floats, random: np.random.Generator, *, anch
     return float(found.offsets[0]), found.weights[:, 0]
 
 
-def fit_moments(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+def fit_moments(where: Scenario, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
     found = fits.fit_moments(
         noisy_moments(where, moments, random), range(1, len(moments) - 1), [len(moments) - 1], intercept=True
     )
     return float(found.offsets[0]), found.weights[:, 0]
 
 
-def invert(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+def invert(where: Scenario, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
     """Least squares on the noisy matrix as it is."""
     noisy = noisy_moments(where, moments, random).gram / rows_of(where)
     found = np.linalg.solve(noisy[:-1, :-1], noisy[:-1, -1])
     return float(found[0]), found[1:]
 
 
-def noisy_moments(where: Setting, moments: Floats, random: np.random.Generator) -> NoisyMoments:
+def noisy_moments(where: Scenario, moments: Floats, random: np.random.Generator) -> NoisyMoments:
     layout = Layout(where.draft.everything)
     sd = rows_of(where) * math.sqrt(proposed(where).mean_variance())
     smaller = math.sqrt(float(sensitivity(layout.variables).diagonal_weight))
@@ -309,12 +309,12 @@ def test_prices_with_a_stated_norm_are_those_of_the_spec() -> None:
     assert proposed(where).prices == {part.party: part.mu2 for part in guarantee(spec).parties}
 
 
-def fit_apart(where: Setting, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
-    """Least squares on moments whose only outcome is apart."""
+def fit_apart(where: Scenario, moments: Floats, random: np.random.Generator) -> tuple[float, Floats]:
+    """Least squares on moments with one outcome-only column."""
     release, d = proposed(where).noise, len(moments) - 1
     layout = Layout(where.draft.everything, (where.fit.outcome,))
     sd = rows_of(where) * np.sqrt(
-        np.where(layout.kinds == Kind.ASSOCIATION, release.columns[where.fit.outcome], release.variance["party1"])
+        np.where(layout.kinds == EntryKind.ASSOCIATION, release.columns[where.fit.outcome], release.variance["party1"])
     )
     sd[layout.diagonal] /= math.sqrt(float(Moves.of(layout).diagonal_weight))
     noisy = moments.copy()
@@ -367,7 +367,9 @@ def test_a_per_party_target_gives_every_column_what_its_party_needs() -> None:
 
 
 def test_curious_hospitals_cost_what_their_noise_is_worth() -> None:
-    one, two = (proposed(setting("moments", 1000, curious=count)).noise.variance["party1"] for count in (1, 2))
+    one, two = (
+        proposed(setting("moments", 1000, collusion_threshold=count)).noise.variance["party1"] for count in (1, 2)
+    )
     assert two == pytest.approx(2 * one, rel=1e-6)
     alone = proposed(setting("moments", 1000, "6")).noise.variance["party1"]
     assert one == pytest.approx(1.5 * alone, rel=1e-6)

@@ -7,7 +7,7 @@ import pytest
 
 from dprelease.data.columns import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.planning.forecast import forecast, proposed
 from dprelease.planning.weighting import Weighing, outcome_weight
 from dprelease.spec_base import Target
@@ -15,7 +15,7 @@ from tests.support.plans import changed, planned
 from tests.support.specs import numeric
 
 
-def setting(rows: int, widths: str, scope: str = "per-party", **others: Any) -> Setting:
+def setting(rows: int, widths: str, scope: str = "per-party", **others: Any) -> Scenario:
     target = Target.model_validate({"scope": scope, "epsilon": 1.0, "delta": 1e-5})
     return planned(rows, widths, target, others.pop("mechanism", "mixed"), **others)
 

@@ -56,7 +56,7 @@ def hospitals(count: int) -> list[Hospital]:
         pytest.param(1, {}, "none", marks=pytest.mark.slow),
         pytest.param(2, {}, "coordinator", marks=pytest.mark.slow),
         (3, {}, "rotating"),
-        pytest.param(4, {"curious": 2}, "coordinator", marks=pytest.mark.slow),
+        pytest.param(4, {"collusion_threshold": 2}, "coordinator", marks=pytest.mark.slow),
     ],
 )
 def test_moments_from_end_to_end(consortium: Consortium, count: int, options: dict[str, object], dealer: str) -> None:

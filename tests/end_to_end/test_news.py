@@ -14,7 +14,7 @@ pytestmark = pytest.mark.end_to_end
 def test_releases_do_not_wait_for_looks(consortium: Consortium) -> None:
     parties = [replace(each, poll_seconds=3600.0) for each in hospitals(3)]
     found(consortium, parties)
-    moments = propose(consortium, parties, mechanism="moments", curious=2)  # the office deals
+    moments = propose(consortium, parties, mechanism="moments", collusion_threshold=2)  # the office deals
     assert final_state(consortium, moments) == "PUBLISHED"
     for role in ("coordinator", "hub"):  # everybody waits at both when they die
         consortium.kill(role)

@@ -1,4 +1,4 @@
-"""Releases whose outcomes are apart, with every role its own process: in full privacy, and with public features."""
+"""Releases with outcome-only columns, with every role its own process: in full privacy, and with public features."""
 
 import json
 from fractions import Fraction

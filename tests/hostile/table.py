@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 
 from tests.coordinator import test_alignment
-from tests.dprelease.intersection import test_passing
+from tests.dprelease.intersection import test_ring_pass
 from tests.end_to_end.test_crashes import COORDINATOR, HUB, PARTY
 from tests.hostile.faults import Fault
 from tests.hostile.hospital import (
@@ -50,7 +50,7 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Publication", tuple(test_lying_publishers.FAULTS)),
     (
         "Aligning",
-        (*test_alignment.FAULTS, *test_aligning.FAULTS, *test_relay_aligning.FAULTS, *test_passing.FAULTS),
+        (*test_alignment.FAULTS, *test_aligning.FAULTS, *test_relay_aligning.FAULTS, *test_ring_pass.FAULTS),
     ),
 )
 CRASHES: Mapping[str, Mapping[str, str]] = {"hospital": PARTY, "hub": HUB, "coordinator": COORDINATOR}

@@ -14,7 +14,7 @@ from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.wire.v1 import relay_pb2, release_pb2
-from learner.hub.approved import Record
+from learner.hub.approved import ApprovedRelease
 from learner.hub.relay import Relay
 from learner.hub.storage import Storage
 from tests.learner.world import Sealed, World, pieces
@@ -135,7 +135,7 @@ class Office:
         """As after a restart of the hub: nothing is remembered but what is on the disk."""
         self.relay = Relay(self.storage, self.find_record, self.look)
 
-    def find_record(self, digest: str) -> Record:
+    def find_record(self, digest: str) -> ApprovedRelease:
         self.asked.append(digest)
         known = self.storage.record(digest)
         if known is None:

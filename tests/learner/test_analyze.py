@@ -122,6 +122,6 @@ def test_a_release_of_rows_is_refused(folder: ReleaseFolder, world: World, tmp_p
 
 def test_an_outcome_apart_is_refused(tmp_path: Path) -> None:
     release = opened(World(tmp_path, COLUMNS[3]), tmp_path, rows=3000, outcomes=("glucose",)).release
-    with pytest.raises(InvalidInput, match="glucose is an outcome apart"):
+    with pytest.raises(InvalidInput, match="glucose is an outcome-only column"):
         analyses.nested(release, "glucose", ["age"])
     assert analyses.correlations(release, ["age", "smoker"]).tables["correlations"].names == ("age, smoker=yes",)

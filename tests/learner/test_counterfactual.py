@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.dry_run.simulate import Signer, Signers, Stopwatch, rehearse
+from coordinator.dry_run.simulate import Signers, SimulatedSigner, Stopwatch, simulate
 from dprelease.document.cells import figure
 from dprelease.estimators.counterfactual import counterfactual
 from dprelease.release.fake import fake_spec, marked
@@ -45,10 +45,10 @@ def releases(place: Path) -> list[Opened]:
         spec = panel_spec(series, "y2018", columns=COLUMNS, donors=30, epsilon=400.0 + at // 3, delta=1e-3, party=party)
         made = fake_spec(spec, consortium.keys, spec.rows)
         folder, member = ReleaseFolder(place / f"{at}-{party}"), consortium.parties[marked(party)]
-        hub = Signer(consortium.hub.key, consortium.hub.certificate)
-        own = {marked(party): Signer(member.key, member.certificate)}
+        hub = SimulatedSigner(consortium.hub.key, consortium.hub.certificate)
+        own = {marked(party): SimulatedSigner(member.key, member.certificate)}
         signers = Signers(consortium.root.certificate, hub, own)
-        rehearse(made, "y2018", signers, SeededNoise(len(party)), folder, NOW, Stopwatch())
+        simulate(made, "y2018", signers, SeededNoise(len(party)), folder, NOW, Stopwatch())
         found.append(open_verified(folder, trust))
     return found
 

@@ -11,7 +11,7 @@ import pytest
 from dprelease.release.folder import ReleaseFolder
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
-from learner.export.table import CONSTANT, WRITERS, Table, table
+from learner.export.table import CONSTANT, WRITERS, ExportTable, table
 from learner.hub.storage import Storage
 from tests.learner.world import CONSORTIUM, World, publish_to
 
@@ -74,7 +74,7 @@ READERS = {"csv": read_csv, "npz": read_npz, "parquet": read_parquet}
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_exports_read_back_equal(opened: Opened, tmp_path: Path, kind: str) -> None:
-    made: Table = table(opened)
+    made: ExportTable = table(opened)
     path = tmp_path / f"release.{kind}"
     WRITERS[kind](made, path)
     names, values, metadata = READERS[kind](path)

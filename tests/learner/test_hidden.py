@@ -68,8 +68,8 @@ def test_a_better_model_with_a_hidden_share_says_both(made: Report) -> None:
 def test_a_card_has_the_reasons_beside_the_numbers(made: Report) -> None:
     before, after = (json.loads(json.dumps(model_card(each)))["fit"] for each in (made, impossible(made)))
     assert list(before) == list(after)
-    assert before["hidden"] == [{}] * len(TARGETS)
-    for hidden in after["hidden"]:
+    assert before["unresolved"] == [{}] * len(TARGETS)
+    for hidden in after["unresolved"]:
         assert set(hidden) == {"explained", "mse", "constant_mse", "constant"}
         assert all(reason.startswith("cannot be told") for reason in hidden.values())
     assert after["quality"]["gain"] == [1.172] * len(TARGETS)

@@ -9,7 +9,7 @@ import pytest
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput
 from dprelease.identity.certificates import Identity
 from dprelease.wire.v1 import release_pb2
-from learner.hub.approved import Record
+from learner.hub.approved import ApprovedRelease
 from learner.hub.intake import Intake
 from learner.hub.storage import Storage
 from tests.learner.world import Sealed, World, pieces, publish_to
@@ -26,7 +26,7 @@ class Door:
         self.now = datetime.now(UTC)
         self.intake = Intake(storage, self.find_record, world.root.certificate, self.completed.append, lambda: self.now)
 
-    def find_record(self, digest: str) -> Record:
+    def find_record(self, digest: str) -> ApprovedRelease:
         self.asked.append(digest)
         return self.world.record(self.sealed)
 

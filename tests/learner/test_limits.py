@@ -29,7 +29,7 @@ from dprelease.wire.transport import connect
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
 from learner.client import mirror as mirror_module
 from learner.client.mirror import Mirror
-from learner.client.sources import Place, answered
+from learner.client.sources import SourceAddress, answered
 from learner.hub.server import Hub
 from learner.hub.storage import PartyShare, Storage
 from tests.learner.test_hub import Dial, Start
@@ -380,8 +380,8 @@ def test_the_next_mirror_is_asked(raw: Raw, url: str, folder: ReleaseFolder, sea
     told: list[str] = []
     with serving(folder.path.parent) as web:
         places = (
-            Place("the first", partial(Mirror.dial, url, SHORT)),
-            Place("the next", partial(Mirror.dial, web.url)),
+            SourceAddress("the first", partial(Mirror.dial, url, SHORT)),
+            SourceAddress("the next", partial(Mirror.dial, web.url)),
         )
         answer = outcome(lambda: answered(places, lambda mirror: mirror.manifest(sealed.digest)[0], told.append))
     assert answer == folder.signed_manifest()[0]

@@ -1,4 +1,4 @@
-"""The commands on releases whose outcomes are apart: three hospitals in full privacy, and one with public features."""
+"""The commands on releases with outcome-only columns: three hospitals in full privacy, and one with public features."""
 
 import csv
 import json
@@ -57,7 +57,7 @@ def run(full: Opened, place: Path) -> Run:
     return runner(place / "home")
 
 
-def apart(opened: Opened) -> OutcomeMoments:
+def outcome_only(opened: Opened) -> OutcomeMoments:
     found = opened.release.products
     assert isinstance(found, OutcomeMoments)
     return found
@@ -97,7 +97,7 @@ def test_describe_has_all_columns_and_correlations_of_features(run: Run, full: O
 def test_public_outcomes_are_described_exactly(tmp_path: Path) -> None:
     columns = {"north": (AGE,), "south": (GLUCOSE.model_copy(update={"public": True}),)}
     made = opened(World(tmp_path, columns), tmp_path, outcomes=("glucose",), guarantee="feature-DP")
-    summary, exact = summarise(apart(made)), np.array(truth(made.release.spec))
+    summary, exact = summarise(outcome_only(made)), np.array(truth(made.release.spec))
     mean = exact[0, 2] / ROWS
     assert summary.mean[1] == pytest.approx(16 + 14 * mean, rel=1e-12)
     assert summary.standard_deviation[1] == pytest.approx(14 * np.sqrt(exact[2, 2] / ROWS - mean**2), rel=1e-9)
@@ -146,7 +146,7 @@ def test_classes_and_load_take_such_releases(full: Opened, tmp_path: Path) -> No
 
 
 def test_the_matrix_has_features_and_the_constant_as_rows(full: Opened) -> None:
-    made, moments = matrix(full), apart(full)
+    made, moments = matrix(full), outcome_only(full)
     assert made.names == (CONSTANT, "age", "smoker=yes", "glucose", "stage=I", "stage=II", "stage=other")
     assert made.row_names == (CONSTANT, *FEATURES, SQUARES)
     exact = np.array(truth(full.release.spec))
@@ -200,7 +200,7 @@ def test_a_report_takes_all_outcomes_unless_told(full: Opened) -> None:
 
 
 def test_public_features_are_exact_and_fits_use_them(label: Opened) -> None:
-    moments = apart(label)
+    moments = outcome_only(label)
     inner = ~moments.layout.outcome
     exact = np.array(truth(label.release.spec))
     np.testing.assert_allclose(moments.across[:, inner], exact[np.ix_(inner, inner)], rtol=1e-12)

@@ -19,7 +19,7 @@ from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
 from learner.hub import mailbox as parcel_store
 from learner.hub import storage as storage_module
-from learner.hub.mailbox import Kept, ParcelStore
+from learner.hub.mailbox import ParcelStore, StoredMessage
 from learner.hub.storage import Storage
 from tests.learner.parcels import Hospitals
 from tests.learner.world import Sealed, World, fill
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> ParcelStore:
     return ParcelStore(tmp_path / "parcels")
 
 
-def bring(store: ParcelStore, make: Hospitals, parcel: Message) -> Kept:
+def bring(store: ParcelStore, make: Hospitals, parcel: Message) -> StoredMessage:
     kept = store.keep(parcel)
     if kept.header.size:
         store.put(kept, 0, make.body(parcel))
@@ -186,7 +186,7 @@ def test_parcels_that_end_at_once_are_all_listed(store: ParcelStore, tmp_path: P
     kept = [store.keep(parcel) for parcel in make.everything()]
     barrier = threading.Barrier(len(kept))
 
-    def bring_one(each: Kept) -> Callable[[], None]:
+    def bring_one(each: StoredMessage) -> Callable[[], None]:
         def run() -> None:
             barrier.wait(30)
             if each.header.size:

@@ -39,7 +39,7 @@ def test_every_option_counts() -> None:
         ("--scope", "per-party"),
         ("--rows-per-subject", 2),
         ("--k", 500),
-        ("--curious", 2),
+        ("--collusion-threshold", 2),
         ("--spread", 0.1),
         ("--signal", 0.2),
         ("--features", 3),
@@ -83,7 +83,7 @@ def test_outcomes_are_the_last_columns() -> None:
 
 
 def test_what_was_asked_for_is_shown() -> None:
-    shown = run(*USUAL, "--signal", 0.3, "--k", 500, "--curious", 2)
+    shown = run(*USUAL, "--signal", 0.3, "--k", 500, "--collusion-threshold", 2)
     assert shown.exit_code == 0, shown.output
     assert "n = 20,000, 9 columns at 3 parties" in shown.stdout
     assert "500 mixed rows, rho = " in shown.stdout
@@ -100,7 +100,7 @@ def test_what_was_asked_for_is_shown() -> None:
         (("--signal", "0"), "share of variance"),
         (("--spread", "2"), "spread"),
         (("--k", "20001"), "k must lie between 1 and n = 20,000"),
-        (("--curious", "3"), "curious must lie between 1 and 2"),
+        (("--collusion-threshold", "3"), "collusion_threshold must lie between 1 and 2"),
         (("--weight", "x1"), "'x1' is not a column and its weight, such as glucose=2"),
         (("--weight", "x1=two"), "'x1=two' is not a column and its weight"),
         (("--weight", "x1=0"), "weights.x1: must be at least 1, not 0"),

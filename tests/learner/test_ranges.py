@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.ranges import Guess
+from dprelease.data.ranges import GuessedNoise
 from dprelease.document.cells import Estimate
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
@@ -156,7 +156,7 @@ def clipped(normal_rows: dict[str, np.ndarray]) -> Release:
     with (
         pytest.MonkeyPatch.context() as patch
     ):  # where noise is as large as this, nothing reaches further than it has to
-        patch.setattr("dprelease.mechanisms.ranges.terms.guess", lambda *_: Guess(1.0, 100.0))
+        patch.setattr("dprelease.mechanisms.ranges.terms.guess", lambda *_: GuessedNoise(1.0, 100.0))
         release = made_alone(spec, BoundedRows(bound(normal_rows, columns, 16), columns, 16), SeededNoise(4))
         assert {each.range.reach for each in (release.first_ranges or release.ranges()).columns} == {0}
         assert release.moments().clipping is not None
@@ -168,7 +168,7 @@ def test_means_spreads_and_correlations_of_normal_rows_before_clipping(
 ) -> None:
     """Within four of its errors and .01, for what is worked out to first order; without the correction far beyond."""
     rows = np.column_stack(list(normal_rows.values()))
-    plain, found = describe(clipped), describe(clipped, unclipped=True)
+    plain, found = describe(clipped), describe(clipped, clipping_corrected=True)
     truth = np.corrcoef(rows.T)
     assert (np.abs(found.mean - rows.mean(axis=0)) < 4 * found.mean_noise_sd + 0.01 * rows.std(axis=0)).all()
     assert (
@@ -190,24 +190,24 @@ def test_of_a_release_too_wide_for_draws_the_same(
 ) -> None:
     monkeypatch.setattr(evidence, "WIDEST", 2)
     rows = np.column_stack(list(normal_rows.values()))
-    plain, found = describe(clipped), describe(clipped, unclipped=True)
+    plain, found = describe(clipped), describe(clipped, clipping_corrected=True)
     np.testing.assert_allclose(found.deviation, rows.std(axis=0), rtol=0.1)
     assert (found.mean_noise_sd > 1.05 * plain.mean_noise_sd).all()
     assert (np.abs(found.mean - rows.mean(axis=0)) < 4 * found.mean_noise_sd + 0.01 * rows.std(axis=0)).all()
 
 
 def test_a_description_says_which_rows_it_is_about(clipped: Release) -> None:
-    for unclipped, sentence in ((False, CLIPPED), (True, NORMAL)):
-        found = describe(clipped, ["age", "glucose"], unclipped=unclipped)
+    for clipping_corrected, sentence in ((False, CLIPPED), (True, NORMAL)):
+        found = describe(clipped, ["age", "glucose"], clipping_corrected=clipping_corrected)
         assert found.rows[:2] == (sentence, BELOW)
         apart = [row.partition(":")[0] for row in found.rows[2:]]
-        assert unclipped or apart == ["age"]
+        assert clipping_corrected or apart == ["age"]
         for row in found.rows[2:]:
             assert "before clipping" in row
             assert row.endswith("Use the former for all records.")
         assert sentence in text(found.document())
         data = found.document().to_json()
-        assert data["unclipped"] is unclipped
+        assert data["clipping_corrected"] is clipping_corrected
         assert set(found.rows) <= set(data["notes"])
         assert data["columns"][0]["standard_deviation"]["estimate"] == found.deviation[0]
 
@@ -230,13 +230,13 @@ def test_ranges_of_another_release_are_pointed_to(two_rounds: Release) -> None:
 
 
 def test_where_rows_are_not_clipped_there_is_nothing_to_correct_for(run: Run, release: Opened) -> None:
-    refused = run("describe", release.folder.path, "--unclipped")
+    refused = run("describe", release.folder.path, "--clipping-corrected")
     assert refused.exit_code
     assert NOT_CLIPPED in refused.output
     spec = build_spec({"north": COLUMNS["south"]}, mechanism="moments")
     (block,) = privatize(random_rows(spec, "north"), spec, "north", SeededNoise(4))
     with pytest.raises(InvalidInput, match=NOT_CLIPPED):
-        describe(one_block_each(spec, {"north": block}), unclipped=True)
+        describe(one_block_each(spec, {"north": block}), clipping_corrected=True)
 
 
 def test_moments_of_one_round_have_no_ranges() -> None:

@@ -341,10 +341,10 @@ def test_a_download_of_a_revoked_party_is_cut(tmp_path: Path, world: World) -> N
         async with aclosing(servicer.FetchParcel(relay_pb2.FetchParcelRequest(), call)) as answers:
             first = relay_pb2.FetchParcelResponse.FromString(await anext(answers))
             assert len(first.chunk.data) == CHUNK_BYTES
-            revocations.look()
+            revocations.refresh()
             assert call.reasons == []
             revoked.add(world.parties["north"].identity.fingerprint)
-            revocations.look()
+            revocations.refresh()
             (reason,) = call.reasons
             assert isinstance(reason, AccessDenied)
         with pytest.raises(AccessDenied):

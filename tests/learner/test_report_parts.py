@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.one_line import one_line
-from learner.report.charts import RIGHT, Axis, Mark, Panel, forest, heat_map, panels
+from learner.report.charts import RIGHT, Axis, CoefficientPath, Mark, forest, heat_map, panels
 from learner.report.spectrum import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed
@@ -82,7 +82,7 @@ def test_an_interval_without_an_end_goes_on_to_the_edge() -> None:
 @pytest.mark.parametrize(("noise", "log"), [((0.5, 1.5), True), ((-1.5, 1.5), False), ((0.0, 1.5), False)])
 def test_marks_are_drawn_against_the_noise(noise: tuple[float, float], log: bool) -> None:
     marks = [Mark(str(value), value, value, value, value > noise[1]) for value in (40.0, 3.0, 1.0)]
-    made = parsed(panels("plot", "title", "description", [Panel(marks, noise=noise, log=log)]))
+    made = parsed(panels("plot", "title", "description", [CoefficientPath(marks, noise=noise, log=log)]))
     assert [node.get("class") for node in made.iter("circle")] == ["point clear", "point clear", "point open"]
     heights = [float(node.get("cy", "")) for node in made.iter("circle")]
     assert heights == sorted(heights)
@@ -96,7 +96,7 @@ def test_marks_on_an_axis_stand_on_the_line_through_them() -> None:
     """A mark that is not known is left out, and panels stand beside one another."""
     places = [0.0, 1.0, 4.0]
     marks = [Mark("", value, value - 1, value + 1) for value in (1.0, float("nan"), 9.0)]
-    panel = Panel(marks, places=places, line=list(zip(places, (1.0, 3.0, 9.0), strict=True)))
+    panel = CoefficientPath(marks, places=places, line=list(zip(places, (1.0, 3.0, 9.0), strict=True)))
     one, two = (parsed(panels("plot", "title", "description", [panel] * count, columns=count)) for count in (1, 2))
     dots = [(node.get("cx"), node.get("cy")) for node in one.iter("circle")]
     line = [node for node in one.iter("line") if node.get("class") == "interval clear"]
@@ -104,7 +104,7 @@ def test_marks_on_an_axis_stand_on_the_line_through_them() -> None:
     assert [node.get("cy") for node in two.iter("circle")][:2] == [node.get("cy") for node in two.iter("circle")][2:]
     assert len(list(two.iter("circle"))) == 4
     unit = "target (line) and counterfactual (dots), admissions"
-    assert unit in panels("plot", "title", "description", [Panel(marks, unit=unit)])
+    assert unit in panels("plot", "title", "description", [CoefficientPath(marks, unit=unit)])
 
 
 def test_correlations_are_coloured_by_sign_and_strength() -> None:

@@ -195,14 +195,14 @@ def test_trouble_with_asking_changes_nothing_that_is_known(world: World) -> None
     asked = Asked(frozenset({identity.fingerprint}), PeerUnavailable("away"), frozenset())
     revocations = Revocations(asked, lambda: datetime.now(UTC), lambda: grown.append(1))
     revocations.check(identity)
-    revocations.look()
+    revocations.refresh()
     assert grown == [1]
     with pytest.raises(PeerUnavailable):
-        revocations.look()
+        revocations.refresh()
     for _ in range(2):
         with pytest.raises(AccessDenied), revocations.during(identity, lambda error: None):
             pass
-    revocations.look()  # it enrolled again
+    revocations.refresh()  # it enrolled again
     with revocations.during(identity, lambda error: None):
         pass
     assert grown == [1]

@@ -24,7 +24,7 @@ from dprelease.wire.news import News
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2, release_pb2
-from learner.hub.approved import Record, checked_record
+from learner.hub.approved import ApprovedRelease, checked_record
 from learner.hub.publish import Signer, prepare
 from learner.hub.settings import HubSettings
 from learner.hub.storage import Storage
@@ -115,7 +115,7 @@ class World:
         member = self.parties[party]
         return approve(spec, party, sha256(b"commitment"), member.key, member.certificate, datetime.now(UTC))
 
-    def record(self, sealed: Sealed) -> Record:
+    def record(self, sealed: Sealed) -> ApprovedRelease:
         approvals = [signed.to_bytes() for signed in sealed.approvals]
         return checked_record(sealed.digest, sealed.spec.to_bytes(), approvals, CONSORTIUM, self.root.certificate)
 

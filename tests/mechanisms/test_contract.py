@@ -17,7 +17,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.decades import Box
-from dprelease.data.ranges import STEPS, Range, fine
+from dprelease.data.ranges import STEPS, Range, on_fine_grid
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms import registry
@@ -41,8 +41,8 @@ from tests.mechanisms.toy import SUMS
 from tests.support.certificates import NOW
 from tests.support.joint import exact_gram
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.rehearsals import rehearsed
 from tests.support.rounds import in_published_ranges
+from tests.support.simulations import simulated
 from tests.support.specs import SEED, categorical, numeric, ordered, random_rows
 from tests.support.streams import following
 
@@ -260,7 +260,7 @@ def test_what_is_proposed_keeps_to_the_target_and_costs_what_ledgers_are_charged
 @pytest.mark.parametrize("case", CASES + LATER, ids=str)
 def test_its_words_are_sentences(case: Case) -> None:
     spec, _ = made(case)
-    words = mechanism_of(spec).words(spec)
+    words = mechanism_of(spec).statements(spec)
     assert all((words.would_publish, words.content, words.summary))
     assert "\n" not in "".join((words.would_publish, words.content, words.summary, words.shape, *words.details))
     assert words.trust
@@ -304,7 +304,7 @@ def test_without_noise_learners_read_the_exact_statistic(case: Case) -> None:
     if isinstance(view, Ranges):
         for each in view.columns:
             codes = np.hstack([tables[part.party].codes for part in spec.parties])
-            cells = fine(codes[:, spec.released.index(each.column.name)], GRID_BITS, each.range.box) / STEPS
+            cells = on_fine_grid(codes[:, spec.released.index(each.column.name)], GRID_BITS, each.range.box) / STEPS
             below = (cells[:, None] < EDGES[1:-1]).mean(axis=0)
             np.testing.assert_allclose(each.distribution.noisy, below, atol=1e-9)
             assert view.rows == ROWS
@@ -417,7 +417,7 @@ def test_blocks_of_other_shapes_or_garbage_are_refused(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_dry_run_equals_the_real_one_in_shape_and_price(case: Case, tmp_path: Path) -> None:
     spec, _ = made(case)
-    found = rehearsed(spec, spec.columns[0].name, tmp_path / "fake", SeededNoise(4))
+    found = simulated(spec, spec.columns[0].name, tmp_path / "fake", SeededNoise(4))
     real, fake = guarantee(spec), guarantee(found.spec)
     assert found.release.guarantee[1:] == fake.words()  # as the manifest says, and whoever verifies it
     assert (real.joint_mu2, real.joint_epsilon) == (fake.joint_mu2, fake.joint_epsilon)

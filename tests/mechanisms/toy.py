@@ -18,10 +18,10 @@ from dprelease.data.columns import Column, Name, integer_sensitivity, is_public,
 from dprelease.errors import SpecRefused
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Inputs, Mechanism
-from dprelease.mechanisms.draft import Draft, Numbers
+from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.privacy.calibration import GRID_VARIANCE, budget, least_scale
 from dprelease.spec_base import SpecBase, Terms
 
@@ -77,13 +77,13 @@ class Sums(Mechanism[SumsTerms]):
     terms = SumsTerms
     options = SumsOptions
 
-    def propose(self, options: SumsOptions, draft: Draft) -> Numbers:
+    def propose(self, options: SumsOptions, draft: Draft) -> ProposedTerms:
         weight = {party: 2 if party in options.doubled else 1 for party in draft.columns}
         total = budget(draft.target)
         share = {party: total * weight[party] / sum(weight.values()) for party in draft.columns}
         q, bits = draft.agreed.rows_per_subject, draft.grid_bits
         noise = tuple(noise_for(party, share[party], moved(own, q, bits)) for party, own in draft.columns.items())
-        return Numbers(SumsTerms(noise=noise), {each.party: Fraction(each.mu2) for each in noise}, "sums, twice")
+        return ProposedTerms(SumsTerms(noise=noise), {each.party: Fraction(each.mu2) for each in noise}, "sums, twice")
 
     def _moved(self, spec: SpecBase) -> dict[str, int]:
         return {part.party: moved(part.columns, spec.rows_per_subject, spec.grid_bits) for part in spec.parties}
@@ -132,8 +132,8 @@ class Sums(Mechanism[SumsTerms]):
     ) -> tuple[str, ...]:
         return (f"Joint: (epsilon, delta) = ({joint}, {delta}) for the sums of every hospital, twice.",)
 
-    def words(self, spec: SpecBase) -> Words:
-        return Words(
+    def statements(self, spec: SpecBase) -> Statements:
+        return Statements(
             would_publish=f"{BLOCKS} noisy sums of each of {len(spec.released)} columns",
             trust=("Each sum was noised inside its hospital.",),
             content=f"sums of {len(spec.released)} columns",

@@ -22,7 +22,7 @@ def overlap(world: World) -> World:
     kept = [line for line in lines["south"][1:] if _number(line) < SHARED + 4]
     renamed = [line.replace("subject-", "other-") if _number(line) >= SHARED else line for line in kept]
     world.south.source.write_text("\n".join([lines["south"][0], *renamed]) + "\n")
-    world.south.desk().make_catalogue()
+    world.south.hospital_state().make_catalogue()
     return world
 
 
@@ -39,7 +39,7 @@ def common(count: int = SHARED) -> bytes:
 def task(world: World, **changes: object) -> Task:
     """An honest run over both tables; `changes` replace fields."""
     now = datetime.now(UTC)
-    sizes = {"north": ROWS, "south": world.south.desk().catalogue().patients}
+    sizes = {"north": ROWS, "south": world.south.hospital_state().catalogue().patients}
     fields: dict[str, object] = {
         "consortium": world.authority.consortium,
         "roster": "cohort",
@@ -78,21 +78,21 @@ def go(world: World, run: str, cycles: int = 12) -> None:
             hospital.cycle()
         if {status(world.north, run), status(world.south, run)} <= {"in force", "declined", "ended"}:
             return
-    raise AssertionError([hospital.desk().journal.find(run).note for hospital in (world.north, world.south)])
+    raise AssertionError([hospital.hospital_state().journal.find(run).note for hospital in (world.north, world.south)])
 
 
 def status(hospital: Hospital, run: str) -> str:
     """Where a run stands here; empty if it was never offered."""
-    entry = hospital.desk().journal.get(run)
+    entry = hospital.hospital_state().journal.get(run)
     return "" if entry is None else entry.status.value
 
 
 def noted(hospital: Hospital) -> list[tuple[str, str]]:
     """What the ledger says of alignment runs: run and price."""
-    desk = hospital.desk()
-    assert desk.ledger.verify()
-    prices = [entry.mu2 for entry in desk.ledger.entries() if entry.kind == "align"]
-    return list(zip(desk.ledger.alignments("cohort"), prices, strict=True))
+    hospital_state = hospital.hospital_state()
+    assert hospital_state.ledger.verify()
+    prices = [entry.mu2 for entry in hospital_state.ledger.entries() if entry.kind == "align"]
+    return list(zip(hospital_state.ledger.alignments("cohort"), prices, strict=True))
 
 
 def words_of(result: Result) -> str:

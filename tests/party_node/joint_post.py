@@ -117,7 +117,7 @@ class Post:
 
 
 class MemoryRelay:
-    """One party's calls to the relay; the interface of `party_node.outgoing.hub.Relay`.
+    """One party's calls to the relay; the interface of `party_node.outgoing.hub.RelayCalls`.
 
     Args:
         post: the relay's memory.

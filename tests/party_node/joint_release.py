@@ -27,7 +27,7 @@ def joint_spec(
     two_rounds: bool = False,
 ) -> ReleaseSpec:
     """An honest proposal of joint moments over the hospitals' tables; of two rounds it has ranges in the first."""
-    own = {name: getattr(world, name).desk().catalogue() for name in names or JOINT}
+    own = {name: getattr(world, name).hospital_state().catalogue() for name in names or JOINT}
     now = datetime.now(UTC)
     honest = build_spec(
         {name: catalogue.columns for name, catalogue in own.items()},
@@ -64,7 +64,7 @@ def deliver(world: World) -> None:
     while left:
         for name in JOINT:
             getattr(world, name).cycle()
-        records = [each for name in JOINT for each in getattr(world, name).desk().journal.releases()]
+        records = [each for name in JOINT for each in getattr(world, name).hospital_state().journal.releases()]
         left = min(left, 2) - 1 if all(each.status in SETTLED for each in records) else left - 1
 
 
@@ -84,7 +84,7 @@ def released_exactly(world: World, release: str, *names: str) -> bool:
         others, diagonal = getattr(world, name).noise.draws[-DRAWS_OF_ONE_BLOCK:]
         drawn[~layout_of(spec).diagonal] += others.values[0]
         drawn[layout_of(spec).diagonal] += diagonal.values[0]
-    tables = {name: getattr(world, name).desk().table(spec).bounded for name in names or JOINT}
+    tables = {name: getattr(world, name).hospital_state().table(spec).bounded for name in names or JOINT}
     if last:
         first = {name: (read_block(world.block(release, name), spec, name),) for name in names or JOINT}
         spec = in_published_ranges(spec, first)

@@ -27,12 +27,12 @@ from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, read_randomness
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
-from dprelease.mpc.storage import State
+from dprelease.mpc.storage import SessionState
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.block import Block, values_of
 from dprelease.release.spec import ReleaseSpec
-from party_node.computation.rounds import NOTHING, Before
+from party_node.computation.rounds import NOTHING, RoundsBefore
 from party_node.computation.sessions import Computation, FinishedSession
 from party_node.state.session import SessionFolder
 from party_node.state.used_seeds import UsedSeeds
@@ -107,7 +107,7 @@ class Site:
         return SessionFolder(self.folder / "joint")
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         found = self.session.state()
         assert found is not None
         return found
@@ -251,7 +251,7 @@ class JointWorld:
         if len(spec.rounds()) > 1:
             first = first_blocks(spec, self.tables, ZeroNoise())
             digests = tuple(sha256(block.to_bytes()) for own in first.values() for block in own)
-            self.before, self.known = Before(values_of(first), digests), in_published_ranges(spec, first)
+            self.before, self.known = RoundsBefore(values_of(first), digests), in_published_ranges(spec, first)
 
     def __getitem__(self, name: str) -> Site:
         return self.sites[name]

@@ -34,12 +34,12 @@ def grow(world: World, months: int, *names: str) -> None:
         if "month" not in hospital.config.read_text():
             hospital.edit('subject = "patient"', 'subject = "patient"\nbatch = "month"\nwhole_batches = true')
         hospital.source.write_text("\n".join(lines_of(hospital, months)) + "\n")
-        hospital.desk().make_catalogue()
+        hospital.hospital_state().make_catalogue()
 
 
 def first(world: World, *names: str, of: str = "moments", checkpoints: int = 3, **options: Any) -> ReleaseSpec:
     """An honest proposal of a stream."""
-    own = {name: getattr(world, name).desk().catalogue().of_batch(1) for name in names or JOINT}
+    own = {name: getattr(world, name).hospital_state().catalogue().of_batch(1) for name in names or JOINT}
     agreed = next(iter(own.values()))
     now = datetime.now(UTC)
     base = build_spec(
@@ -63,7 +63,7 @@ def first(world: World, *names: str, of: str = "moments", checkpoints: int = 3, 
 def following(world: World, previous: ReleaseSpec, number: int, **changed: Any) -> ReleaseSpec:
     """An honest proposal of a later checkpoint; `changed` fields are as they are given, honest or not."""
     name = previous.parties[0].party
-    batch = getattr(world, name).desk().catalogue().of_batch(number)
+    batch = getattr(world, name).hospital_state().catalogue().of_batch(number)
     now = datetime.now(UTC)
     fields = {
         "terms": previous.terms.following(previous, number, batch.rows),

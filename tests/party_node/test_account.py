@@ -57,8 +57,8 @@ def test_every_entry_says_where_the_account_stands(ledger: Ledger) -> None:
 def test_the_command_shows_spent_left_and_history(world: World) -> None:
     first, second = world.propose(), world.propose("more", columns=("age",))
     world.north.cycle()
-    desk = world.north.desk()
-    lines, balance = history(desk.ledger.entries("cohort")), desk.ledger.balance("cohort")
+    hospital_state = world.north.hospital_state()
+    lines, balance = history(hospital_state.ledger.entries("cohort")), hospital_state.ledger.balance("cohort")
     assert {line.entry.release for line in lines[1:]} == {first, second}
     found = json.loads(world.north.run("ledger", "show", "--delta", "1e-5", "--json").stdout)
     assert [Fraction(entry["mu2"]) for entry in found["entries"]] == [line.mu2 for line in lines]
@@ -108,7 +108,7 @@ def test_each_round_of_a_charge_has_a_line_of_its_own(world: World) -> None:
     priced = dict.fromkeys(("reserve", "charge", "send"), lines)
     kinds = ["open", "reserve", "made", "charge", "send", "made"]
     assert rounds_shown(world.north) == [(kind, priced.get(kind, [])) for kind in kinds]
-    assert world.north.desk().ledger.balance("cohort").charged == sum(parts.values())
+    assert world.north.hospital_state().ledger.balance("cohort").charged == sum(parts.values())
 
     shown = json.loads(world.north.run("ledger", "show", "--delta", "1e-5", "--json").stdout)["entries"]
     world.north.run("ledger", "export", "--output", str(world.north.folder / "ledger.jsonl"))
@@ -126,5 +126,5 @@ def test_other_releases_have_no_further_lines(careful: World) -> None:
     careful.north.cycle()
     careful.north.run("review", "approve", release[:12], "--yes")
     careful.north.cycle()
-    assert len(careful.north.desk().journal.releases()) == 3
+    assert len(careful.north.hospital_state().journal.releases()) == 3
     assert rounds_shown(careful.north) == [("open", []), ("reserve", [])]

@@ -11,7 +11,7 @@ from dprelease.errors import DataRefused, DpReleaseError, Irreparable, PolicyRef
 from dprelease.intersection import curve
 from dprelease.mpc.messages import sign_message
 from dprelease.spec_base import instant
-from party_node.outgoing.hub import Relay
+from party_node.outgoing.hub import RelayCalls
 from party_node.state.journal import Status
 from party_node.state.session import Outgoing
 from tests.hostile.faults import Fault, Kind, each
@@ -37,17 +37,17 @@ def test_two_hospitals_find_the_patients_that_both_have(world: World, caplog: py
     assert status(world.north, run) == "approved"
     go(world, run)
     for hospital in (world.north, world.south):
-        entry = hospital.desk().journal.find(run)
+        entry = hospital.hospital_state().journal.find(run)
         assert (entry.status, entry.version, entry.common) == (Status.IN_FORCE, 1, SHARED)
-        assert hospital.desk().journal.roster(run) == common()
+        assert hospital.hospital_state().journal.roster(run) == common()
         assert noted(hospital) == [(run, "0")]
         file = hospital.folder / "state" / "rosters" / run
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert not (hospital.folder / "state" / "aligning" / run).exists()
-        told = hospital.desk().make_catalogue()
+        told = hospital.hospital_state().make_catalogue()
         assert (told.rows, told.patients, told.aligned) == (SHARED, ROWS if hospital is world.north else 36, run)
-        assert hospital.desk().read().alignment.rows == SHARED
-    digests = {hospital.desk().catalogue().alignment for hospital in (world.north, world.south)}
+        assert hospital.hospital_state().read().alignment.rows == SHARED
+    digests = {hospital.hospital_state().catalogue().alignment for hospital in (world.north, world.south)}
     assert len(digests) == 1
     assert digests != {before.alignment}
     heard = [*world.relay.posts[run].record(), *(data for _, data in world.coordinator.received)]
@@ -60,14 +60,18 @@ def test_two_hospitals_find_the_patients_that_both_have(world: World, caplog: py
 def test_a_release_names_the_run_and_reads_its_patients(world: World) -> None:
     run = accepted(overlap(world))
     go(world, run)
-    release = world.propose(rows=SHARED, aligned=run, alignment=world.south.desk().catalogue().alignment)
+    release = world.propose(rows=SHARED, aligned=run, alignment=world.south.hospital_state().catalogue().alignment)
     deliver = [hospital for _ in range(3) for hospital in (world.north, world.south)]
     for hospital in deliver:
         hospital.cycle()
     assert [world.north.status(release), world.south.status(release)] == ["delivered", "delivered"]
     for other in ({"aligned": None}, {"aligned": "77" * 32}):
         refused = world.propose(
-            "another", rows=SHARED, alignment=world.south.desk().catalogue().alignment, columns=("age",), **other
+            "another",
+            rows=SHARED,
+            alignment=world.south.hospital_state().catalogue().alignment,
+            columns=("age",),
+            **other,
         )
         world.north.cycle()
         assert world.north.status(refused) == "declined"
@@ -78,7 +82,7 @@ def test_a_release_from_before_goes_on_with_the_patients_it_was_proposed_for(wor
     run = accepted(world)
     go(world, run)
     world.north.cycle()
-    assert world.north.desk().catalogue().aligned == run
+    assert world.north.hospital_state().catalogue().aligned == run
     assert world.north.status(release) == "delivered"
 
 
@@ -94,22 +98,22 @@ def test_nothing_leaves_before_a_person_here_and_all_others_accepted(world: Worl
     world.north.cycle()
     world.alignments.move(run, "RUNNING")
     world.north.cycle(2)
-    assert "no approval by south" in world.north.desk().journal.find(run).note
+    assert "no approval by south" in world.north.hospital_state().journal.find(run).note
     assert world.relay.posts == {}
     assert noted(world.north) == []
 
 
 def test_a_pin_that_was_taken_back_stops_a_run(world: World) -> None:
     run = accepted(overlap(world))
-    world.north.desk().identity.forget("south")
+    world.north.hospital_state().identity.forget("south")
     world.north.cycle(2)
-    assert "not the one pinned here" in world.north.desk().journal.find(run).note
+    assert "not the one pinned here" in world.north.hospital_state().journal.find(run).note
     assert world.relay.posts == {}
     assert noted(world.north) == []
 
 
 def test_an_unpinned_key_has_to_be_compared_first(world: World) -> None:
-    world.north.desk().identity.forget("south")
+    world.north.hospital_state().identity.forget("south")
     run = propose(overlap(world))
     world.north.cycle()
     refused = world.north.run("review", "approve", run, "--yes")
@@ -119,7 +123,7 @@ def test_an_unpinned_key_has_to_be_compared_first(world: World) -> None:
     assert shown["other_hospitals"] == {"south": "36 patients, key not pinned"}
     assert "peers pin south FINGERPRINT" in shown["to_do_here_first"][0]
     assert world.members["south"].fingerprint not in json.dumps(shown)
-    world.north.desk().identity.pin("south", "ab" * 32)
+    world.north.hospital_state().identity.pin("south", "ab" * 32)
     assert "another key for south" in words_of(world.north.run("review", "approve", run, "--yes"))
     assert status(world.north, run) == "waiting"
 
@@ -177,7 +181,7 @@ def test_what_does_not_fit_is_declined(world: World, fault: Fault, caplog: pytes
         world.north.edit(r"^\[policy\.auto_approve\]", f"[policy]\nalignments = {most}\n[policy.auto_approve]")
         assert isinstance(most, int)
         for number in range(most):
-            world.north.desk().ledger.align("cohort", f"{number:064}", 5, {})
+            world.north.hospital_state().ledger.align("cohort", f"{number:064}", 5, {})
     if "north" in changes:
         changes = {"members": members(world, north=ROWS + 1)}
     run = propose(world, **changes)
@@ -186,7 +190,7 @@ def test_what_does_not_fit_is_declined(world: World, fault: Fault, caplog: pytes
     assert status(world.north, run) == "declined"
     ((party, request),) = world.alignments.said("DeclineRun")
     assert party == "north"
-    assert request.reason == world.north.desk().journal.find(run).note == fault.sentence
+    assert request.reason == world.north.hospital_state().journal.find(run).note == fault.sentence
     assert str(ROWS) not in request.reason
     assert noted(world.north) == [(f"{number:064}", "0") for number in range(len(noted(world.north)))]
 
@@ -221,7 +225,7 @@ def test_a_table_that_changes_afterwards_is_the_next_runs(world: World) -> None:
     lines = world.north.source.read_text().splitlines()
     world.north.source.write_text("\n".join(line for line in lines if not line.startswith("subject-0003,")) + "\n")
     go(world, run)
-    assert world.north.desk().journal.roster(run) == common()
+    assert world.north.hospital_state().journal.roster(run) == common()
     said = f"1 of its {SHARED} patients are in the table no more"
     assert said in words_of(world.north.run("check"))
     assert f"its {SHARED} patients are read, of 36 in the table" in words_of(world.south.run("check"))
@@ -241,7 +245,7 @@ def test_a_run_that_ends_leaves_nothing(world: World, state: str, cycles: int) -
         assert status(hospital, run) == "ended"
         assert not list((hospital.folder / "state" / "aligning").glob("*"))
         assert not list((hospital.folder / "state" / "rosters").glob("*"))
-        assert hospital.desk().make_catalogue().aligned is None
+        assert hospital.hospital_state().make_catalogue().aligned is None
         assert len(noted(hospital)) == (cycles > 0)
 
 
@@ -261,15 +265,15 @@ def test_a_person_may_decline_while_it_is_computed(world: World) -> None:
 def test_nothing_leaves_after_a_person_declined_in_the_middle_of_a_step(
     world: World, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, sent = accepted(overlap(world)), Relay.send
+    run, sent = accepted(overlap(world)), RelayCalls.send
 
-    def and_declined(relay: Relay, outgoing: Outgoing) -> None:
+    def and_declined(relay: RelayCalls, outgoing: Outgoing) -> None:
         sent(relay, outgoing)
         header = outgoing.message.header
         if (header.sender, header.kind, status(world.south, run)) == ("south", kind, "approved"):
             assert world.south.run("review", "decline", run, "--reason", "a newer export").exit_code == 0
 
-    monkeypatch.setattr(Relay, "send", and_declined)
+    monkeypatch.setattr(RelayCalls, "send", and_declined)
     go(world, run)
     assert (status(world.south, run), status(world.north, run)) == ("declined", "ended")
     ours = [each.header for each in world.relay.posts[run].messages.values() if each.header.sender == "south"]
@@ -299,15 +303,15 @@ def test_no_common_patient_or_another_key_is_no_version(
     world: World, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
     fault.act(world)
-    world.south.desk().make_catalogue()
+    world.south.hospital_state().make_catalogue()
     run = accepted(world)
     go(world, run)
     words = "no patient is common to all hospitals: compare the key check that party-node check prints"
     for hospital in (world.north, world.south):
-        entry = hospital.desk().journal.find(run)
+        entry = hospital.hospital_state().journal.find(run)
         assert (entry.status, entry.common) == (Status.ENDED, 0)
         assert entry.note.startswith(words)
-        assert hospital.desk().make_catalogue().aligned is None
+        assert hospital.hospital_state().make_catalogue().aligned is None
     warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert len([each for each in warned if words in each]) == 2
 
@@ -318,9 +322,9 @@ def test_versions_follow_one_another_and_attempts_are_counted(world: World) -> N
     for _ in range(2):
         runs.append(accepted(world))
         go(world, runs[-1])
-    assert [entry.version for entry in world.north.desk().journal.runs()] == [1, 2]
+    assert [entry.version for entry in world.north.hospital_state().journal.runs()] == [1, 2]
     assert [run for run, _ in noted(world.north)] == runs
-    assert world.north.desk().catalogue().patients == ROWS
+    assert world.north.hospital_state().catalogue().patients == ROWS
     shown = json.loads(world.north.run("review", "list", "--json").stdout)
     versions = [(line["version"], line["common_patients_seen_here_only"]) for line in shown if "run" in line]
     assert versions == [(1, SHARED), (2, SHARED)]
@@ -342,9 +346,9 @@ def test_an_office_that_tells_of_ends_in_another_order_takes_no_version_back(wor
         assert (status(world.north, run), status(world.south, run)) == ("finished", "finished")
         world.alignments.move(run, "DONE")
         go(world, run, 1)
-    entry = world.north.desk().journal.find(first)
+    entry = world.north.hospital_state().journal.find(first)
     assert (entry.status, entry.note, entry.version) == (Status.ENDED, "a later run is in force", None)
-    assert world.north.desk().make_catalogue().aligned == second
+    assert world.north.hospital_state().make_catalogue().aligned == second
 
 
 def test_a_ledger_from_an_older_backup_does_not_give_attempts_back(
@@ -373,10 +377,10 @@ def test_another_roster_is_not_read_by_the_patients_of_this_one(world: World) ->
     run = accepted(overlap(world))
     go(world, run)
     world.north.edit(r'^roster = "cohort"', 'roster = "another"')
-    told = world.north.desk().make_catalogue()
+    told = world.north.hospital_state().make_catalogue()
     assert (told.roster, told.rows, told.aligned) == ("another", ROWS, None)
     world.north.edit(r'^roster = "another"', 'roster = "cohort"')
-    assert world.north.desk().make_catalogue().aligned == run
+    assert world.north.hospital_state().make_catalogue().aligned == run
 
 
 def test_a_roster_that_was_altered_is_not_read_by(world: World) -> None:

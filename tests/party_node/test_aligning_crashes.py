@@ -169,7 +169,7 @@ def play(sites: dict[str, Site]) -> None:
 def check(stage: Stage, sites: dict[str, Site]) -> None:
     for site in sites.values():
         assert status(site.hospital, stage.run) == "in force"
-        assert site.hospital.desk().journal.roster(stage.run) == common()
+        assert site.hospital.hospital_state().journal.roster(stage.run) == common()
         assert noted(site.hospital) == [(stage.run, "0")]
         assert not list((site.hospital.folder / "state" / "aligning").glob("*"))
         assert len(list((site.hospital.folder / "state" / "rosters").glob("*"))) == 1
@@ -228,7 +228,7 @@ def test_a_session_that_is_lost_begins_anew_until_tables_can_be_opened(stage: St
         ends.append(status(sites["south"].hospital, stage.run))
         assert noted(sites["south"].hospital) == [(stage.run, "0")]
     assert ends == ["in force", "approved"]
-    assert "begin another run" in sites["south"].hospital.desk().journal.find(stage.run).note
+    assert "begin another run" in sites["south"].hospital.hospital_state().journal.find(stage.run).note
 
 
 def test_patients_that_are_lost_end_the_run(stage: Stage) -> None:

@@ -50,7 +50,7 @@ def restore(world: World, copy: Path, *names: str) -> None:
 
 
 def north(world: World) -> Books:
-    return world.north.desk().books
+    return world.north.hospital_state().books
 
 
 def mixed(world: World) -> tuple[str, Path]:
@@ -121,7 +121,7 @@ def test_masked_columns_in_a_session_that_was_left_alone_show_that_the_ledger_is
     assert found.words == f"release {release[:12]}: joint/ holds masked columns, the ledger says reserve"
     reconcile(north(world))
     assert (
-        world.north.desk().ledger.balance("cohort").charged
+        world.north.hospital_state().ledger.balance("cohort").charged
         == guarantee(world.north.record(release).spec).party("north").mu2
     )
     assert mismatches(north(world)) == []
@@ -153,13 +153,13 @@ def test_the_office_recognises_books_that_are_old_together(world: World, publish
     with pytest.raises(IntegrityError, match="the office saw it"):
         check(north(world))  # kept: not even its connection is opened again
     assert world.north.run("ledger", "reconcile", "--yes").exit_code == 0
-    assert world.north.desk().ledger.balance("cohort").charged == guarantee(world.spec()).party("north").mu2
+    assert world.north.hospital_state().ledger.balance("cohort").charged == guarantee(world.spec()).party("north").mu2
     check(north(world))
 
 
 def test_a_public_release_that_the_ledger_has_not_sent_is_recognised(world: World) -> None:
     release, copy = mixed(world)
-    world.north.desk().identity.keep_charges(SignedStatement.from_bytes(seen(world, release, published=True)))
+    world.north.hospital_state().identity.keep_charges(SignedStatement.from_bytes(seen(world, release, published=True)))
     check(north(world))
     restore(world, copy, *STORES)  # reserved, and no more
     with pytest.raises(IntegrityError, match="the office saw it published, the ledger says reserve"):
@@ -168,22 +168,25 @@ def test_a_public_release_that_the_ledger_has_not_sent_is_recognised(world: Worl
 
 def test_releases_that_were_given_up_here_are_known(world: World) -> None:
     release = world.approved()
-    desk = world.north.desk()
-    desk.give_up(world.north.record(release), Status.ENDED, "failed")
-    desk.identity.keep_charges(SignedStatement.from_bytes(seen(world, release, published=False)))
+    hospital_state = world.north.hospital_state()
+    hospital_state.give_up(world.north.record(release), Status.ENDED, "failed")
+    hospital_state.identity.keep_charges(SignedStatement.from_bytes(seen(world, release, published=False)))
     check(north(world))
 
 
 def test_a_lost_ledger_is_not_opened_anew_in_silence(world: World) -> None:
     release, _ = mixed(world)
     (world.north.folder / "state" / "ledger.sqlite").unlink()
-    desk = world.north.desk()
+    hospital_state = world.north.hospital_state()
     with pytest.raises(Conflict, match=r"there was a ledger: restore .*--ledger-lost"):
-        open_roster(desk, "cohort", "again")
+        open_roster(hospital_state, "cohort", "again")
     with pytest.raises(Conflict, match="--ledger-lost"):
-        enrol(desk, invite(world))
-    open_roster(desk, "cohort", "again", ledger_lost=True)
-    assert desk.ledger.balance("cohort").charged == guarantee(world.north.record(release).spec).party("north").mu2
+        enrol(hospital_state, invite(world))
+    open_roster(hospital_state, "cohort", "again", ledger_lost=True)
+    assert (
+        hospital_state.ledger.balance("cohort").charged
+        == guarantee(world.north.record(release).spec).party("north").mu2
+    )
     assert world.north.status(release) == "ended"
     check(north(world))
 
@@ -207,9 +210,9 @@ def test_what_disagrees_can_be_closed_at_its_full_price(world: World) -> None:
     shown = world.north.run("ledger", "reconcile", stdin="n\n")
     assert shown.exit_code == 1
     assert release[:12] in shown.output
-    assert world.north.desk().ledger.balance("cohort").charged == 0
+    assert world.north.hospital_state().ledger.balance("cohort").charged == 0
     assert world.north.run("ledger", "reconcile", "--yes").exit_code == 0
-    assert world.north.desk().ledger.balance("cohort").charged == price
+    assert world.north.hospital_state().ledger.balance("cohort").charged == price
     assert world.north.status(release) == "ended"
     assert "agree; nothing to close" in world.north.run("ledger", "reconcile").output
     check(north(world))
@@ -225,7 +228,7 @@ def test_a_release_that_only_the_ledger_knows_is_closed_at_what_was_reserved(wor
     (found,) = mismatches(north(world))
     assert "the journal says nothing, the ledger reserve" in found.words
     reconcile(north(world))
-    assert world.north.desk().ledger.balance("cohort").charged == Fraction(1, 100)
+    assert world.north.hospital_state().ledger.balance("cohort").charged == Fraction(1, 100)
     with pytest.raises(Conflict, match="was given up here"):
         ledger.reserve("cohort", "ab" * 32, Fraction(1, 100), {})
 
@@ -239,7 +242,7 @@ def test_a_closed_release_may_exceed_the_cap_and_then_nothing_is_left(world: Wor
 
 def test_a_block_that_was_altered_stops_the_node(world: World) -> None:
     release, _ = mixed(world)
-    path = world.north.desk().vault.path(release)
+    path = world.north.hospital_state().vault.path(release)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(IntegrityError, match="altered on disk"):
         check(north(world))

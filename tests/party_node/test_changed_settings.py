@@ -13,9 +13,9 @@ class Running:
     """A daemon that goes on, one cycle at a time."""
 
     def __init__(self, hospital: Hospital) -> None:
-        desk = hospital.desk()
-        self._address, self._credentials = hospital.world.office.address, desk.identity.credentials()
-        self._daemon = Daemon(desk, hospital.noise, hospital.config)
+        hospital_state = hospital.hospital_state()
+        self._address, self._credentials = hospital.world.office.address, hospital_state.identity.credentials()
+        self._daemon = Daemon(hospital_state, hospital.noise, hospital.config)
         self.cycle()
 
     def cycle(self) -> None:

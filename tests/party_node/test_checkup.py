@@ -22,8 +22,10 @@ def found(world: World, *, connectivity: bool = False) -> dict[str, Finding]:
 
 
 def checked(hospital: Hospital, *, connectivity: bool = False) -> list[Finding]:
-    desk = hospital.desk()
-    return check_state(desk, of_source(desk.settings, look_at(desk.settings)), connectivity=connectivity)
+    hospital_state = hospital.hospital_state()
+    return check_state(
+        hospital_state, of_source(hospital_state.settings, look_at(hospital_state.settings)), connectivity=connectivity
+    )
 
 
 def test_everything_in_order(world: World) -> None:
@@ -73,7 +75,7 @@ def no_enrolment(world: World) -> None:
 
 def certificate_for(days: float) -> Callable[[World], None]:
     def renew(world: World) -> None:
-        identity = world.north.desk().identity
+        identity = world.north.hospital_state().identity
         key, lasting = identity.key().public_key(), timedelta(days=days)
         certificate = world.authority.issue("north", "party", key, lasting=lasting)
         renewed = identity.enrolment().model_copy(update={"certificate": certificate})
@@ -94,7 +96,7 @@ def no_ledger(world: World) -> None:
 
 
 def no_peers(world: World) -> None:
-    world.north.desk().identity.forget("south")
+    world.north.hospital_state().identity.forget("south")
 
 
 def wrong_unit(world: World) -> None:

@@ -86,7 +86,7 @@ def proposed(careful: World) -> tuple[World, str]:
 def test_outputs_for_machines_parse(proposed: tuple[World, str]) -> None:
     world, release = proposed
     assert all(finding["ok"] for finding in json.loads(world.north.run("check", "--json").stdout))
-    world.north.desk().ledger.reserve("cohort", "f" * 64, Fraction(1, 100), {"title": "before"})
+    world.north.hospital_state().ledger.reserve("cohort", "f" * 64, Fraction(1, 100), {"title": "before"})
     (line,) = json.loads(world.north.run("review", "list", "--json").stdout)
     assert (line["release"], line["status"], line["title"]) == (release, "waiting", "age and glucose")
     shown = json.loads(world.north.run("review", "show", release[:6], "--json").stdout)
@@ -186,7 +186,7 @@ def test_a_peer_must_be_pinned_before_a_person_can_approve(proposed: tuple[World
 def test_a_release_that_no_longer_checks_out_cannot_be_approved(proposed: tuple[World, str]) -> None:
     world, release = proposed
     world.north.edit("upper = 120", "upper = 130")
-    world.north.desk().make_catalogue()
+    world.north.hospital_state().make_catalogue()
     result = world.north.run("review", "approve", release[:8], "--yes")
     assert result.exit_code == exit_code(SpecRefused(""))
     assert world.north.status(release) == "waiting"
@@ -203,7 +203,7 @@ def test_declining_twice_is_a_conflict(proposed: tuple[World, str]) -> None:
 def test_another_roster_gets_the_cap_of_the_enrolment(world: World) -> None:
     result = world.north.run("ledger", "open", "cohort-2027")
     assert "cohort-2027: mu^2 = 0.5, epsilon = " in result.stdout
-    assert world.north.desk().ledger.balance("cohort-2027").cap == CAP
+    assert world.north.hospital_state().ledger.balance("cohort-2027").cap == CAP
 
 
 def test_the_ledger_is_exported_whole(world: World) -> None:
@@ -235,4 +235,6 @@ def test_the_alignment_key_goes_from_one_hospital_to_the_other(world: World) -> 
     assert taken.exit_code == 0
     check = taken.stdout.split()[-1]
     assert f"key check {check}:" in made.stderr  # standard output is the key alone
-    assert world.north.desk().identity.alignment_key() == world.south.desk().identity.alignment_key()
+    assert (
+        world.north.hospital_state().identity.alignment_key() == world.south.hospital_state().identity.alignment_key()
+    )

@@ -62,7 +62,7 @@ def test_a_new_registry_is_not_opened_patient_by_patient(world: World, declared:
     header, *lines = rows_of("north")
     for rows in (1, 2, 3):
         write(world.north, [header, *lines[:rows]])
-        assert world.north.desk().catalogue().rows == rows
+        assert world.north.hospital_state().catalogue().rows == rows
     for known in range(3):
         assert [*opened(heard(world), patients_of(world.north)[:known])] == []
 
@@ -70,13 +70,13 @@ def test_a_new_registry_is_not_opened_patient_by_patient(world: World, declared:
 def test_only_the_owners_word_lets_anybody_compare_whole_tables(world: World) -> None:
     write(undeclared(world).north, rows_of("north"))
     assert [*opened(heard(world), patients_of(world.north)[:-1])] == []
-    assert not world.north.desk().catalogue().comparable
+    assert not world.north.hospital_state().catalogue().comparable
     for hospital in (world.north, world.south):
         hospital.edit('^roster = "cohort"', 'roster = "cohort"\nsame_patients = true')
         hospital.cycle()
-    told = world.north.desk().catalogue()
+    told = world.north.hospital_state().catalogue()
     assert told.comparable
-    assert told.alignment == world.south.desk().catalogue().alignment == digest_of(patients_of(world.north))
+    assert told.alignment == world.south.hospital_state().catalogue().alignment == digest_of(patients_of(world.north))
     assert [*opened(heard(world), patients_of(world.north)[:-1])] == [(patients_of(world.north)[-1],)]
 
 
@@ -88,14 +88,14 @@ def test_a_batch_that_fills_is_not_opened_row_by_row(world: World) -> None:
     second = [line for line in lines if line.endswith(",2")]
     for new in range(1, len(second) + 1):
         write(world.north, [header, *first, *second[:new]])
-        assert [batch.number for batch in world.north.desk().catalogue().batches] == [1]
+        assert [batch.number for batch in world.north.hospital_state().catalogue().batches] == [1]
     before, ones = patients_of(world.north)[:MONTH], patients_of(world.north)[MONTH:]
     said = heard(world)
     for new in range(len(ones)):
         assert digest_of(ones[: new + 1]).encode() not in said
         assert digest_of([*before, *ones[: new + 1]]).encode() not in said
     write(world.north, [header, *first, *second, f"other-0001,{second[0].split(',', 1)[1].rpartition(',')[0]},3"])
-    assert [batch.number for batch in world.north.desk().catalogue().batches] == [1, 2]
+    assert [batch.number for batch in world.north.hospital_state().catalogue().batches] == [1, 2]
     assert digest_of(ones).encode() in heard(world)
     assert digest_of(["other-0001"]).encode() not in heard(world)
 
@@ -110,7 +110,7 @@ def test_a_run_tells_nobody_whom_one_hospital_alone_has(world: World) -> None:
     go(world, run)
     for hospital in (world.north, world.south):
         hospital.cycle()
-    told = [hospital.desk().catalogue() for hospital in (world.north, world.south)]
+    told = [hospital.hospital_state().catalogue() for hospital in (world.north, world.south)]
     assert [(each.rows, each.comparable, each.aligned) for each in told] == [(ROWS - 1, True, run)] * 2
     assert told[0].alignment == told[1].alignment
     both, said = patients_of(world.south), heard(world)
@@ -125,7 +125,9 @@ def test_the_secret_of_a_run_is_its_hospitals_alone(world: World) -> None:
     for _ in range(2):
         runs.append(accepted(overlap(world)) if not runs else accepted(world))
         go(world, runs[-1])
-    kept = [[hospital.desk().journal.find(run).secret for hospital in (world.north, world.south)] for run in runs]
+    kept = [
+        [hospital.hospital_state().journal.find(run).secret for hospital in (world.north, world.south)] for run in runs
+    ]
     assert [north == south for north, south in kept] == [True, True]
     assert kept[0][0] != kept[1][0]
     said = heard(world)
@@ -134,7 +136,7 @@ def test_the_secret_of_a_run_is_its_hospitals_alone(world: World) -> None:
         assert len(north) == 32
         assert north not in said
         assert north.hex().encode() not in said
-    assert world.north.desk().journal.roster(runs[0]) == common()
+    assert world.north.hospital_state().journal.roster(runs[0]) == common()
 
 
 def test_digests_under_other_secrets_are_never_equal() -> None:

@@ -169,11 +169,11 @@ def test_a_lie_is_refused_and_named(lie: Callable[[ReleaseSpec], dict[str, objec
 
 def test_q_multiplies_the_sensitivity() -> None:
     thrice = build_spec(keys=KEYS, rows_per_subject=3)
-    desk = replace(KNOWN, own=KNOWN.own.model_copy(update={"rows_per_subject": 3}))
-    assert desk.assess(thrice).automatic
+    hospital_state = replace(KNOWN, own=KNOWN.own.model_copy(update={"rows_per_subject": 3}))
+    assert hospital_state.assess(thrice).automatic
     quiet = with_terms(thrice, noise=SPEC.terms.noise)  # noise for one row of each patient
     with pytest.raises(SpecRefused, match="noise scales"):
-        desk.assess(quiet)
+        hospital_state.assess(quiet)
 
 
 @pytest.mark.parametrize("before", [timedelta(seconds=1), timedelta(days=7)])

@@ -17,7 +17,7 @@ from tests.party_node.world import DRAWS_OF_ONE_BLOCK, World
 
 
 def sealed_bytes(world: World, release: str) -> bytes:
-    return world.north.desk().vault.path(release).read_bytes()
+    return world.north.hospital_state().vault.path(release).read_bytes()
 
 
 def test_a_hub_that_cannot_serve_now_is_left_in_peace(world: World) -> None:
@@ -51,23 +51,23 @@ def test_after_the_first_byte_the_charge_stands(world: World, state: str) -> Non
     world.hub.raises = Conflict("not now")
     release = world.approved()
     world.north.cycle()
-    spent = world.north.desk().ledger.balance("cohort").charged
+    spent = world.north.hospital_state().ledger.balance("cohort").charged
     assert spent > 0
     world.coordinator.move(release, state)
     world.north.cycle(2)
     assert world.north.status(release) == "ended"
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert world.north.desk().ledger.balance("cohort").charged == spent
+    assert world.north.hospital_state().ledger.balance("cohort").charged == spent
 
 
 def test_a_rejection_before_anything_was_made_frees_the_reservation(world: World) -> None:
     release = world.propose()
     world.north.cycle()
-    assert world.north.desk().ledger.balance("cohort").reserved > 0
+    assert world.north.hospital_state().ledger.balance("cohort").reserved > 0
     world.coordinator.move(release, "REJECTED")
     world.north.cycle(2)
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]
-    assert world.north.desk().ledger.balance("cohort").reserved == 0
+    assert world.north.hospital_state().ledger.balance("cohort").reserved == 0
     assert world.north.noise.draws == []
 
 
@@ -142,7 +142,7 @@ def test_a_block_that_changed_on_disk_is_never_sent(world: World, harm: Callable
     world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
-    harm(world.north.desk().vault.path(release))
+    harm(world.north.hospital_state().vault.path(release))
     world.shelf.serving = True
     world.north.cycle(2)
     assert world.hub.sealed == []
@@ -155,20 +155,22 @@ def test_a_block_that_is_lost_is_not_made_again(world: World, status: Status) ->
     world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
-    world.north.desk().vault.discard(release)
-    world.north.desk().journal.move(release, {Status.SEALED}, status)  # APPROVED as after a cut between charge and note
+    world.north.hospital_state().vault.discard(release)
+    world.north.hospital_state().journal.move(
+        release, {Status.SEALED}, status
+    )  # APPROVED as after a cut between charge and note
     world.shelf.serving = True
     world.north.cycle(2)
     assert len(world.north.noise.draws) == DRAWS_OF_ONE_BLOCK
     assert world.hub.sealed == []
-    assert world.north.desk().ledger.stage("cohort", release) == "charge"
+    assert world.north.hospital_state().ledger.stage("cohort", release) == "charge"
 
 
 def test_what_the_hub_holds_is_not_sent_again(world: World) -> None:
     release = world.approved()
     world.north.cycle()
-    desk = world.north.desk()
-    (sealed,) = desk.vault.find(release)
-    with connect(world.shelf.address, desk.identity.credentials()) as hub:
-        upload(hub, sealed, desk.vault.path(release), 30.0)
+    hospital_state = world.north.hospital_state()
+    (sealed,) = hospital_state.vault.find(release)
+    with connect(world.shelf.address, hospital_state.identity.credentials()) as hub:
+        upload(hub, sealed, hospital_state.vault.path(release), 30.0)
     assert world.hub.offsets == [0]

@@ -30,7 +30,7 @@ def complaint(hospital: Hospital) -> str:
 
 def test_it_is_reported_checked_approved_and_sent_like_any_other(squared: World) -> None:
     north = squared.north
-    assert [column.name for column in north.desk().catalogue().columns] == ["age", "age_squared", "sex"]
+    assert [column.name for column in north.hospital_state().catalogue().columns] == ["age", "age_squared", "sex"]
     assert b'"derivation":"age^2"' in squared.coordinator.heard("ReportCatalogue")[-1]
     assert "age_squared" in north.run("check", "--offline").stdout
     release = squared.propose()
@@ -42,7 +42,10 @@ def test_it_is_reported_checked_approved_and_sent_like_any_other(squared: World)
     squared.south_approves(release)
     north.cycle(3)
     assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert north.desk().journal.find(release).codes == north.desk().table(north.record(release).spec).bounded.digest()
+    assert (
+        north.hospital_state().journal.find(release).codes
+        == north.hospital_state().table(north.record(release).spec).bounded.digest()
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,7 @@ def test_another_formula_does_not_stand_in_for_the_approved_one(squared: World, 
     keys = change if "derived" in change else 'kind = "numeric"\nlower = 0\nupper = 9\nfrom = "age"\nsource_only = true'
     squared.north.edit("^derived = .*", keys)
     with pytest.raises(DataRefused, match=words):
-        squared.north.desk().table(spec)
+        squared.north.hospital_state().table(spec)
 
 
 def test_a_source_that_turned_unreadable_holds_a_release_of_what_is_derived_from_it(squared: World) -> None:
@@ -84,7 +87,7 @@ def test_what_is_derived_from_public_columns_alone_is_not_private(squared: World
     declare(squared.north, "age")
     assert "age_squared reads age, which is public under another name; leave it out" in complaint(squared.north)
     declare(squared.north, "age_squared")
-    assert [column.public for column in squared.north.desk().columns()] == [True, True, False]
+    assert [column.public for column in squared.north.hospital_state().columns()] == [True, True, False]
     listed = json.loads(squared.north.run("public", "list", "--json").stdout)
     assert [line["source"] for line in listed] == ["age", "age"]
 
@@ -94,9 +97,9 @@ def test_a_public_derived_column_makes_its_sources_public(world: World) -> None:
     declare(world.north, "senior")
     assert "column age reads age, which is public under another name" in complaint(world.north)
     world.north.edit(r"^upper = 120", "upper = 120\nsource_only = true")
-    assert [column.public for column in world.north.desk().columns()] == [True, False]
+    assert [column.public for column in world.north.hospital_state().columns()] == [True, False]
     assert "senior" in world.north.run("public", "list").output
-    assert world.north.desk().make_catalogue().columns[0].public
+    assert world.north.hospital_state().make_catalogue().columns[0].public
 
 
 @pytest.mark.parametrize(
@@ -111,14 +114,14 @@ def test_an_act_covers_the_formula_and_what_it_is_computed_from(world: World, pa
     world.north.edit(pattern, text)
     assert "senior was declared public with other bounds, levels, formula, source or rows" in complaint(world.north)
     declare(world.north, "senior")
-    assert [column.public for column in world.north.desk().columns()] == [True, False]
+    assert [column.public for column in world.north.hospital_state().columns()] == [True, False]
 
 
 def test_a_product_with_a_public_column_is_still_private(world: World) -> None:
     world.north.edit(r"levels = .*", 'levels = ["female"]')
     world.north.edit(r"^\[columns.sex\]", '[columns.both]\nderived = { product = ["age", "sex"] }\n[columns.sex]')
     declare(world.north, "age")
-    assert {column.name: column.public for column in world.north.desk().columns()} == {
+    assert {column.name: column.public for column in world.north.hospital_state().columns()} == {
         "age": True,
         "both": False,
         "sex": False,

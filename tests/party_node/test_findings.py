@@ -117,8 +117,8 @@ def test_a_release_of_other_columns_is_not_held(world: World) -> None:
     )
     decimal_commas(world)
     world.north.cycle()
-    desk = world.north.desk()
-    assert list(desk.findings(spec.model_copy(update={"parties": parts}))) == ["sex"]
+    hospital_state = world.north.hospital_state()
+    assert list(hospital_state.findings(spec.model_copy(update={"parties": parts}))) == ["sex"]
 
 
 def test_nothing_is_signed_over_a_table_that_changed_after_a_persons_word(careful: World) -> None:

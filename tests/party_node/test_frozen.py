@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from party_node.source.reader import FilesReader
-from party_node.state.streams import Checkpoint
+from party_node.state.streams import CheckpointRows
 from tests.party_node.joint_release import SETTLED, joint_spec
 from tests.party_node.test_rounds import delivered_once
 from tests.party_node.world import Hospital, World
@@ -74,7 +74,7 @@ def test_a_source_that_changed_before_the_approval_is_read_again(careful: World,
     daemon = north.daemon()
     with north.dialled() as coordinator:
         daemon.cycle(coordinator)
-        north.desk().accept(north.record(release))
+        north.hospital_state().accept(north.record(release))
         north.source.write_text(north.source.read_text().replace("41.70000", "42.70000"))
         daemon.cycle(coordinator)
         daemon.cycle(coordinator)
@@ -131,14 +131,14 @@ def test_rows_that_are_lost_are_read_again_and_are_the_same(
 
 def test_rows_of_a_checkpoint_count_only_beside_the_checkpoints_that_they_were_compared_with(world: World) -> None:
     release = world.approved()
-    record, frozen = world.north.record(release), world.north.desk().frozen(release)
-    columns = world.north.desk().check_declarations(record.spec)
-    alone = Checkpoint(number=2)
+    record, frozen = world.north.record(release), world.north.hospital_state().frozen(release)
+    columns = world.north.hospital_state().check_declarations(record.spec)
+    alone = CheckpointRows(number=2)
     bounded = frozen.read(columns, record.spec.grid_bits, None, record.codes)
     assert bounded is not None
     frozen.keep(bounded, alone)
     assert frozen.read(columns, record.spec.grid_bits, alone, record.codes) is not None
-    later = Checkpoint(number=2, released=((1, "5e" * 32),))
+    later = CheckpointRows(number=2, released=((1, "5e" * 32),))
     assert frozen.read(columns, record.spec.grid_bits, later, record.codes) is None
     assert frozen.read(columns, record.spec.grid_bits, None, record.codes) is None
 
@@ -175,19 +175,19 @@ def test_they_go_once_the_last_block_is_sealed(world: World) -> None:
 def test_they_go_when_a_person_declines(careful: World) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
-    north.desk().accept(north.record(release))
-    desk = north.desk()
+    north.hospital_state().accept(north.record(release))
+    hospital_state = north.hospital_state()
     record = north.record(release)
-    desk.frozen(release).keep(desk.table(record.spec).bounded, None)
-    desk.decline(record, "no")
+    hospital_state.frozen(release).keep(hospital_state.table(record.spec).bounded, None)
+    hospital_state.decline(record, "no")
     assert on_disk(north) == []
 
 
 def test_a_start_removes_those_of_releases_that_are_over(world: World) -> None:
     release = world.approved()
-    desk = world.north.desk()
-    bounded = desk.approved(world.north.record(release))
-    desk.frozen("5e" * 32).keep(bounded, None)
+    hospital_state = world.north.hospital_state()
+    bounded = hospital_state.approved(world.north.record(release))
+    hospital_state.frozen("5e" * 32).keep(bounded, None)
     world.north.daemon().sweep(datetime.now(UTC))
     assert on_disk(world.north) == [f"{release}/codes"]
 
@@ -204,9 +204,9 @@ def die(handle):
         os.ftruncate(handle, os.fstat(handle).st_size // 2)
         os.kill(os.getpid(), signal.SIGKILL)
 
-desk = HospitalState(read_settings(Path(sys.argv[1]), PartySettings))
+hospital_state = HospitalState(read_settings(Path(sys.argv[1]), PartySettings))
 os.fsync = die
-desk.sign(desk.journal.find(sys.argv[2]))
+hospital_state.sign(hospital_state.journal.find(sys.argv[2]))
 """
 
 
@@ -214,7 +214,7 @@ desk.sign(desk.journal.find(sys.argv[2]))
 def test_a_process_that_is_killed_while_it_writes_leaves_nothing_half(careful: World, again: bool) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
-    north.desk().accept(north.record(release))
+    north.hospital_state().accept(north.record(release))
     died = subprocess.run([sys.executable, "-c", KILLED, str(north.config), release], capture_output=True, check=False)
     assert died.returncode == -signal.SIGKILL, died.stderr
     (left,) = on_disk(north)

@@ -41,7 +41,7 @@ def test_what_the_coordinator_hears_is_catalogue_and_commitment(world: World, ca
     assert {method for method, _ in world.coordinator.received} == {"ReportCatalogue", "ListReleases", "Approve"}
     (catalogue,) = set(world.coordinator.heard("ReportCatalogue"))
     read = Catalogue.from_bytes(coordination_pb2.ReportCatalogueRequest.FromString(catalogue).catalogue)
-    assert read == world.north.desk().catalogue()
+    assert read == world.north.hospital_state().catalogue()
     text = caplog.text.encode()
     assert [name for name, secret in secrets.items() if secret in text] == []
 
@@ -56,7 +56,7 @@ def test_the_hub_hears_the_sealed_block_alone(world: World) -> None:
 def test_two_approvals_of_the_same_table_commit_to_it_unlike(world: World) -> None:
     first, second = world.propose("one"), world.propose("two", outputs=9)
     world.north.cycle()
-    world.north.desk().accept(world.north.record(second))  # the same columns again: a person has to say so
+    world.north.hospital_state().accept(world.north.record(second))  # the same columns again: a person has to say so
     world.north.cycle()
     commitments = {
         SignedApproval.from_bytes(world.coordinator.records[release].consents[0]).approval.commitment
@@ -80,7 +80,7 @@ def test_our_own_approval_must_come_back_too(world: World) -> None:
 
 def test_a_pin_that_was_taken_back_stops_the_release(world: World) -> None:
     release = world.approved()
-    world.north.desk().identity.forget("south")
+    world.north.hospital_state().identity.forget("south")
     world.north.cycle()
     assert world.north.noise.draws == []
     assert "not the one pinned here" in world.north.record(release).note
@@ -92,8 +92,8 @@ def test_a_release_that_was_never_proposed_here_is_left_alone(world: World, stat
     world.south_approves(release)
     world.coordinator.move(release, state)
     world.north.cycle(2)
-    assert world.north.desk().journal.releases() == []
-    assert world.north.desk().ledger.entries("cohort")[1:] == []
+    assert world.north.hospital_state().journal.releases() == []
+    assert world.north.hospital_state().ledger.entries("cohort")[1:] == []
     assert world.coordinator.heard("Approve") == []
 
 

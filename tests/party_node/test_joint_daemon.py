@@ -70,7 +70,7 @@ def test_a_pin_that_was_taken_back_stops_a_session(world: World) -> None:
     release = approved(world)
     for name in ("north", "south"):
         getattr(world, name).cycle()
-    world.north.desk().identity.forget("south")
+    world.north.hospital_state().identity.forget("south")
     deliver(world)
     assert "not the one pinned here" in world.north.record(release).note
     assert kinds(world, release) == ["hello"]

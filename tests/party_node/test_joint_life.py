@@ -32,7 +32,7 @@ def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, stat
     world.north.cycle(2)
     assert session_folder(world.north, release) == []
     assert world.north.status(release) == "ended"
-    balance = world.north.desk().ledger.balance("cohort")
+    balance = world.north.hospital_state().ledger.balance("cohort")
     if left:
         assert world.north.ledger_kinds(release) == before == ["reserve", "charge", "send"]
         spec = world.north.record(release).spec
@@ -57,7 +57,7 @@ def test_a_published_release_keeps_its_block_and_list_of_seeds_alone(world: Worl
     world.north.cycle()
     assert world.north.status(release) == "ended"
     assert session_folder(world.north, release) == []
-    assert world.north.desk().vault.find(release) != ()
+    assert world.north.hospital_state().vault.find(release) != ()
     with transaction(world.north.folder / "state" / "seeds.sqlite") as db:
         assert db.execute("SELECT count(*) FROM seeds").fetchone()[0] >= 1
 
@@ -73,7 +73,7 @@ def test_approved_rows_that_are_lost_and_changed_in_the_source_are_withdrawn(wor
     lines[6] = ",".join([lines[6].split(",")[0], "99.5", lines[6].split(",")[2]])
     world.north.source.write_text("\n".join(lines) + "\n")
     sent = [kind for kind in kinds(world, release) if kind != "transcript"]
-    world.north.desk().frozen(release).erase()
+    world.north.hospital_state().frozen(release).erase()
     deliver(world)
     assert world.north.status(release) == "declined"
     assert [kind for kind in kinds(world, release) if kind != "transcript"] == sent
@@ -102,7 +102,7 @@ def test_a_block_is_made_once_whatever_peers_begin_afterwards(world: World) -> N
     assert len(world.north.noise.draws) == draws
     assert world.block(release, "north") == before
     assert {sealed.sha256 for sealed in world.hub.sealed} == {world.hub.sealed[0].sha256}
-    assert world.south.desk().vault.find(release) == ()
+    assert world.south.hospital_state().vault.find(release) == ()
     assert world.north.record(release).status == "delivered"
 
 
@@ -129,14 +129,14 @@ def test_a_relay_that_forgot_gets_our_messages_again_after_our_block(
 JOINT_CUTS = [
     ("party_node.state.session.SessionFolder.begin", "after", 1),
     ("party_node.state.session.SessionFolder.freeze", "before", 2),
-    ("party_node.outgoing.hub.Relay.send", "after", 1),
+    ("party_node.outgoing.hub.RelayCalls.send", "after", 1),
     ("party_node.state.used_seeds.UsedSeeds.use", "after", 1),
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
     ("dprelease.mpc.exchange.Exchange.mask", "before", 1),
     ("dprelease.mpc.exchange.Exchange.mask", "after", 1),
-    ("party_node.outgoing.hub.Relay.send", "before", 3),
-    ("party_node.outgoing.hub.Relay.send", "after", 3),
+    ("party_node.outgoing.hub.RelayCalls.send", "before", 3),
+    ("party_node.outgoing.hub.RelayCalls.send", "after", 3),
     ("dprelease.mpc.exchange.Exchange.share", "after", 1),
     ("party_node.computation.sessions.privatize", "before", 1),
     ("party_node.state.vault.Vault.seal", "after", 1),
@@ -211,5 +211,5 @@ def test_no_noise_is_drawn_under_a_ledger_that_does_not_know_of_our_columns(
     assert "the hub holds a message (columns) of ours, and our books do not know it" in caplog.text
     assert world.north.ledger_kinds(release) == ["reserve", "close"]
     price = guarantee(world.north.record(release).spec).party("north").mu2
-    assert world.north.desk().ledger.balance("cohort").charged == price
+    assert world.north.hospital_state().ledger.balance("cohort").charged == price
     assert (world.north.status(release), world.coordinator.state(release)) == ("declined", "FAILED")

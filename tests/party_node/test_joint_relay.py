@@ -17,7 +17,7 @@ from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import relay_pb2, release_pb2
-from party_node.outgoing.hub import Relay
+from party_node.outgoing.hub import RelayCalls
 from party_node.state.session import Outgoing
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World
@@ -33,17 +33,17 @@ def release(world: World) -> str:
 
 
 @pytest.fixture
-def north(world: World, release: str) -> Iterator[Relay]:
-    desk = world.north.desk()
-    with connect(desk.enrolment.hub, desk.identity.credentials()) as channel:
-        yield Relay(channel, release, 30.0)
+def north(world: World, release: str) -> Iterator[RelayCalls]:
+    hospital_state = world.north.hospital_state()
+    with connect(hospital_state.enrolment.hub, hospital_state.identity.credentials()) as channel:
+        yield RelayCalls(channel, release, 30.0)
 
 
 @pytest.fixture
-def south(world: World, release: str) -> Iterator[Relay]:
-    desk = world.south.desk()
-    with connect(desk.enrolment.hub, desk.identity.credentials()) as channel:
-        yield Relay(channel, release, 0.3)
+def south(world: World, release: str) -> Iterator[RelayCalls]:
+    hospital_state = world.south.hospital_state()
+    with connect(hospital_state.enrolment.hub, hospital_state.identity.credentials()) as channel:
+        yield RelayCalls(channel, release, 0.3)
 
 
 def message(world: World, release: str, number: int = 1, body: bytes = BODY) -> Message:
@@ -63,7 +63,7 @@ def outgoing(world: World, release: str, folder: Path) -> Outgoing:
     return Outgoing(message(world, release), path)
 
 
-def test_a_message_goes_to_its_receiver_as_it_was(north: Relay, south: Relay, outgoing: Outgoing) -> None:
+def test_a_message_goes_to_its_receiver_as_it_was(north: RelayCalls, south: RelayCalls, outgoing: Outgoing) -> None:
     assert north.messages() == ()
     assert north.put([outgoing], ())
     (listed,) = south.messages()
@@ -72,7 +72,7 @@ def test_a_message_goes_to_its_receiver_as_it_was(north: Relay, south: Relay, ou
     assert not north.put([outgoing], south.messages())
 
 
-def test_all_pages_are_read(world: World, release: str, north: Relay) -> None:
+def test_all_pages_are_read(world: World, release: str, north: RelayCalls) -> None:
     sent = [Outgoing(message(world, release, number, b""), None) for number in range(1, 11)]
     assert world.relay.page == 3
     north.put(sent, ())
@@ -80,7 +80,7 @@ def test_all_pages_are_read(world: World, release: str, north: Relay) -> None:
 
 
 def test_an_upload_that_broke_goes_on_where_it_stopped(
-    world: World, north: Relay, south: Relay, outgoing: Outgoing, monkeypatch: pytest.MonkeyPatch
+    world: World, north: RelayCalls, south: RelayCalls, outgoing: Outgoing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 1000)
     world.relay.breaks_at = 3000
@@ -93,19 +93,21 @@ def test_an_upload_that_broke_goes_on_where_it_stopped(
     assert b"".join(south.fetch(outgoing.message.header)) == BODY
 
 
-def test_a_relay_that_claims_more_than_there_is_is_not_believed(world: World, north: Relay, outgoing: Outgoing) -> None:
+def test_a_relay_that_claims_more_than_there_is_is_not_believed(
+    world: World, north: RelayCalls, outgoing: Outgoing
+) -> None:
     world.relay.held = len(BODY) + 1
     with pytest.raises(IntegrityError, match="claims to hold more bytes of our message than there are"):
         north.send(outgoing)
 
 
-def test_a_relay_that_took_other_bytes_is_not_believed(world: World, north: Relay, outgoing: Outgoing) -> None:
+def test_a_relay_that_took_other_bytes_is_not_believed(world: World, north: RelayCalls, outgoing: Outgoing) -> None:
     world.relay.wrong_digest = True
     with pytest.raises(IntegrityError, match="acknowledged other bytes"):
         north.send(outgoing)
 
 
-def test_an_upload_that_stands_still_is_given_up(world: World, south: Relay, outgoing: Outgoing) -> None:
+def test_an_upload_that_stands_still_is_given_up(world: World, south: RelayCalls, outgoing: Outgoing) -> None:
     world.relay.stalls = threading.Event()
     try:
         with pytest.raises(PeerUnavailable, match=r"a message stood still for 0\.3 s"):
@@ -120,7 +122,7 @@ def test_an_upload_that_stands_still_is_given_up(world: World, south: Relay, out
     ids=["flip", "short", "cut", "empty", "long"],
 )
 def test_a_body_that_was_not_signed_is_named_as_the_relays(
-    world: World, release: str, north: Relay, south: Relay, outgoing: Outgoing, altered: bytes
+    world: World, release: str, north: RelayCalls, south: RelayCalls, outgoing: Outgoing, altered: bytes
 ) -> None:
     north.send(outgoing)
     world.relay.post(release).serves = lambda party, header, body: altered
@@ -129,7 +131,7 @@ def test_a_body_that_was_not_signed_is_named_as_the_relays(
 
 
 def test_a_body_that_trickles_is_given_up(
-    world: World, south: Relay, north: Relay, outgoing: Outgoing, monkeypatch: pytest.MonkeyPatch
+    world: World, south: RelayCalls, north: RelayCalls, outgoing: Outgoing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A byte now and then would hold the daemon for as long as the hub likes."""
     served: list[int] = []
@@ -158,14 +160,14 @@ class Garbage:
         return b'{"header":'
 
 
-def test_a_message_that_cannot_be_read_is_named_as_the_relays(world: World, release: str, north: Relay) -> None:
+def test_a_message_that_cannot_be_read_is_named_as_the_relays(world: World, release: str, north: RelayCalls) -> None:
     garbage: Any = Garbage()
     world.relay.post(release).lists = lambda party, messages: (garbage,)
     with pytest.raises(IntegrityError, match="the hub's relay holds a message that cannot be read"):
         north.messages()
 
 
-def test_a_list_without_an_end_is_refused(world: World, north: Relay, outgoing: Outgoing) -> None:
+def test_a_list_without_an_end_is_refused(world: World, north: RelayCalls, outgoing: Outgoing) -> None:
     north.send(outgoing)
     world.relay.last = 0
     with pytest.raises(IntegrityError, match="lists the same messages again and again"):
@@ -174,7 +176,7 @@ def test_a_list_without_an_end_is_refused(world: World, north: Relay, outgoing: 
 
 @pytest.mark.parametrize("error", [PeerUnavailable("x"), NotFound("x"), Conflict("x")])
 def test_what_the_relay_answers_is_told(
-    world: World, release: str, north: Relay, outgoing: Outgoing, error: Any
+    world: World, release: str, north: RelayCalls, outgoing: Outgoing, error: Any
 ) -> None:
     north.send(outgoing)
     world.relay.raises = error

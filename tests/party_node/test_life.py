@@ -31,7 +31,7 @@ def test_two_hospitals_deliver_what_they_approved(world: World) -> None:
         sealed = next(sealed for sealed in world.hub.sealed if sealed.party == name)
         assert sealed.sha256 == sha256(data)
         verify_block(hospital.member.key.public_key(), sealed)
-        codes = hospital.desk().table(spec).bounded.codes
+        codes = hospital.hospital_state().table(spec).bounded.codes
         drawn = np.vstack([draw.values for draw in reversed(hospital.noise.draws)])  # the anchor is drawn last
         assert np.array_equal(read_block(data, spec, name).values, integer_query(codes, spec, spec.terms) + drawn)
 
@@ -52,11 +52,11 @@ def test_the_ledger_charges_what_the_spec_costs_once(world: World) -> None:
     release = world.coordinator.propose(spec)
     world.north.cycle()
     cost = guarantee(spec).party("north").mu2
-    balance = world.north.desk().ledger.balance("cohort")
+    balance = world.north.hospital_state().ledger.balance("cohort")
     assert (balance.charged, balance.reserved) == (0, cost)
     world.south_approves(release)
     world.north.cycle(3)
-    balance = world.north.desk().ledger.balance("cohort")
+    balance = world.north.hospital_state().ledger.balance("cohort")
     assert (balance.charged, balance.reserved, balance.remaining) == (cost, Fraction(0), CAP - cost)
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
 
@@ -88,7 +88,7 @@ def test_an_approval_is_signed_once(world: World) -> None:
     release = world.propose()
     world.north.cycle()
     record = world.north.record(release)
-    assert world.north.desk().sign(record) == record.consent
+    assert world.north.hospital_state().sign(record) == record.consent
     assert world.north.ledger_kinds(release) == ["reserve"]
 
 
@@ -166,5 +166,5 @@ def test_outside_the_limits_the_release_is_declined_with_the_constant_sentence(m
 def test_a_table_of_the_spec_is_what_everybody_reads(world: World) -> None:
     spec = world.spec()
     assert ReleaseSpec.from_bytes(spec.to_bytes()) == spec
-    codes = [hospital.desk().table(spec).bounded.codes.shape for hospital in (world.north, world.south)]
+    codes = [hospital.hospital_state().table(spec).bounded.codes.shape for hospital in (world.north, world.south)]
     assert codes == [(40, 4), (40, 1)]

@@ -29,7 +29,7 @@ def file_of(world: World, keys: PeerKeys) -> str:
 
 def unpinned(world: World) -> World:
     """Nothing is pinned at the north."""
-    world.north.desk().identity.forget("south")
+    world.north.hospital_state().identity.forget("south")
     return world
 
 
@@ -39,18 +39,18 @@ def test_all_keys_are_pinned_by_one_digest(world: World) -> None:
     done = world.north.run("peers", "pin", "--from", file_of(world, told), "--digest", spoken)
     assert done.exit_code == 0
     assert done.stdout.splitlines()[-1] == "pinned east, south"
-    assert world.north.desk().identity.pins() == {"south": world.members["south"].fingerprint, "east": EAST}
+    assert world.north.hospital_state().identity.pins() == {"south": world.members["south"].fingerprint, "east": EAST}
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_a_person_says_that_the_digest_was_compared(world: World, answer: str) -> None:
-    told, before = keys_of(world), world.north.desk().identity.pins()
+    told, before = keys_of(world), world.north.hospital_state().identity.pins()
     done = world.north.run("peers", "pin", "--from", file_of(world, told), stdin=f"{answer}\n")
     assert f"digest {told.digest()}" in done.stdout
     assert f"south {world.members['south'].fingerprint} (pinned already)" in done.stdout
     assert f"east {EAST}\n" in done.stdout
     assert done.exit_code == (answer == "n")
-    assert world.north.desk().identity.pins() == before | ({"east": EAST} if answer == "y" else {})
+    assert world.north.hospital_state().identity.pins() == before | ({"east": EAST} if answer == "y" else {})
 
 
 REFUSED: dict[str, tuple[Callable[[World], PeerKeys], str]] = {
@@ -70,19 +70,19 @@ REFUSED: dict[str, tuple[Callable[[World], PeerKeys], str]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_file_that_does_not_fit_pins_nobody(world: World, what: str) -> None:
     make, words = REFUSED[what]
-    told, before = make(world), world.north.desk().identity.pins()
+    told, before = make(world), world.north.hospital_state().identity.pins()
     done = world.north.run("peers", "pin", "--from", file_of(world, told), "--digest", told.digest())
     assert done.exit_code == exit_code(Conflict(""))
     assert words in done.stderr
-    assert world.north.desk().identity.pins() == before
+    assert world.north.hospital_state().identity.pins() == before
 
 
 @pytest.mark.parametrize(("digest", "error"), [(OTHER, Conflict), ("beef", InvalidInput)])
 def test_another_digest_than_the_files_pins_nobody(world: World, digest: str, error: type[DpReleaseError]) -> None:
-    before = world.north.desk().identity.pins()
+    before = world.north.hospital_state().identity.pins()
     done = world.north.run("peers", "pin", "--from", file_of(world, keys_of(world)), "--digest", digest)
     assert done.exit_code == exit_code(error(""))
-    assert world.north.desk().identity.pins() == before
+    assert world.north.hospital_state().identity.pins() == before
 
 
 def large(path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_hospital_writes_such_a_file_too(world: World) -> None:
     written = world.north.run("peers", "export", path)
     digest = written.stdout.split()[-1]
     assert written.stdout == f"wrote the keys of 2 hospitals to {path}\ndigest {digest}\n"
-    world.south.desk().identity.forget("north")
+    world.south.hospital_state().identity.forget("north")
     assert world.south.run("peers", "pin", "--from", path, "--digest", digest).exit_code == 0
-    assert world.south.desk().identity.pins() == {"north": world.members["north"].fingerprint}
+    assert world.south.hospital_state().identity.pins() == {"north": world.members["north"].fingerprint}
     assert world.north.run("peers", "export", "/dev/null/keys.json").exit_code == 2

@@ -50,7 +50,7 @@ def office(careful: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     with store.writing() as tx:
         for hospital in (careful.north, careful.south):
             tx.members.enrol(hospital.member.certificate, store.consortium.mu2 / 2, now)
-            tx.members.report_catalogue(hospital.desk().catalogue(), now)
+            tx.members.report_catalogue(hospital.hospital_state().catalogue(), now)
     store.close()
     return lambda: Store.open(url)
 
@@ -79,7 +79,7 @@ def test_one_price_from_the_plan_to_the_ledger(
     shown = careful.north.run("review", "show", spec.digest()[:12], "--explain").stdout
     careful.north.run("review", "approve", spec.digest()[:12], "--yes")
     careful.north.cycle()
-    entry = careful.north.desk().ledger.entries("cohort")[-1]
+    entry = careful.north.hospital_state().ledger.entries("cohort")[-1]
     charged = Fraction(entry.mu2)
     exposed = epsilon_text(entry.exposure, 1e-5)
     price = price_text(charged, 1e-5)
@@ -105,7 +105,7 @@ def test_one_price_from_the_plan_to_the_ledger(
 def test_what_is_charged_in_the_end_is_what_was_reserved(world: World) -> None:
     release = world.approved()
     world.north.cycle(2)
-    entries = [entry for entry in world.north.desk().ledger.entries("cohort") if entry.release == release]
+    entries = [entry for entry in world.north.hospital_state().ledger.entries("cohort") if entry.release == release]
     assert [entry.kind for entry in entries] == ["reserve", "made", "charge", "send"]
     card = json.loads(world.north.run("review", "show", release[:12], "--json").stdout)
     assert {entry.mu2 for entry in entries if not entry.blocks} == {card["costs"]["mu2"]}
@@ -115,7 +115,7 @@ def test_prices_for_machines_are_the_same_rational(careful: World, office: Calla
     study = folder / "study.toml"
     study.write_text(STUDY.replace('["age"]', '"*"'))
     planned = way(json.loads(run(coordinator, "plan", str(study), "--json")), "mixed")["charged_mu2"]
-    rehearsed = json.loads(run(coordinator, "release", "create", str(study), "--dry-run", "--json"))
+    simulated = json.loads(run(coordinator, "release", "create", str(study), "--dry-run", "--json"))
     made = json.loads(run(coordinator, "release", "create", str(study), "--json"))
-    assert planned == {each["party"]: each["charged"]["mu2"] for each in rehearsed["parties"]} == made["charged_mu2"]
+    assert planned == {each["party"]: each["charged"]["mu2"] for each in simulated["parties"]} == made["charged_mu2"]
     assert len(set(planned.values())) == 2

@@ -52,7 +52,11 @@ def weigh(hospital: Hospital) -> None:
 
 
 def acts(hospital: Hospital) -> list[str]:
-    return [json.loads(entry.detail)["title"] for entry in hospital.desk().ledger.entries() if entry.kind == "public"]
+    return [
+        json.loads(entry.detail)["title"]
+        for entry in hospital.hospital_state().ledger.entries()
+        if entry.kind == "public"
+    ]
 
 
 # The act.
@@ -72,8 +76,8 @@ def test_the_owner_types_the_name_after_reading_what_it_means(world: World) -> N
     ):
         assert words in result.output
     assert acts(world.north) == ["column age is public"]
-    assert world.north.desk().ledger.verify()
-    assert [column.public for column in world.north.desk().columns()] == [True, False]
+    assert world.north.hospital_state().ledger.verify()
+    assert [column.public for column in world.north.hospital_state().columns()] == [True, False]
 
 
 @pytest.mark.parametrize("typed", ["yes\n", "Age\n", "\n\nag\n", ""])
@@ -98,7 +102,7 @@ def test_declaring_again_changes_nothing_and_what_is_public_is_listed(world: Wor
     assert (line["column"], line["source"], line["superseded"]) == ("age", "age", False)
     assert "PUBLIC" in world.north.run("public", "list").output
     assert "column age is public" in world.north.run("ledger", "show").output
-    assert world.north.desk().ledger.balance("cohort").held == 0
+    assert world.north.hospital_state().ledger.balance("cohort").held == 0
 
 
 def test_the_act_cannot_be_taken_back(world: World) -> None:
@@ -132,7 +136,7 @@ def test_an_act_covers_the_declaration_that_the_owner_saw(world: World, pattern:
     assert "party-node public declare age" in checked.stdout
     declare(world.north, "age")
     assert acts(world.north) == ["column age is public"] * 2
-    assert [column.public for column in world.north.desk().columns()] == [True, False]
+    assert [column.public for column in world.north.hospital_state().columns()] == [True, False]
 
 
 def test_a_public_column_is_not_private_under_another_name(world: World) -> None:
@@ -144,7 +148,7 @@ def test_a_public_column_is_not_private_under_another_name(world: World) -> None
         "years reads age, which is public under another name" in world.north.run("check", "--offline", "--json").stdout
     )
     declare(world.north, "years")
-    assert [column.public for column in world.north.desk().columns()] == [True, True, False]
+    assert [column.public for column in world.north.hospital_state().columns()] == [True, True, False]
 
 
 def test_a_column_of_the_source_stays_public_whatever_name_it_had(world: World) -> None:
@@ -224,12 +228,12 @@ def test_a_release_with_public_columns_goes_the_whole_way(open_world: World) -> 
     north, south = open_world.north, open_world.south
     assert south.status(release) == "delivered"
     assert south.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert south.desk().ledger.balance("cohort").charged == 0
+    assert south.hospital_state().ledger.balance("cohort").charged == 0
     assert south.noise.draws == []
-    assert north.desk().ledger.balance("cohort").charged > 0
+    assert north.hospital_state().ledger.balance("cohort").charged > 0
     block = read_block(open_world.block(release, "south"), spec, "south")
     assert block.values.shape == (9, 0)
-    assert np.array_equal(block.public, south.desk().table(spec).bounded.codes)
+    assert np.array_equal(block.public, south.hospital_state().table(spec).bounded.codes)
 
 
 def test_joint_moments_with_public_columns_go_the_whole_way(open_world: World) -> None:
@@ -238,11 +242,11 @@ def test_joint_moments_with_public_columns_go_the_whole_way(open_world: World) -
     deliver(open_world)
     assert open_world.south.status(release) == open_world.north.status(release) == "delivered"
     assert released_exactly(open_world, release)
-    assert open_world.south.desk().ledger.balance("cohort").charged == 0
+    assert open_world.south.hospital_state().ledger.balance("cohort").charged == 0
     block = read_block(open_world.block(release, "south"), spec, "south")
-    assert np.array_equal(block.public, open_world.south.desk().table(spec).bounded.codes)
-    assert open_world.north.desk().ledger.balance("cohort").charged == Fraction(
-        open_world.north.desk().assess(spec).guarantee.joint_mu2
+    assert np.array_equal(block.public, open_world.south.hospital_state().table(spec).bounded.codes)
+    assert open_world.north.hospital_state().ledger.balance("cohort").charged == Fraction(
+        open_world.north.hospital_state().assess(spec).guarantee.joint_mu2
     )
 
 
@@ -308,13 +312,13 @@ def redeclare(hospital: Hospital, change: str) -> str:
 def test_a_stale_declaration_is_not_published(open_north: World, change: str) -> None:
     """A release over bounds or levels that another act has superseded."""
     stale = open_north.spec()
-    assert open_north.north.desk().table(stale).bounded.digest()
+    assert open_north.north.hospital_state().table(stale).bounded.digest()
     column = redeclare(open_north.north, change)
-    desk = open_north.north.desk()  # the catalogue on its disk is of before
+    hospital_state = open_north.north.hospital_state()  # the catalogue on its disk is of before
     with pytest.raises(SpecRefused, match=f"{column} was never declared public here"):
-        desk.assess(stale)
+        hospital_state.assess(stale)
     with pytest.raises(DataRefused, match=f"{column} was not declared public as the release says"):
-        desk.table(stale)
+        hospital_state.table(stale)
 
 
 def test_a_stale_declaration_that_was_approved_is_withdrawn_before_any_charge(open_north: World) -> None:
@@ -331,7 +335,7 @@ def test_a_stale_declaration_that_was_approved_is_withdrawn_before_any_charge(op
 def test_a_catalogue_on_disk_outlives_a_column(world: World) -> None:
     declare(world.north, "age")
     world.north.edit(r"^\[columns.age\]", "[columns.years]")
-    assert [column.public for column in world.north.desk().catalogue().columns] == [False, False]
+    assert [column.public for column in world.north.hospital_state().catalogue().columns] == [False, False]
 
 
 def test_a_column_that_becomes_public_between_two_looks_ends_a_joint_release(world: World) -> None:

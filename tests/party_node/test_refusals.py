@@ -18,7 +18,9 @@ def reasons(world: World) -> list[str]:
 
 
 def test_a_release_that_the_budget_does_not_allow_is_declined(world: World) -> None:
-    world.north.desk().ledger.reserve("cohort", "f" * 64, world.north.desk().ledger.balance("cohort").remaining, {})
+    world.north.hospital_state().ledger.reserve(
+        "cohort", "f" * 64, world.north.hospital_state().ledger.balance("cohort").remaining, {}
+    )
     release = world.propose()
     world.north.cycle()
     assert reasons(world) == ["The privacy budget does not allow this."]
@@ -35,7 +37,7 @@ def one_cell(hospital: Hospital) -> None:
 def test_a_coordinator_that_is_away_hears_the_refusal_later(world: World) -> None:
     release = world.approved()
     one_cell(world.north)
-    world.north.desk().frozen(release).erase()
+    world.north.hospital_state().frozen(release).erase()
     world.coordinator.raises["Decline"] = PeerUnavailable("x")
     world.north.cycle()
     assert world.coordinator.state(release) == "APPROVED"
@@ -48,7 +50,7 @@ def test_a_coordinator_that_is_away_hears_the_refusal_later(world: World) -> Non
 def test_a_persons_reason_survives_trouble_on_the_way(careful: World) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
-    north.desk().decline(north.record(release), "the ethics board first")
+    north.hospital_state().decline(north.record(release), "the ethics board first")
     careful.coordinator.raises["Decline"] = PeerUnavailable("x")
     north.cycle(2)
     assert north.record(release).note == "the ethics board first"
@@ -76,8 +78,8 @@ def test_a_person_who_declines_while_the_daemon_reads_the_table_is_obeyed(
 ) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
-    north.desk().accept(north.record(release))
-    interleave(monkeypatch, HospitalState, "table", lambda: north.desk().decline(north.record(release), "no"))
+    north.hospital_state().accept(north.record(release))
+    interleave(monkeypatch, HospitalState, "table", lambda: north.hospital_state().decline(north.record(release), "no"))
     north.cycle()
     assert careful.coordinator.heard("Approve") == []
     north.cycle()
@@ -89,7 +91,7 @@ def test_a_person_who_declines_while_the_daemon_reads_the_table_is_obeyed(
 def test_what_a_person_declined_while_everybody_else_approved_is_withdrawn(careful: World) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
-    north.desk().decline(north.record(release), "no")
+    north.hospital_state().decline(north.record(release), "no")
     careful.coordinator.move(release, "APPROVED")
     north.cycle()
     assert careful.coordinator.state(release) == "FAILED"
@@ -99,10 +101,10 @@ def test_what_a_person_declined_while_everybody_else_approved_is_withdrawn(caref
 def test_a_person_can_decline_only_what_is_not_signed(world: World, status: Status) -> None:
     release = world.propose()
     world.north.cycle()
-    journal = world.north.desk().journal
+    journal = world.north.hospital_state().journal
     journal.move(release, set(Status), status, "as it is")
     with pytest.raises(Conflict, match=f"is {status.value} here"):
-        world.north.desk().decline(world.north.record(release), "too late")
+        world.north.hospital_state().decline(world.north.record(release), "too late")
     assert world.north.record(release).note == "as it is"
     assert world.north.ledger_kinds(release) == ["reserve"]
 
@@ -110,10 +112,10 @@ def test_a_person_can_decline_only_what_is_not_signed(world: World, status: Stat
 def test_a_release_given_up_here_is_never_approved_again(careful: World) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
-    desk = north.desk()
-    desk.accept(north.record(release))
-    desk.ledger.reserve("cohort", release, desk.assess(careful.spec()).cost, {})
-    desk.ledger.refund("cohort", release)  # as after a power cut between freeing and the journal's note
+    hospital_state = north.hospital_state()
+    hospital_state.accept(north.record(release))
+    hospital_state.ledger.reserve("cohort", release, hospital_state.assess(careful.spec()).cost, {})
+    hospital_state.ledger.refund("cohort", release)  # as after a power cut between freeing and the journal's note
     north.cycle(2)
     assert careful.coordinator.heard("Approve") == []
     assert "given up here" in north.record(release).note
@@ -122,9 +124,9 @@ def test_a_release_given_up_here_is_never_approved_again(careful: World) -> None
 def test_giving_up_twice_changes_nothing(world: World) -> None:
     release = world.propose()
     world.north.cycle()
-    desk = world.north.desk()
+    hospital_state = world.north.hospital_state()
     for _ in range(2):
-        desk.give_up(desk.journal.find(release), Status.ENDED, "over")
+        hospital_state.give_up(hospital_state.journal.find(release), Status.ENDED, "over")
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]
 
 
@@ -132,7 +134,7 @@ def test_a_spec_without_our_columns_is_refused_in_every_way(world: World) -> Non
     spec = world.spec()
     stranger = with_terms(spec, noise=spec.terms.noise[1:]).model_copy(update={"parties": spec.parties[1:]})
     with pytest.raises(DataRefused, match="no columns of ours"):
-        world.north.desk().table(stranger)
+        world.north.hospital_state().table(stranger)
     release = world.coordinator.propose(stranger)
     world.north.cycle()
     assert world.north.status(release) == "declined"

@@ -24,7 +24,7 @@ LATER = timedelta(days=90)
 
 def give(hospital: Hospital, lasting: timedelta) -> str:
     """Put another certificate over the hospital's key in its folder; it began 30 days ago."""
-    identity = hospital.desk().identity
+    identity = hospital.hospital_state().identity
     key = identity.key().public_key()
     certificate = hospital.world.authority.issue(hospital.member.name, "party", key, lasting=lasting)
     changed = identity.enrolment().model_copy(update={"certificate": certificate})
@@ -33,7 +33,7 @@ def give(hospital: Hospital, lasting: timedelta) -> str:
 
 
 def certificate(hospital: Hospital) -> str:
-    return hospital.desk().enrolment.certificate
+    return hospital.hospital_state().enrolment.certificate
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def renewing(world: World) -> list[str]:
 
 def test_little_life_left_means_a_new_certificate_over_the_same_key(world: World, renewing: list[str]) -> None:
     old = give(world.north, timedelta(days=10))
-    before = world.north.desk().identity.fingerprint()
+    before = world.north.hospital_state().identity.fingerprint()
     world.north.cycle(2)
     new = certificate(world.north)
     assert len(renewing) == 1
@@ -145,7 +145,7 @@ def test_an_expired_certificate_is_told_here_with_what_to_do(
 ) -> None:
     expired = give(world.north, timedelta(seconds=-1))
     with pytest.raises(Unauthenticated, match=r"expired at .* party-node enrol TOKEN"):
-        world.north.desk().identity.credentials()
+        world.north.hospital_state().identity.credentials()
     result = world.north.run("check", "--json")
     assert "party-node enrol TOKEN" in result.stdout
     caplog.set_level(logging.WARNING)
@@ -187,7 +187,7 @@ def test_both_servers_refuse_an_expired_certificate(world: World) -> None:
 
 
 def test_a_kept_certificate_is_checked_first(world: World) -> None:
-    identity = world.north.desk().identity
+    identity = world.north.hospital_state().identity
     with pytest.raises(IntegrityError):
         identity.keep_certificate(world.members["south"].certificate)
     assert identity.enrolment().certificate == world.members["north"].certificate

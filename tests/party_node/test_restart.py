@@ -39,8 +39,8 @@ DECIDING: list[Cut] = [
     ("party_node.hospital.approve", "after", 1),
     ("party_node.state.journal.Journal.sign", "before", 1),
     ("party_node.state.journal.Journal.sign", "after", 1),
-    ("party_node.outgoing.office.Agreements.approve", "before", 1),
-    ("party_node.outgoing.office.Agreements.approve", "after", 1),
+    ("party_node.outgoing.office.AgreementCalls.approve", "before", 1),
+    ("party_node.outgoing.office.AgreementCalls.approve", "after", 1),
 ]
 MAKING: list[Cut] = [
     ("party_node.computation.releases.check_all", "before", 1),
@@ -75,7 +75,7 @@ def cut_short(world: World, path: str, when: str, call: int = 1) -> None:
         cut(patch, path, when, call)
         with pytest.raises(PowerCut):
             world.north.cycle()
-    assert mismatches(world.north.desk().books) == []  # a daemon starts after any power cut
+    assert mismatches(world.north.hospital_state().books) == []  # a daemon starts after any power cut
 
 
 def delivered_once(world: World, release: str) -> None:
@@ -83,10 +83,10 @@ def delivered_once(world: World, release: str) -> None:
     assert world.north.status(release) == "delivered"
     data = world.block(release, "north")
     assert {sealed.sha256 for sealed in world.hub.sealed} == {sha256(data)}
-    assert world.north.desk().vault.path(release).read_bytes() == data
+    assert world.north.hospital_state().vault.path(release).read_bytes() == data
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
     assert world.north.made(release) == [sha256(data)]
-    assert mismatches(world.north.desk().books) == []
+    assert mismatches(world.north.hospital_state().books) == []
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
     assert len(world.north.noise.draws) == draws
@@ -114,7 +114,7 @@ def test_a_cut_before_the_seal_leaves_nothing_that_was_seen(world: World, path: 
     cut_short(world, path, when, call)
     assert world.north.ledger_kinds(release) == ["reserve"]
     assert world.hub.sealed == []
-    assert world.north.desk().vault.find(release) == ()
+    assert world.north.hospital_state().vault.find(release) == ()
     world.north.cycle()
     delivered_once(world, release)
 
@@ -123,7 +123,7 @@ def test_a_cut_before_the_seal_leaves_nothing_that_was_seen(world: World, path: 
 def test_a_cut_after_the_seal_never_draws_again(world: World, path: str, when: str, call: int) -> None:
     release = world.approved()
     cut_short(world, path, when, call)
-    sealed = world.north.desk().vault.path(release).read_bytes()
+    sealed = world.north.hospital_state().vault.path(release).read_bytes()
     sent = bool(world.hub.sealed)
     assert not sent or world.north.ledger_kinds(release) == ["reserve", "charge", "send"]  # no charge, no bytes
     world.north.cycle()
@@ -141,7 +141,7 @@ def test_a_release_that_is_over_after_a_cut_gives_back_what_did_not_leave(
     kinds = world.north.ledger_kinds(release)
     world.coordinator.move(release, "CANCELLED")
     world.north.cycle(2)
-    vault, balance = world.north.desk().vault, world.north.desk().ledger.balance("cohort")
+    vault, balance = world.north.hospital_state().vault, world.north.hospital_state().ledger.balance("cohort")
     if kinds[-1] == "send":
         assert world.north.ledger_kinds(release) == kinds
         assert balance.charged > 0
@@ -166,7 +166,7 @@ def test_a_cut_while_giving_up(world: World, path: str, when: str) -> None:
     cut_short(world, path, when)
     world.north.cycle()
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "refund"]
-    assert not world.north.desk().vault.path(release).exists()
+    assert not world.north.hospital_state().vault.path(release).exists()
     assert world.north.status(release) == "ended"
 
 

@@ -191,7 +191,7 @@ def check_restores(world: World, release: str, cases: int, seed: int) -> tuple[i
             chosen |= {*TOGETHER, "streams"}
         each = {store: known[int(random.integers(0, at))] if how == 2 else once for store in STORES}
         restored(world, now, lambda store: each[store] if store in chosen else None)  # noqa: B023 - called at once
-        stopped += bool(mismatches(world.north.desk().books))
+        stopped += bool(mismatches(world.north.hospital_state().books))
         draws = len(world.north.noise.draws)
         go_on(world)
         blocks = {(sealed.key, sealed.sha256) for sealed in world.hub.sealed if sealed.party == "north"}
@@ -199,13 +199,13 @@ def check_restores(world: World, release: str, cases: int, seed: int) -> tuple[i
         assert now.known <= told(world)
         if len(now.known) == spec.rounds()[-1].stop:
             assert len(world.north.noise.draws) == draws, (at, chosen)
-        desk = world.north.desk()
-        if desk.ledger.stage("cohort", release) == "close":
+        hospital_state = world.north.hospital_state()
+        if hospital_state.ledger.stage("cohort", release) == "close":
             forgotten += 1
-            assert desk.ledger.balance("cohort").charged == price
+            assert hospital_state.ledger.balance("cohort").charged == price
             world.coordinator.move(release, "FAILED")
             world.north.cycle()
-            assert world.north.desk().ledger.balance("cohort").charged == price
+            assert world.north.hospital_state().ledger.balance("cohort").charged == price
     return stopped, forgotten
 
 

@@ -9,7 +9,7 @@ from dprelease.wire.news import News
 from dprelease.wire.v1 import coordination_pb2 as pb
 from party_node.outgoing.joining import hear_witness
 from tests.party_node.test_daemon import running, until
-from tests.party_node.test_ears import look_seldom, settle
+from tests.party_node.test_notifications import look_seldom, settle
 from tests.party_node.world import World
 
 
@@ -23,7 +23,7 @@ def reminded(world: World) -> list[pb.ApproveRequest]:
     """Every approval that the office is shown on a new connection."""
     before = len(world.coordinator.heard("Approve"))
     with world.north.dialled() as coordinator:
-        assert hear_witness(world.north.desk(), coordinator) is None
+        assert hear_witness(world.north.hospital_state(), coordinator) is None
     return [pb.ApproveRequest.FromString(data) for data in world.coordinator.heard("Approve")[before:]]
 
 
@@ -96,7 +96,7 @@ def test_what_was_charged_stays_charged_and_is_shown_though_it_is_over(world: Wo
     world.north.cycle()
     assert world.north.status(release) == "ended"
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert world.north.desk().ledger.balance("cohort").charged == guarantee(world.spec()).party("north").mu2
+    assert world.north.hospital_state().ledger.balance("cohort").charged == guarantee(world.spec()).party("north").mu2
     world.coordinator.records.clear()  # as after another restore, or 30 days
     assert [each.proposal for each in reminded(world)] == [shown.proposal]
 

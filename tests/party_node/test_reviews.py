@@ -144,7 +144,7 @@ def test_what_fails_is_logged_within_its_time(
     careful: World, hook: Web, log: pytest.LogCaptureFixture, target: str, words: str
 ) -> None:
     limit = 30.0 if target == "failing" else 0.3
-    reviews = Reviews(careful.north.desk(), limit)
+    reviews = Reviews(careful.north.hospital_state(), limit)
     found = DaemonSettings.model_validate({"on_review": failing(hook, target)}).on_review
     assert found is not None
     reviews.call("0123456789ab", found)
@@ -187,7 +187,7 @@ def test_targets(target: object) -> None:
 def test_targets_that_cannot_be(careful: World, target: object, words: str) -> None:
     told(careful, target)
     with pytest.raises(InvalidInput) as caught:
-        careful.north.desk()
+        careful.north.hospital_state()
     assert words in caught.value.message
     assert "secret" not in caught.value.message
 

@@ -34,12 +34,12 @@ def delivered_once(world: World, release: str) -> None:
         hospital = getattr(world, name)
         assert hospital.status(release) == "delivered"
         assert hospital.ledger_kinds(release) == ["reserve", "charge", "send"]
-        desk = hospital.desk()
+        hospital_state = hospital.hospital_state()
         digests = tuple(sha256(world.block(release, name, at)) for at in range(2))
         assert {each.sha256 for each in world.hub.sealed if each.party == name} == set(digests)
-        assert desk.ledger.made("cohort")[release] == digests
-        assert [block.sha256 for block in desk.vault.find(release)] == list(digests)
-        assert mismatches(desk.books) == []
+        assert hospital_state.ledger.made("cohort")[release] == digests
+        assert [block.sha256 for block in hospital_state.vault.find(release)] == list(digests)
+        assert mismatches(hospital_state.books) == []
     assert released_exactly(world, release)
 
 
@@ -50,7 +50,7 @@ def test_two_hospitals_go_both_rounds(world: World) -> None:
     delivered_once(world, release)
     for hospital in (world.north, world.south):
         assert len(hospital.noise.draws) == DRAWS
-        charged = hospital.desk().ledger.balance("cohort").charged
+        charged = hospital.hospital_state().ledger.balance("cohort").charged
         assert charged == guarantee(spec).party(hospital.member.name).mu2
     secrets = secrets_of(world, release)
     heard = [*world.relay.posts[release].record(), *(data for _, data in world.coordinator.received)]
@@ -94,7 +94,7 @@ def test_what_ends_between_the_rounds_stays_charged_and_goes_no_further(world: W
     world.coordinator.move(release, state)
     world.north.cycle(2)
     assert world.north.status(release) == "ended"
-    assert world.north.desk().ledger.balance("cohort").charged > 0
+    assert world.north.hospital_state().ledger.balance("cohort").charged > 0
     assert list((world.north.folder / "state" / "rounds").glob("*")) == []
     world.coordinator.move(release, "APPROVED")
     deliver(world)
@@ -107,7 +107,7 @@ def test_approved_rows_that_are_lost_and_changed_between_the_rounds_end_the_rele
     world.north.cycle(2)
     source = world.north.source
     source.write_text(source.read_text().replace("41.70000", "42.70000"))
-    world.north.desk().frozen(release).erase()
+    world.north.hospital_state().frozen(release).erase()
     deliver(world)
     assert world.north.status(release) == "declined"
     assert world.coordinator.state(release) == "FAILED"
@@ -120,10 +120,10 @@ def test_books_from_between_the_rounds_are_recognised_once_the_office_saw_a_publ
     """Both were restored to where the first block was sent and the second not yet made."""
     release = two_rounds(world)
     world.north.cycle()
-    desk = world.north.desk()
+    hospital_state = world.north.hospital_state()
     for published, found in ((False, []), (True, ["the office saw it published, the ledger knows of 1 of 2 blocks"])):
         seen = charge(world.north.record(release).spec, "north", published=published)
-        books = replace(desk.books, seen=(seen,))
+        books = replace(hospital_state.books, seen=(seen,))
         assert [each.words.partition(": ")[2] for each in mismatches(books)] == found
 
 
@@ -225,8 +225,8 @@ def test_a_power_cut_never_means_another_block(world: World, cut: tuple[str, str
                 world.north.cycle()
             except PowerCut:
                 cuts += 1
-        assert mismatches(world.north.desk().books) == []
-        seen.append([sealed.sha256 for sealed in world.north.desk().vault.find(release)])
+        assert mismatches(world.north.hospital_state().books) == []
+        seen.append([sealed.sha256 for sealed in world.north.hospital_state().vault.find(release)])
         world.south.cycle()
     assert cuts == 1
     deliver(world)

@@ -34,7 +34,7 @@ def fresh(world: World) -> str:
 def block_of_south(world: World, release: str, seed: int = 99) -> Block:
     """Another first block of the south, as it would be over other noise."""
     spec = world.south.record(release).spec
-    (made,) = privatize(world.south.desk().table(spec).bounded, spec, "south", SeededNoise(seed))
+    (made,) = privatize(world.south.hospital_state().table(spec).bounded, spec, "south", SeededNoise(seed))
     return made
 
 
@@ -53,7 +53,7 @@ def stopped(world: World, release: str, words: str) -> None:
     """The north says why, has sent nothing of the session and made no second block."""
     assert words in world.north.record(release).note
     assert kinds(world, release) == []
-    assert len(world.north.desk().vault.find(release)) == 1
+    assert len(world.north.hospital_state().vault.find(release)) == 1
     assert list((world.north.folder / "state" / "joint").glob("*")) == []
 
 
@@ -115,7 +115,7 @@ def test_blocks_in_other_places_and_another_of_ours_are_refused(world: World, fr
     deliver(world)
     stopped(world, fresh, "the hub lists another block where block 0 of north belongs")
     spec = world.north.record(fresh).spec
-    (made,) = privatize(world.north.desk().table(spec).bounded, spec, "north", SeededNoise(5))
+    (made,) = privatize(world.north.hospital_state().table(spec).bounded, spec, "north", SeededNoise(5))
     other = sealed_block(world.members["north"].key, made.header, made.to_bytes())
     world.hub.lists = lambda party, listed: (other, *listed[1:])
     world.north.cycle()
@@ -130,7 +130,7 @@ def test_two_first_blocks_shown_to_different_hospitals_end_in_no_session(world: 
     assert world.south.record(fresh).note == "waits for north to confirm what it has seen"
     assert {sealed.sequence for sealed in world.hub.sealed} == {0}
     for hospital in (world.north, world.south):
-        assert len(hospital.desk().vault.find(fresh)) == 1
+        assert len(hospital.hospital_state().vault.find(fresh)) == 1
         assert hospital.status(fresh) == "approved"
 
 
@@ -140,7 +140,7 @@ def test_what_was_kept_stays_whatever_the_hub_says_later(world: World, release: 
     show(world, "north", block_of_south(world, release))
     deliver(world)
     assert world.north.status(release) == world.south.status(release) == "delivered"
-    kept = world.north.desk().earlier(release)
+    kept = world.north.hospital_state().earlier(release)
     own = next(sealed for sealed in kept.kept() if sealed.party == "south")
     assert kept.read(own) == shown.to_bytes()
 
@@ -151,4 +151,4 @@ def test_a_kept_block_that_was_altered_on_disk_is_noticed(world: World, release:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     world.north.cycle()
     assert "block 0 of south was altered in" in world.north.record(release).note
-    assert len(world.north.desk().vault.find(release)) == 1
+    assert len(world.north.hospital_state().vault.find(release)) == 1

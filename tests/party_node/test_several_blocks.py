@@ -67,7 +67,7 @@ def test_both_are_sealed_or_none(folder: Path, key: PrivateKey, monkeypatch: pyt
 
 
 def test_the_ledger_knows_both_in_their_order(world: World) -> None:
-    ledger = world.north.desk().ledger
+    ledger = world.north.hospital_state().ledger
     ledger.reserve("cohort", "ab" * 32, Fraction(1, 100), {})
     both = ("11" * 32, "22" * 32)
     ledger.make("cohort", "ab" * 32, both)
@@ -81,14 +81,14 @@ def test_the_ledger_knows_both_in_their_order(world: World) -> None:
 def delivered_once(world: World, release: str) -> None:
     """The hub holds both blocks as they were sealed, the ledger has one charge, and nothing was drawn twice."""
     assert world.north.status(release) == "delivered"
-    desk = world.north.desk()
+    hospital_state = world.north.hospital_state()
     held = [world.block(release, "north", at) for at in range(2)]
-    assert held == [desk.vault.path(release, at).read_bytes() for at in range(2)]
+    assert held == [hospital_state.vault.path(release, at).read_bytes() for at in range(2)]
     assert {each.sha256 for each in world.hub.sealed} == {sha256(data) for data in held}
     assert world.north.made(release) == [sha256(data) for data in held]
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert [entry.kind for entry in desk.ledger.entries()].count("made") == 1
-    assert mismatches(desk.books) == []
+    assert [entry.kind for entry in hospital_state.ledger.entries()].count("made") == 1
+    assert mismatches(hospital_state.books) == []
 
 
 def test_two_blocks_are_charged_once_and_delivered(world: World) -> None:
@@ -113,7 +113,7 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
     cut_short(world, path, when, call)
     assert world.north.ledger_kinds(release) == ["reserve"]
     assert (world.north.made(release), world.hub.sealed) == ([], [])
-    assert world.north.desk().vault.find(release) == ()
+    assert world.north.hospital_state().vault.find(release) == ()
     world.north.cycle()
     delivered_once(world, release)
 
@@ -133,7 +133,7 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
 def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path: str, when: str, call: int) -> None:
     release = world.approved()
     cut_short(world, path, when, call)
-    vault = world.north.desk().vault
+    vault = world.north.hospital_state().vault
     sealed = [vault.path(release, at).read_bytes() for at in range(2)]
     world.north.cycle()
     delivered_once(world, release)
@@ -166,20 +166,20 @@ def test_neither_is_made_again_once_lost(world: World, lose: int) -> None:
     world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
-    world.north.desk().vault.path(release, lose).unlink()
+    world.north.hospital_state().vault.path(release, lose).unlink()
     world.shelf.serving = True
     world.north.cycle(2)
     assert world.hub.sealed == []
     assert f"sealed block {lose}" in world.north.record(release).note
     assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
-    assert [each.release for each in mismatches(world.north.desk().books)] == [release]
+    assert [each.release for each in mismatches(world.north.hospital_state().books)] == [release]
 
 
 def test_no_noise_is_drawn_where_blocks_were_made(world: World) -> None:
     world.shelf.serving = False
     release = world.approved()
     world.north.cycle()
-    desk = world.north.desk()
-    desk.vault.discard(release)
+    hospital_state = world.north.hospital_state()
+    hospital_state.vault.discard(release)
     with pytest.raises(Conflict, match="no second one is ever made"):
-        require(desk, release, "charge")
+        require(hospital_state, release, "charge")

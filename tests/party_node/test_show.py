@@ -66,15 +66,15 @@ def test_a_card_counts_its_own_cost_once(careful: World) -> None:
     before = json.loads(careful.north.run("review", "show", release, "--json").stdout)
     careful.north.run("review", "approve", release, "--yes")
     careful.north.cycle()
-    desk = careful.north.desk()
-    assert desk.ledger.stage(desk.settings.roster, release) == "reserve"
+    hospital_state = careful.north.hospital_state()
+    assert hospital_state.ledger.stage(hospital_state.settings.roster, release) == "reserve"
     after = json.loads(careful.north.run("review", "show", release, "--json").stdout)
     for amount in ("cap", "spent_before", "spent_after", "left_after_it"):
         assert after[amount] == before[amount]
 
 
 def published(spec: ReleaseSpec) -> str:
-    return _published(spec, mechanism_of(spec).words(spec))
+    return _published(spec, mechanism_of(spec).statements(spec))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_epsilon_needs_a_delta_between_nought_and_one(world: World, delta: str) 
     result = world.north.run("ledger", "show", "--delta", delta)
     assert (result.exit_code, result.stderr[:6]) == (2, "error:")
     with pytest.raises(InvalidInput):
-        world.north.desk().ledger.balance("cohort").epsilon(float(delta))
+        world.north.hospital_state().ledger.balance("cohort").epsilon(float(delta))
 
 
 def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
@@ -224,7 +224,7 @@ def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
     assert release[:12] in shown
     assert "age and glucose" in shown
     assert f"epsilon = {epsilon_figure(guarantee(spec).party('north').epsilon)} at delta = 1e-05" in shown
-    balance = world.north.desk().ledger.balance("cohort")
+    balance = world.north.hospital_state().ledger.balance("cohort")
     more = how_many(balance.remaining, guarantee(spec).party("north").mu2)
     assert f"What is left is enough for {more} more like release {release[:12]}, the latest" in shown
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from dprelease.errors import DataRefused
 from party_node.source.scan import BoundedTable, scan
 from party_node.source.table import all_complete, last_complete, numbers_of
-from party_node.state.streams import Checkpoint
+from party_node.state.streams import CheckpointRows
 from tests.party_node.tables import GRID_BITS, KEY, csv, parquet, read, settings
 
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},u,{1 + i // 10}" for i in range(40)]
@@ -23,7 +23,7 @@ def text(lines: list[str]) -> str:
 
 def at(path: Path, number: int, released: dict[int, str] | None = None, **more: object) -> BoundedTable:
     described = settings(path, **{"batch": "month", **more})  # type: ignore[arg-type]
-    checkpoint = Checkpoint(number=number, released=tuple((released or {}).items()))
+    checkpoint = CheckpointRows(number=number, released=tuple((released or {}).items()))
     return scan(described, KEY, described.declarations(), GRID_BITS).table(at=checkpoint)
 
 

@@ -25,13 +25,13 @@ class Reports:
 
     def __init__(self, world: World) -> None:
         self.world, self.now = world, 0.0
-        self.table = TableReport(world.north.desk(), clock=lambda: self.now)
+        self.table = TableReport(world.north.hospital_state(), clock=lambda: self.now)
 
     def look(self, seconds: float) -> int:
         """Look once more after so many seconds; how many rows were reported last."""
         self.now += seconds
         with self.world.north.dialled() as coordinator:
-            self.table.look(coordinator)
+            self.table.refresh(coordinator)
         return len(self.world.coordinator.heard("ReportCatalogue"))
 
 

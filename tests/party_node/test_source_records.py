@@ -345,7 +345,7 @@ def test_a_change_of_rows_asks_for_another_act(world: World) -> None:
     assert refused.exit_code != 0
     assert "name age in the same party-node public declare" in refused.output
     declare(world.north, "age", "sex")
-    assert [column.public for column in world.north.desk().columns()] == [True, True]
+    assert [column.public for column in world.north.hospital_state().columns()] == [True, True]
     world.north.edit(r'^rows = "last"', 'rows = "first"')
     assert "party-node public declare age" in world.north.run("check", "--offline", "--json").stdout
     declare(world.north, "age", "sex")

@@ -11,7 +11,7 @@ from dprelease.errors import DataRefused
 from party_node.source.alignment import Roster, pseudonym
 from party_node.source.scan import BoundedTable, scan
 from party_node.source.table import read_subjects
-from party_node.state.streams import Checkpoint
+from party_node.state.streams import CheckpointRows
 from tests.party_node.tables import GRID_BITS, KEY, OURS, csv, settings
 
 RUN = "5e" * 32
@@ -71,14 +71,14 @@ def test_patients_who_left_the_table_are_counted(tmp_path: Path) -> None:
 def test_a_batch_has_common_patients_only(tmp_path: Path) -> None:
     described = settings(written(tmp_path, LINES, "all.csv"), batch="month")
     found = scan(described, KEY, described.declarations(), GRID_BITS, roster())
-    table = found.table(at=Checkpoint(number=2))
+    table = found.table(at=CheckpointRows(number=2))
     assert table.alignment.rows == 2
-    earlier = found.table(at=Checkpoint(number=1))
-    again = found.table(at=Checkpoint(number=2, released=((1, earlier.bounded.digest()),)))
+    earlier = found.table(at=CheckpointRows(number=1))
+    again = found.table(at=CheckpointRows(number=2, released=((1, earlier.bounded.digest()),)))
     assert again.bounded.digest() == table.bounded.digest()
     others = scan(described, KEY, described.declarations(), GRID_BITS, roster((3, 4)))
     with pytest.raises(DataRefused, match="no rows of batch 2"):
-        others.table(at=Checkpoint(number=2))
+        others.table(at=CheckpointRows(number=2))
 
 
 @pytest.mark.parametrize("source", [{}, {"rows": "last"}, {"rows_per_subject": 2, "record": "record"}])

@@ -14,7 +14,7 @@ from party_node.settings import PartySettings
 from party_node.source.alignment import Roster, pseudonym
 from party_node.source.scan import Scan, scan
 from party_node.source.table import numbers_of
-from party_node.state.streams import Checkpoint
+from party_node.state.streams import CheckpointRows
 from tests.party_node.tables import COLUMNS, GRID_BITS, KEY, OURS, csv, read, settings, text
 
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},{'uvw'[i % 3]},{1 + i // 10}" for i in range(40)]
@@ -132,9 +132,9 @@ def test_a_patient_who_comes_again_is_known_by_the_normal_form_of_the_identifier
     rows = [*(f"{i:04},0,u,1" for i in range(10)), "7.0,0,u,2"]
     described = settings(csv(tmp_path, text(rows)), batch="month", identifiers={"whole_numbers": True})
     found = scan(described, KEY, described.declarations(), GRID_BITS)
-    assert found.table(at=Checkpoint(number=1)).alignment.rows == 10
+    assert found.table(at=CheckpointRows(number=1)).alignment.rows == 10
     with pytest.raises(DataRefused, match="1 rows repeat an identifier"):
-        found.table(at=Checkpoint(number=2))
+        found.table(at=CheckpointRows(number=2))
     with pytest.raises(DataRefused, match="1 rows repeat an identifier"):
         found.catalogue(OURS)
 

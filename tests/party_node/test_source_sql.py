@@ -13,7 +13,7 @@ from party_node.settings import PartySettings
 from party_node.source.cells import read_cells
 from party_node.source.reader import record_batches
 from party_node.source.scan import BoundedTable, scan
-from party_node.state.streams import Checkpoint
+from party_node.state.streams import CheckpointRows
 from tests.party_node.tables import GRID_BITS, KEY, csv, parquet
 from tests.support.databases import Rows, postgres_table, sqlite_table, told
 from tests.support.postgres import Cluster
@@ -139,8 +139,8 @@ def test_a_stream_takes_its_batches_from_a_column(tmp_path: Path, written: Path,
         found = scan(described, KEY, described.declarations(), GRID_BITS)
         tells_changes = not (described.source.url or "").startswith("postgres")
         assert (found.stamp is not None) == tells_changes
-        first = found.table(at=Checkpoint(number=1))
-        return found.table(at=Checkpoint(number=2, released=((1, first.bounded.digest()),)))
+        first = found.table(at=CheckpointRows(number=1))
+        return found.table(at=CheckpointRows(number=2, released=((1, first.bounded.digest()),)))
 
     found = checkpoint(settings(tmp_path, **place, table="patients", batch="month"))
     assert same(found, checkpoint(settings(tmp_path, path=written, batch="month")))

@@ -38,7 +38,7 @@ def exact(world: World, release: str, months: int) -> None:
     found = opened(world, release)
     whole = [np.ones((MONTH * months, 1))]
     for part in found.spec.parties:
-        rows = getattr(world, part.party).desk().read().bounded
+        rows = getattr(world, part.party).hospital_state().read().bounded
         whole.append(rows.codes / 2.0**found.spec.grid_bits)
     moments = found.moments()
     rows = np.hstack(whole)
@@ -63,14 +63,14 @@ def test_every_checkpoint_is_everybody_so_far_and_the_first_alone_is_charged(wor
         exact(world, release, month)
         assert kinds(world, release) == {name: ["charge", "reserve", "send"] for name in JOINT}
     for name in JOINT:
-        desk = getattr(world, name).desk()
+        hospital_state = getattr(world, name).hospital_state()
         own = guarantee(world.north.record(releases[0]).spec)
-        balance = desk.ledger.balance("cohort")
+        balance = hospital_state.ledger.balance("cohort")
         assert balance.charged == own.party(name).mu2
         assert balance.exposed == own.party(name).exposure
-        assert mismatches(desk.books) == []
-        assert desk.streams.folder.kept() == []  # the last one is public
+        assert mismatches(hospital_state.books) == []
+        assert hospital_state.streams.folder.kept() == []  # the last one is public
         for earlier, later in pairwise(releases):
             values = [opened(world, each).blocks[name][0].values for each in (earlier, later)]
             assert np.array_equal(values[0], values[1][: len(values[0])])
-            assert desk.ledger.made("cohort")[later] == (sha256(world.block(later, name)),)
+            assert hospital_state.ledger.made("cohort")[later] == (sha256(world.block(later, name)),)

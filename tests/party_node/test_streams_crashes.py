@@ -56,8 +56,8 @@ def test_a_power_cut_never_means_another_block(make_world: MakeWorld, cut: tuple
                 world.north.cycle()
             except PowerCut:
                 cuts += 1
-        assert mismatches(world.north.desk().books) == []
-        seen.append([sealed.sha256 for sealed in world.north.desk().vault.find(release)])
+        assert mismatches(world.north.hospital_state().books) == []
+        seen.append([sealed.sha256 for sealed in world.north.hospital_state().vault.find(release)])
         world.south.cycle()
         if all(getattr(world, name).status(release) == "delivered" for name in JOINT):
             world.coordinator.move(release, "PUBLISHED")
@@ -66,5 +66,5 @@ def test_a_power_cut_never_means_another_block(make_world: MakeWorld, cut: tuple
     assert all(each in ([], seen[-1]) for each in seen)
     assert len(world.north.noise.draws) == drawn + DRAWS_OF_ONE_BLOCK + AGAIN.get(cut, 0)
     exact(world, release, 2)
-    world.north.desk().streams.sweep()  # as the daemon does when it starts
-    assert world.north.desk().streams.folder.kept() == []
+    world.north.hospital_state().streams.sweep()  # as the daemon does when it starts
+    assert world.north.hospital_state().streams.folder.kept() == []

@@ -38,18 +38,18 @@ def begun(world: World) -> tuple[World, ReleaseSpec]:
 
 def refused(world: World, spec: ReleaseSpec) -> None:
     """The north takes no part, and its books, its noise and the hub are as before."""
-    ledger, draws = world.north.desk().ledger.verify(), len(world.north.noise.draws)
-    sent, left = len(world.hub.sealed), world.north.desk().ledger.balance("cohort").remaining
+    ledger, draws = world.north.hospital_state().ledger.verify(), len(world.north.noise.draws)
+    sent, left = len(world.hub.sealed), world.north.hospital_state().ledger.balance("cohort").remaining
     release = world.coordinator.propose(spec)
     world.north.cycle(3)
     assert world.north.status(release) == "declined"
-    desk = world.north.desk()
+    hospital_state = world.north.hospital_state()
     kinds = world.north.ledger_kinds(release)
     assert kinds in ([], ["reserve", "refund"])
-    assert (desk.ledger.verify() == ledger) == (kinds == [])
-    assert desk.ledger.balance("cohort").remaining == left
+    assert (hospital_state.ledger.verify() == ledger) == (kinds == [])
+    assert hospital_state.ledger.balance("cohort").remaining == left
     assert (len(world.north.noise.draws), len(world.hub.sealed)) == (draws, sent)
-    assert mismatches(desk.books) == []
+    assert mismatches(hospital_state.books) == []
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_of_two_proposals_of_one_checkpoint_one_is_made(
     assert sorted(world.north.status(release) for release in both) == ["declined", "delivered"]
     assert len(world.north.noise.draws) == draws + DRAWS_OF_ONE_CHECKPOINT
     assert "checkpoint 2 of this stream was sealed here" in logged()
-    assert mismatches(world.north.desk().books) == []
+    assert mismatches(world.north.hospital_state().books) == []
 
 
 def test_a_stream_that_nobody_approved_here(world: World, logged: Callable[[], str]) -> None:
@@ -135,7 +135,7 @@ def test_a_stream_that_nobody_approved_here(world: World, logged: Callable[[], s
 
 def test_a_first_checkpoint_is_of_the_first_batch(world: World, logged: Callable[[], str]) -> None:
     grow(world, 2)
-    batch = world.north.desk().catalogue().of_batch(2)
+    batch = world.north.hospital_state().catalogue().of_batch(2)
     spec = first(world, *NORTH).model_copy(update={"rows": batch.rows, "alignment": batch.alignment})
     refused(world, spec)
     assert "the release says alignment" in logged()
@@ -171,7 +171,7 @@ def test_new_rows_that_change_after_the_approval_and_are_lost(
     release = world.coordinator.propose(following(world, spec, 2))
     world.north.cycle()
     world.north.source.write_text(world.north.source.read_text().replace(",male,2", ",female,2"))
-    world.north.desk().frozen(release).erase()
+    world.north.hospital_state().frozen(release).erase()
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
     assert world.north.status(release) == "declined"
@@ -181,11 +181,11 @@ def test_new_rows_that_change_after_the_approval_and_are_lost(
 
 def test_a_stream_that_was_ended(begun: tuple[World, ReleaseSpec], logged: Callable[[], str]) -> None:
     world, spec = begun
-    assert world.north.desk().streams.folder.kept() == [spec.digest()]
+    assert world.north.hospital_state().streams.folder.kept() == [spec.digest()]
     result = world.north.run("review", "decline", spec.digest()[:12], "--reason", "the study is over")
     assert result.exit_code == 0
-    assert world.north.desk().streams.folder.kept() == []
-    check_books(world.north.desk().books)
+    assert world.north.hospital_state().streams.folder.kept() == []
+    check_books(world.north.hospital_state().books)
     refused(world, following(world, spec, 2))
     assert f"stream {spec.digest()[:12]} was ended here" in logged()
 
@@ -196,22 +196,22 @@ def test_a_stream_whose_first_checkpoint_failed_is_ended_by_a_person(world: Worl
     assert world.north.status(release) == "delivered"
     world.coordinator.move(release, "FAILED")
     world.north.cycle()
-    kept = world.north.desk().streams.folder
+    kept = world.north.hospital_state().streams.folder
     assert kept.kept() == [release]  # the office may find that it was published
     assert world.north.run("review", "decline", release[:12], "--reason", "it failed").exit_code == 0
     assert kept.kept() == []
-    check_books(world.north.desk().books)
+    check_books(world.north.hospital_state().books)
 
 
 def test_nothing_is_kept_of_a_stream_that_was_given_up_before_any_block(world: World) -> None:
     release = world.coordinator.propose(first(world, "north", "south"))
     world.north.cycle()
     assert world.north.status(release) == "approved"
-    world.north.desk().streams.folder.keep(release, 1, release, np.zeros((1, 1), np.int64))
+    world.north.hospital_state().streams.folder.keep(release, 1, release, np.zeros((1, 1), np.int64))
     world.coordinator.move(release, "CANCELLED")
     world.north.cycle()
     assert world.north.ledger_kinds(release) == ["reserve", "refund"]
-    assert world.north.desk().streams.folder.kept() == []
+    assert world.north.hospital_state().streams.folder.kept() == []
 
 
 def lose(world: World) -> None:
@@ -234,7 +234,7 @@ def test_what_is_kept_is_lost_or_older(
     with pytest.raises(
         IntegrityError, match=rf"the books disagree.* add to {words}.*1\.increment of checkpoint 1; restore"
     ):
-        check_books(world.north.desk().books)
+        check_books(world.north.hospital_state().books)
     release = world.coordinator.propose(following(world, spec, 2))
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
@@ -250,10 +250,10 @@ def test_what_is_kept_is_lost_or_older(
 def test_a_stream_that_was_reconciled_is_over(begun: tuple[World, ReleaseSpec], logged: Callable[[], str]) -> None:
     world, spec = begun
     lose(world)
-    charged = world.north.desk().ledger.balance("cohort").charged
+    charged = world.north.hospital_state().ledger.balance("cohort").charged
     assert world.north.run("ledger", "reconcile", "--yes").exit_code == 0
-    check_books(world.north.desk().books)
-    assert world.north.desk().ledger.balance("cohort").charged == charged
+    check_books(world.north.hospital_state().books)
+    assert world.north.hospital_state().ledger.balance("cohort").charged == charged
     refused(world, following(world, spec, 2))
     assert "of which no block was sealed and charged here" in logged()
 
@@ -289,4 +289,4 @@ def test_rows_above_q_keep_the_table_from_being_reported(begun: tuple[World, Rel
     lines = lines_of(world.north, 2)
     world.north.source.write_text("\n".join([*lines, lines[1].rsplit(",", 1)[0] + ",3"]) + "\n")
     with pytest.raises(DataRefused, match="1 rows repeat an identifier"):
-        world.north.desk().make_catalogue()
+        world.north.hospital_state().make_catalogue()

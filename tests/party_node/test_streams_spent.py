@@ -59,7 +59,7 @@ def test_patients_of_a_failed_checkpoint_are_in_no_later_one(begun: tuple[World,
         lines = hospital.source.read_text().splitlines()
         moved = [line.removesuffix(",2") + ",3" if line.endswith(",2") else line for line in lines]
         hospital.source.write_text("\n".join(moved) + "\n")
-        hospital.desk().make_catalogue()
+        hospital.hospital_state().make_catalogue()
     drawn = len(world.north.noise.draws)
     again = _offered(world, following(world, spec, 3))
     assert world.north.status(again) == "declined"
@@ -95,11 +95,11 @@ def test_a_checkpoint_that_was_closed_is_not_made_under_another_name(
     shutil.rmtree(state)
     backup.rename(state)
     seen = (charge(spec, "north", published=True), charge(second, "north", published=True))
-    (closed,) = reconcile(replace(world.north.desk().books, seen=seen))
+    (closed,) = reconcile(replace(world.north.hospital_state().books, seen=seen))
     assert closed.release == second.digest()
     words = "checkpoint 2 of this stream was sealed here" if approved else "was closed when the books disagreed"
     with pytest.raises(SpecRefused, match=words):
-        world.north.desk().assess(second.model_copy(update={"created": "2026-01-01T00:00:00Z"}))
+        world.north.hospital_state().assess(second.model_copy(update={"created": "2026-01-01T00:00:00Z"}))
 
 
 def test_nothing_is_kept_after_the_last_checkpoint_failed(make_world: MakeWorld) -> None:
@@ -109,11 +109,11 @@ def test_nothing_is_kept_after_the_last_checkpoint_failed(make_world: MakeWorld)
     publish(world, spec)
     grow(world, 2)
     last = _offered(world, following(world, spec, 2))
-    assert world.north.desk().streams.folder.kept() == [spec.digest()]
+    assert world.north.hospital_state().streams.folder.kept() == [spec.digest()]
     world.coordinator.move(last, "FAILED")
     world.north.cycle()
-    assert not world.north.desk().streams.folder.kept()
-    check(world.north.desk().books)
+    assert not world.north.hospital_state().streams.folder.kept()
+    check(world.north.hospital_state().books)
 
 
 def test_a_checkpoint_on_a_release_of_no_stream_is_declined(begun: tuple[World, ReleaseSpec], logged: Logged) -> None:
@@ -122,7 +122,7 @@ def test_a_checkpoint_on_a_release_of_no_stream_is_declined(begun: tuple[World, 
     alone = world.coordinator.propose(single)
     for hospital in (world.north, world.south):  # it is paid for in part already, and policy leaves that to a person
         hospital.cycle()
-        hospital.desk().accept(hospital.record(alone))
+        hospital.hospital_state().accept(hospital.record(alone))
     publish(world, single)
     grow(world, 2)
     release = _offered(world, with_terms(following(world, spec, 2), previous=alone))

@@ -129,8 +129,8 @@ def test_a_proposal_is_looked_at_again_only_where_something_changed(
     assert "fingerprint" in careful.north.record(waiting[0]).note
     careful.north.edit("longest_wait_seconds = 0.02", "longest_wait_seconds = 0.03")
     assert [looked(), looked()] == [5, 0]
-    desk = careful.north.desk()
-    desk.ledger.reserve("cohort", "0" * 64, CAP, {})
+    hospital_state = careful.north.hospital_state()
+    hospital_state.ledger.reserve("cohort", "0" * 64, CAP, {})
     assert looked() == 5
     assert {careful.north.status(release) for release in waiting} == {"declined"}
     assert looked() == 0

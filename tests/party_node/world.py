@@ -116,17 +116,17 @@ class Hospital:
     def source(self) -> Path:
         return self.folder / "rows.csv"
 
-    def desk(self) -> HospitalState:
-        """A desk as a fresh process would open it."""
+    def hospital_state(self) -> HospitalState:
+        """A hospital_state as a fresh process would open it."""
         return HospitalState(read_settings(self.config, PartySettings))
 
     def daemon(self, noise: NoiseSource | None = None) -> Daemon:
         """A daemon as a fresh process would make it."""
-        return Daemon(self.desk(), noise or self.noise)
+        return Daemon(self.hospital_state(), noise or self.noise)
 
     @contextmanager
     def dialled(self) -> Iterator[Coordinator]:
-        with Coordinator.dial(self.world.office.address, self.desk().identity.credentials()) as coordinator:
+        with Coordinator.dial(self.world.office.address, self.hospital_state().identity.credentials()) as coordinator:
             yield coordinator
 
     def cycle(self, times: int = 1) -> None:
@@ -141,20 +141,29 @@ class Hospital:
         return CliRunner().invoke(main, [*arguments, "--config", str(self.config)], input=stdin)
 
     def record(self, release: str) -> Record:
-        return self.desk().journal.find(release)
+        return self.hospital_state().journal.find(release)
 
     def status(self, release: str) -> str:
         """Where a release stands here; empty if it was never offered."""
-        record = self.desk().journal.get(release)
+        record = self.hospital_state().journal.get(release)
         return record.status.value if record is not None else ""
 
     def ledger_kinds(self, release: str) -> list[str]:
         """What the ledger says of a release, in order; of its blocks see `made`."""
-        return [entry.kind for entry in self.desk().ledger.entries() if entry.release == release and not entry.blocks]
+        return [
+            entry.kind
+            for entry in self.hospital_state().ledger.entries()
+            if entry.release == release and not entry.blocks
+        ]
 
     def made(self, release: str) -> list[str]:
         """The blocks that the ledger knows of a release."""
-        return [each for entry in self.desk().ledger.entries() if entry.release == release for each in entry.blocks]
+        return [
+            each
+            for entry in self.hospital_state().ledger.entries()
+            if entry.release == release
+            for each in entry.blocks
+        ]
 
     def edit(self, pattern: str, text: str) -> None:
         """Change party.toml."""
@@ -212,12 +221,12 @@ class World:
             cap_mu2=str(CAP),
         )
         write_durably(identity / "enrolment.json", enrolment.to_bytes())
-        desk = hospital.desk()
-        desk.ledger.open("cohort", CAP)
-        desk.make_catalogue()
+        hospital_state = hospital.hospital_state()
+        hospital_state.ledger.open("cohort", CAP)
+        hospital_state.make_catalogue()
         for name in ("north", "south"):
             if name != member.name:
-                desk.identity.pin(name, self.members[name].fingerprint)
+                hospital_state.identity.pin(name, self.members[name].fingerprint)
         return hospital
 
     def spec(
@@ -232,7 +241,7 @@ class World:
 
         Two proposals of the same content need a person; other `columns` of the north, all if none are named, are other content.
         """
-        own = {hospital.member.name: hospital.desk().catalogue() for hospital in (self.north, self.south)}
+        own = {hospital.member.name: hospital.hospital_state().catalogue() for hospital in (self.north, self.south)}
         now = datetime.now(UTC)
         keys = {name: self.members[name].fingerprint for name in own}
         honest = build_spec(

@@ -1,4 +1,4 @@
-"""Empirical audit of releases whose outcomes are apart: full, feature and label privacy, and the paper's noise, which is caught."""
+"""Audit of releases with outcome-only columns: full, feature and label privacy, and the paper's noise, which is caught."""
 
 import math
 from collections.abc import Mapping
@@ -109,9 +109,9 @@ def test_production_noise() -> None:
 def test_the_papers_association_noise_is_caught(name: str) -> None:
     """Its sensitivity lacks a factor of 2 under replacement (docs/guarantees.md, "Where the papers differ")."""
     spec, cells = CASES[name]
-    apart = joint_moments(spec).association
-    assert apart is not None
-    broken = with_terms(spec, association=apart.model_copy(update={"scale": apart.scale / 2}))
+    outcome_only = joint_moments(spec).association
+    assert outcome_only is not None
+    broken = with_terms(spec, association=outcome_only.model_copy(update={"scale": outcome_only.scale / 2}))
     found = measured(broken, cells, SeededNoise(6))
     assert found.agrees(distance(broken, cells), errors=4)
     assert found.mu - 4 * found.standard_error > nominal(spec)

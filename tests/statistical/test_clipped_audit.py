@@ -21,7 +21,7 @@ from dprelease.mechanisms.moments.clipping import Clipping, Norm
 from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.privatize import coded, schedule_of
 from dprelease.mechanisms.moments.released import add_up, limits
-from dprelease.mechanisms.moments.sensitivity import Rows
+from dprelease.mechanisms.moments.sensitivity import RowBounds
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
@@ -122,7 +122,7 @@ def test_the_pair_is_one_that_attains_the_sensitivity() -> None:
     assert clipping is not None
     weights = [Fraction(clipping.square_weight) if square else Fraction(1) for square in layout.diagonal]
     moved = sum(weight * (after - before) ** 2 for weight, before, after in zip(weights, one, two, strict=True))
-    exact = Rows.of(layout, clipping).squared_sensitivity(Fraction(clipping.square_weight))
+    exact = RowBounds.of(layout, clipping).squared_sensitivity(Fraction(clipping.square_weight))
     assert 0.9999 < moved / exact <= 1
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.mechanisms.base import Kept
+from dprelease.mechanisms.base import StreamState
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -97,7 +97,7 @@ def _released(stream: list[Checkpoint], noises: Mapping[str, NoiseSource], drawn
             own = {at: earlier.increments[party] for at, earlier in enumerate(stream[:number], 1)}
             arguments = each.tables[party], each.spec, party, noise, each.products.get(party)
             blocks = [
-                privatize(*arguments, kept=Kept(own, sent[party]))[0].values
+                privatize(*arguments, kept=StreamState(own, sent[party]))[0].values
                 for _ in range(2 if number == drawn_twice else 1)
             ]
             made[party] = np.vstack([blocks[0], *(block[-1:] for block in blocks[1:])])

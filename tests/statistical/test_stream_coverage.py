@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.estimators import fit
-from dprelease.mechanisms.base import Kept
+from dprelease.mechanisms.base import StreamState
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
@@ -50,7 +50,7 @@ def last_release(specs: list[ReleaseSpec], seed: int) -> Release:
     for number, spec in enumerate(specs, 1):
         rows = BoundedRows(bound(patients(spec.rows, generator), COLUMNS, spec.grid_bits), COLUMNS, spec.grid_bits)
         increments[number] = mechanism_of(spec).exact(rows, spec, "north", None)
-        (block,) = privatize(rows, spec, "north", noise, kept=Kept(increments, sent))
+        (block,) = privatize(rows, spec, "north", noise, kept=StreamState(increments, sent))
         sent = block.values
     return Release(specs[-1], {"north": (block,)}, ())
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from dprelease.data.columns import Column
-from dprelease.mechanisms.assumptions import PlannedFit, Setting, draft_of, evenly
+from dprelease.mechanisms.assumptions import PlannedFit, Scenario, draft_of, evenly
 from dprelease.spec_base import Target
 
 _OF_FIT = {"outcome", "features", "spread", "signs"}
@@ -20,7 +20,7 @@ def planned(
     outcome: str | None = None,
     features: tuple[str, ...] | None = None,
     **others: Any,
-) -> Setting:
+) -> Scenario:
     """A setting; a fit of the last column on all others unless told.
 
     Args:
@@ -37,10 +37,10 @@ def planned(
     names = tuple(column.name for column in draft.everything)
     wanted = outcome or names[-1]
     used = tuple(name for name in names if name != wanted) if features is None else features
-    return changed(Setting(draft, mechanism, PlannedFit(draft.everything, wanted, used)), **others)
+    return changed(Scenario(draft, mechanism, PlannedFit(draft.everything, wanted, used)), **others)
 
 
-def changed(where: Setting, **others: Any) -> Setting:
+def changed(where: Scenario, **others: Any) -> Scenario:
     """The same with other values: fields of the setting, its fit or its draft, and keys of a request.
 
     Args:

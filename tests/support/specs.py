@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dprelease.canonical import sha256
-from dprelease.data.bounding import BoundedRows, RawColumn, bound
+from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.column import RawColumn
 from dprelease.data.columns import (
     CategoricalColumn,
     Column,

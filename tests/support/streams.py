@@ -12,7 +12,7 @@ from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
-from dprelease.mechanisms.base import Kept
+from dprelease.mechanisms.base import StreamState
 from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.mpc import in_memory
@@ -102,7 +102,7 @@ class Hospitals:
             own = dict(self.increments.get(party, {}))
             own[number] = mechanism_of(spec).exact(rows, spec, party, made)
             sent = self.blocks[party].values if party in self.blocks else None
-            (blocks[party],) = privatize(rows, spec, party, noise, made, kept=Kept(own, sent))
+            (blocks[party],) = privatize(rows, spec, party, noise, made, kept=StreamState(own, sent))
             if not failed:
                 self.increments[party] = own
                 self.tables.setdefault(party, {})[number] = rows

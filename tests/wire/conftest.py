@@ -51,7 +51,7 @@ def party(authority: Authority) -> Member:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def hospital_state() -> Desk:
     return Desk()
 
 
@@ -61,10 +61,10 @@ def shelf() -> Shelf:
 
 
 @pytest.fixture
-def running(authority: Authority, server: Member, desk: Desk, shelf: Shelf) -> Iterator[Listener]:
+def running(authority: Authority, server: Member, hospital_state: Desk, shelf: Shelf) -> Iterator[Listener]:
     """A listener for mutual TLS with both services."""
     register = [
-        lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(desk, to),
+        lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(hospital_state, to),
         lambda to: public_pb2_grpc.add_PublicServiceServicer_to_server(shelf, to),
     ]
     listener = listen(f"{HOST}:0", server.credentials(authority.root), register, mutual=True)

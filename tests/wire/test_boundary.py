@@ -104,19 +104,19 @@ def test_a_client_says_who_has_to_be_updated(accepted: str, words: str) -> None:
     assert bool(advice(accepted)) == bool(words)
 
 
-def test_a_call_with_the_version_reaches_the_handler(channel: grpc.Channel, desk: Desk) -> None:
+def test_a_call_with_the_version_reaches_the_handler(channel: grpc.Channel, hospital_state: Desk) -> None:
     heard: list[str] = []
-    desk.answer = lambda request, context: heard.append(request.reason)
+    hospital_state.answer = lambda request, context: heard.append(request.reason)
     decline(channel)
     assert heard == ["not yet"]
 
 
 @pytest.mark.parametrize("metadata", [(), ((VERSION_KEY, "999"),)])
 def test_a_call_without_the_version_never_reaches_the_handler(
-    channel: grpc.Channel, desk: Desk, metadata: Metadata
+    channel: grpc.Channel, hospital_state: Desk, metadata: Metadata
 ) -> None:
     heard: list[str] = []
-    desk.answer = lambda request, context: heard.append(request.reason)
+    hospital_state.answer = lambda request, context: heard.append(request.reason)
     with pytest.raises(VersionMismatch):
         decline(channel, metadata)
     assert heard == []
@@ -138,24 +138,24 @@ def test_a_stream_without_the_version_never_reaches_the_handler(channel: grpc.Ch
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.error.__name__)
 def test_a_raised_error_arrives_as_the_same_class_unless_it_is_ours_to_raise(
-    channel: grpc.Channel, desk: Desk, row
+    channel: grpc.Channel, hospital_state: Desk, row
 ) -> None:  # type: ignore[no-untyped-def]
     def answer(request: object, context: object) -> None:
         raise row.error("cell 4711")
 
-    desk.answer = answer
+    hospital_state.answer = answer
     with pytest.raises(Conflict if row.error in LOCAL else row.error) as caught:
         decline(channel)
     assert caught.value.message == f"the coordinator: {row.sentence}"
 
 
 def test_an_unforeseen_error_arrives_without_its_words(
-    channel: grpc.Channel, desk: Desk, caplog: pytest.LogCaptureFixture
+    channel: grpc.Channel, hospital_state: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     def answer(request: object, context: object) -> None:
         raise ZeroDivisionError("cell 4711")
 
-    desk.answer = answer
+    hospital_state.answer = answer
     with caplog.at_level(logging.ERROR), pytest.raises(InternalError) as caught:
         decline(channel)
     assert "4711" not in caught.value.message
@@ -181,33 +181,35 @@ def test_a_method_that_is_not_there_reads_as_another_version(channel: grpc.Chann
         later(b"", timeout=CALL_SECONDS, metadata=VERSION)
 
 
-def identities(desk: Desk, channel: grpc.Channel, *roles: Role) -> Identity:
+def identities(hospital_state: Desk, channel: grpc.Channel, *roles: Role) -> Identity:
     seen: list[Identity] = []
-    desk.answer = lambda request, context: seen.append(caller(context, *roles))
+    hospital_state.answer = lambda request, context: seen.append(caller(context, *roles))
     decline(channel)
     return seen[0]
 
 
-def test_the_caller_is_whoever_the_certificate_names(channel: grpc.Channel, desk: Desk, party: Member) -> None:
-    identity = identities(desk, channel, "party", "hub")
+def test_the_caller_is_whoever_the_certificate_names(
+    channel: grpc.Channel, hospital_state: Desk, party: Member
+) -> None:
+    identity = identities(hospital_state, channel, "party", "hub")
     assert (identity.name, identity.role, identity.fingerprint) == ("north", "party", party.fingerprint)
 
 
-def test_another_role_is_denied(channel: grpc.Channel, desk: Desk) -> None:
+def test_another_role_is_denied(channel: grpc.Channel, hospital_state: Desk) -> None:
     with pytest.raises(AccessDenied):
-        identities(desk, channel, "hub")
+        identities(hospital_state, channel, "hub")
 
 
 @pytest.mark.parametrize("role", [None, "director"])
 def test_a_certificate_without_a_role_of_ours_is_no_identity(
-    running: Listener, authority: Authority, desk: Desk, role: str | None
+    running: Listener, authority: Authority, hospital_state: Desk, role: str | None
 ) -> None:
     stranger = authority.member("north", role)
     with (
         connect(f"{HOST}:{running.port}", stranger.credentials(authority.root)) as channel,
         pytest.raises(Unauthenticated),
     ):
-        identities(desk, channel, "party")
+        identities(hospital_state, channel, "party")
 
 
 def test_translated_leaves_other_errors_alone() -> None:

@@ -112,7 +112,7 @@ Serve = Callable[..., Listener]
 
 
 @pytest.fixture
-def serve(authority: Authority, server: Member, desk: Desk, shelf: Shelf) -> Iterator[Serve]:
+def serve(authority: Authority, server: Member, hospital_state: Desk, shelf: Shelf) -> Iterator[Serve]:
     """Start a listener with a limiter."""
     with ExitStack() as running:
 
@@ -121,7 +121,7 @@ def serve(authority: Authority, server: Member, desk: Desk, shelf: Shelf) -> Ite
                 f"{HOST}:0",
                 server.credentials(authority.root),
                 [
-                    lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(desk, to),
+                    lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(hospital_state, to),
                     lambda to: public_pb2_grpc.add_PublicServiceServicer_to_server(shelf, to),
                 ],
                 mutual=mutual,
@@ -150,11 +150,15 @@ def decline(channel: grpc.Channel) -> None:
 
 
 def test_calls_are_counted_by_certificate_whatever_the_connection(
-    serve: Serve, dial: Callable[[Listener, Member], grpc.Channel], authority: Authority, party: Member, desk: Desk
+    serve: Serve,
+    dial: Callable[[Listener, Member], grpc.Channel],
+    authority: Authority,
+    party: Member,
+    hospital_state: Desk,
 ) -> None:
     time = Time()
     heard: list[object] = []
-    desk.answer = lambda request, context: heard.append(request)
+    hospital_state.answer = lambda request, context: heard.append(request)
     listener = serve(Limiter(Rate(per_second=1.0, burst=2.0), OpenStreams(1, 1), time))
     for _ in range(2):
         decline(dial(listener, party))

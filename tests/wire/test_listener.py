@@ -29,8 +29,8 @@ def running_stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def start(stack: ExitStack, member: Member, root: str, desk: Desk, address: str = f"{HOST}:0") -> Listener:
-    made = listen(address, member.credentials(root), [lambda server: add(desk, server)], mutual=False)
+def start(stack: ExitStack, member: Member, root: str, hospital_state: Desk, address: str = f"{HOST}:0") -> Listener:
+    made = listen(address, member.credentials(root), [lambda server: add(hospital_state, server)], mutual=False)
     stack.callback(made.stop)
     return made
 
@@ -42,7 +42,7 @@ def handshake(port: int, root: str) -> ssl.SSLSocket:
 
 
 @contextmanager
-def held_call(listener: Listener, desk: Desk, root: str) -> Iterator[tuple[Any, threading.Event]]:
+def held_call(listener: Listener, hospital_state: Desk, root: str) -> Iterator[tuple[Any, threading.Event]]:
     """A call that is under way until its event is set."""
     entered, go_on = threading.Event(), threading.Event()
 
@@ -50,7 +50,7 @@ def held_call(listener: Listener, desk: Desk, root: str) -> Iterator[tuple[Any, 
         entered.set()
         assert go_on.wait(SECONDS)
 
-    desk.answer = answer
+    hospital_state.answer = answer
     with connect(f"{HOST}:{listener.port}", Credentials(root.encode())) as channel:
         stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
         under_way = stub.Decline.future(coordination_pb2.DeclineRequest(), timeout=SECONDS, metadata=VERSION)
@@ -60,10 +60,14 @@ def held_call(listener: Listener, desk: Desk, root: str) -> Iterator[tuple[Any, 
 
 
 def test_connections_are_limited_and_come_back(
-    monkeypatch: pytest.MonkeyPatch, running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+    monkeypatch: pytest.MonkeyPatch,
+    running_stack: ExitStack,
+    server: Member,
+    authority: Authority,
+    hospital_state: Desk,
 ) -> None:
     monkeypatch.setattr(listener_module, "MOST_CONNECTIONS", 5)
-    port = start(running_stack, server, authority.root, desk).port
+    port = start(running_stack, server, authority.root, hospital_state).port
     with ExitStack() as opened:
         for _ in range(5):
             opened.enter_context(handshake(port, authority.root))
@@ -80,10 +84,10 @@ def test_connections_are_limited_and_come_back(
 
 
 def test_a_call_goes_on_under_the_certificate_that_it_began_with(
-    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+    running_stack: ExitStack, server: Member, authority: Authority, hospital_state: Desk
 ) -> None:
-    listener = start(running_stack, server, authority.root, desk)
-    with held_call(listener, desk, authority.root) as (under_way, go_on):
+    listener = start(running_stack, server, authority.root, hospital_state)
+    with held_call(listener, hospital_state, authority.root) as (under_way, go_on):
         renewed = authority.member("office", "coordinator")
         port = listener.port
         listener.present(renewed.credentials(authority.root))
@@ -91,7 +95,7 @@ def test_a_call_goes_on_under_the_certificate_that_it_began_with(
         assert not under_way.done()
         go_on.set()
         assert under_way.result(SECONDS) == coordination_pb2.DeclineResponse()
-    desk.answer = lambda request, call: None
+    hospital_state.answer = lambda request, call: None
     decline(port, Credentials(authority.root.encode()))
     with handshake(port, authority.root) as shown:
         assert shown.getpeercert(binary_form=True) == ssl.PEM_cert_to_DER_cert(renewed.certificate)
@@ -100,9 +104,9 @@ def test_a_call_goes_on_under_the_certificate_that_it_began_with(
 @pytest.mark.parametrize("spoilt", [b"", b"-----BEGIN CERTIFICATE-----\n", b"\x00"])
 @pytest.mark.parametrize("field", ["root", "certificate", "key"])
 def test_a_certificate_that_cannot_be_read_changes_nothing(
-    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk, field: str, spoilt: bytes
+    running_stack: ExitStack, server: Member, authority: Authority, hospital_state: Desk, field: str, spoilt: bytes
 ) -> None:
-    listener = start(running_stack, server, authority.root, desk)
+    listener = start(running_stack, server, authority.root, hospital_state)
     whole = server.credentials(authority.root)
     with pytest.raises(InvalidInput):
         listener.present(Credentials(**(vars(whole) | {field: spoilt})))
@@ -110,18 +114,18 @@ def test_a_certificate_that_cannot_be_read_changes_nothing(
 
 
 def test_a_listener_that_was_stopped_presents_nothing(
-    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+    running_stack: ExitStack, server: Member, authority: Authority, hospital_state: Desk
 ) -> None:
-    listener = start(running_stack, server, authority.root, desk)
+    listener = start(running_stack, server, authority.root, hospital_state)
     listener.stop()
     listener.present(server.credentials(authority.root))
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((HOST, listener.port), SECONDS)
 
 
-def test_several_stop_within_one_grace(server: Member, authority: Authority, desk: Desk) -> None:
+def test_several_stop_within_one_grace(server: Member, authority: Authority, hospital_state: Desk) -> None:
     with ExitStack() as stack:
-        listeners = [start(stack, server, authority.root, desk) for _ in range(3)]
+        listeners = [start(stack, server, authority.root, hospital_state) for _ in range(3)]
         Listener.stop_all(listeners, 0.0)
         for listener in listeners:
             with pytest.raises(ConnectionRefusedError):
@@ -129,10 +133,10 @@ def test_several_stop_within_one_grace(server: Member, authority: Authority, des
 
 
 def test_a_stop_ends_what_goes_on_under_an_older_certificate_too(
-    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk
+    running_stack: ExitStack, server: Member, authority: Authority, hospital_state: Desk
 ) -> None:
-    listener = start(running_stack, server, authority.root, desk)
-    with held_call(listener, desk, authority.root) as (under_way, _):
+    listener = start(running_stack, server, authority.root, hospital_state)
+    with held_call(listener, hospital_state, authority.root) as (under_way, _):
         for _ in range(3):
             listener.present(server.credentials(authority.root))
         listener.stop(0.0)
@@ -141,7 +145,7 @@ def test_a_stop_ends_what_goes_on_under_an_older_certificate_too(
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "::1"])
 def test_a_port_that_is_taken_in_one_family_is_taken(
-    running_stack: ExitStack, server: Member, authority: Authority, desk: Desk, place: str
+    running_stack: ExitStack, server: Member, authority: Authority, hospital_state: Desk, place: str
 ) -> None:
     family = socket.AF_INET6 if ":" in place else socket.AF_INET
     try:
@@ -151,4 +155,4 @@ def test_a_port_that_is_taken_in_one_family_is_taken(
     if place not in {found[4][0] for found in socket.getaddrinfo(HOST, 1)}:
         pytest.skip(f"{HOST} is not {place} here")
     with pytest.raises(InvalidInput, match="is the port taken"):
-        start(running_stack, server, authority.root, desk, f"{HOST}:{taken.getsockname()[1]}")
+        start(running_stack, server, authority.root, hospital_state, f"{HOST}:{taken.getsockname()[1]}")

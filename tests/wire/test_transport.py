@@ -85,17 +85,21 @@ def test_a_server_whose_certificate_has_expired_is_not_talked_to(authority: Auth
         decline(listener.port, party.credentials(authority.root))
 
 
-def test_a_caller_of_another_consortium_is_not_heard(running: Listener, authority: Authority, desk: Desk) -> None:
+def test_a_caller_of_another_consortium_is_not_heard(
+    running: Listener, authority: Authority, hospital_state: Desk
+) -> None:
     heard: list[object] = []
-    desk.answer = lambda request, context: heard.append(request)
+    hospital_state.answer = lambda request, context: heard.append(request)
     with pytest.raises(PeerUnavailable, match="refused our certificate"):
         decline(running.port, Authority().member("north", "party").credentials(authority.root))
     assert heard == []
 
 
-def test_a_caller_without_a_certificate_is_not_heard(running: Listener, authority: Authority, desk: Desk) -> None:
+def test_a_caller_without_a_certificate_is_not_heard(
+    running: Listener, authority: Authority, hospital_state: Desk
+) -> None:
     heard: list[object] = []
-    desk.answer = lambda request, context: heard.append(request)
+    hospital_state.answer = lambda request, context: heard.append(request)
     with pytest.raises(PeerUnavailable, match="refused our certificate"):
         decline(running.port, Credentials(authority.root.encode()))
     assert heard == []
@@ -248,14 +252,16 @@ def streams() -> OpenStreams:
 
 
 @pytest.fixture
-def start(authority: Authority, server: Member, source: Source, desk: Desk, streams: OpenStreams) -> Iterator[Start]:
+def start(
+    authority: Authority, server: Member, source: Source, hospital_state: Desk, streams: OpenStreams
+) -> Iterator[Start]:
     with ExitStack() as running:
 
         def make(pace: Pace, workers: int = 4) -> Listener:
             register = [
                 lambda to: public_pb2_grpc.add_PublicServiceServicer_to_server(source, to),
                 lambda to: intake_pb2_grpc.add_IntakeServiceServicer_to_server(Drain(), to),
-                lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(desk, to),
+                lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(hospital_state, to),
             ]
             listener = listen(
                 f"{HOST}:0",

@@ -16,9 +16,9 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, Rows, Solution, solve
+from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, RegressionRows, Solution, solve
 from dprelease.estimators.quality import ScaledFit
-from dprelease.estimators.rows.errors import estimate, spent_parameters
+from dprelease.estimators.rows.errors import effective_parameters, estimate
 
 RIDGE = 1e-5
 """lambda of the paper's experiments, added to the per-patient Hessian (section 5.1)."""
@@ -56,7 +56,7 @@ class PlainFit:
     anchor: bool = True
     definite: bool = True
 
-    def fit(self, rows: Rows, constant: Floats, constant_noise_sd: Floats, *, intercept: bool) -> ScaledFit:
+    def fit(self, rows: RegressionRows, constant: Floats, constant_noise_sd: Floats, *, intercept: bool) -> ScaledFit:
         """Fit all targets on the same features.
 
         Args:
@@ -80,7 +80,7 @@ class PlainFit:
                 "fit fewer features, and none that repeats others"
             )
         offsets = used.offsets(solution.weights) if intercept else np.zeros(len(constant))
-        spent = spent_parameters(equations, solution, used, mixing.residuals(solution.weights, offsets))
+        spent = effective_parameters(equations, solution, used, mixing.residuals(solution.weights, offsets))
         # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
         spent = spent + (1 if intercept and not used.anchor else 0)
         return ScaledFit(

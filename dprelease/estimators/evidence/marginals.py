@@ -8,7 +8,7 @@ e being EDGE for a number and SHARE for an indicator. Its noisy sum and noisy sq
 is seen of m and of m^2 + variance. If a variable keeps to a small part of its range near an end, its square tells the mean
 better than its sum does. Sums are over a grid that is even in the logits of p and g and covers what the noise leaves likely.
 
-Private outcomes that are apart are many, and what the others of their kind suggest of mean and square (`of_others`) multiplies
+Private outcome-only columns are many, and what the others of their kind suggest of mean and square (`of_others`) multiplies
 the prior by (1 - UNLIKE) (1 - l) N(m; ...) N(m^2 + variance; ...) + UNLIKE. The posterior may then be much narrower than the
 noise. So a second grid, with half as many points, covers the range that has probability under the noise and under the others.
 """
@@ -141,11 +141,11 @@ class Marginals:
         mean: of the mean m.
         mean_sd: standard deviation of m.
         variance: mean of the variance.
-        modest: square of the harmonic mean of the standard deviation: less where the variance is not known well.
+        harmonic_variance: square of the harmonic mean of the standard deviation: less where the variance is not known well.
         constant: c that minimises the expected (c - m)^2 / variance: where little is known of a variable with a small
             spread, what would be a gross error for it decides; beside others, which tell of its spread,
             (c - m)^2 / standard deviation.
-        excess: the expected (c - m)^2 / variance.
+        relative_loss: the expected (c - m)^2 / variance.
         error: mean of the squared error of the constant c, variance + (c - m)^2.
         error_sd: its standard deviation.
         square: mean of m^2 + variance.
@@ -155,9 +155,9 @@ class Marginals:
     mean: Floats
     mean_sd: Floats
     variance: Floats
-    modest: Floats
+    harmonic_variance: Floats
     constant: Floats
-    excess: Floats
+    relative_loss: Floats
     error: Floats
     error_sd: Floats
     square: Floats

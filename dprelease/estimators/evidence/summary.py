@@ -25,11 +25,13 @@ from dprelease.estimators.evidence.before_clipping import PublishedSpreads, befo
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
 
-NOT_CLIPPED = "rows of this release are not clipped, so there is nothing to correct for; describe it without unclipped"
+NOT_CLIPPED = (
+    "rows of this release are not clipped, so there is nothing to correct for; describe it without clipping_corrected"
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class MomentsSummary:
     """Moments of p released columns in original units; an indicator is 1 for its level and 0 otherwise.
 
     Attributes:
@@ -61,25 +63,25 @@ class Summary:
 def summarise(
     moments: NoisyMoments | OutcomeMoments,
     *,
-    unclipped: bool = False,
+    clipping_corrected: bool = False,
     published: Mapping[str, tuple[float, float]] | None = None,
-) -> Summary:
+) -> MomentsSummary:
     """Summary of every released column.
 
     Args:
         moments: as released.
-        unclipped: what it would be of the same rows before clipping, were they normal.
+        clipping_corrected: what it would be of the same rows before clipping, were they normal.
         published: number to its standard deviation before clipping in original units, and the error of that; those that ranges
             were made of, as if exact, of numbers that are not there.
 
     Raises:
-        InvalidInput: unclipped, and rows are not clipped.
+        InvalidInput: clipping_corrected, and rows are not clipped.
     """
-    if unclipped and moments.clipping is None:
+    if clipping_corrected and moments.clipping is None:
         raise InvalidInput(NOT_CLIPPED)
     if isinstance(moments, OutcomeMoments):
         return _with_outcomes(moments)
-    if not unclipped:
+    if not clipping_corrected:
         return _of_all(moments)
     spreads = PublishedSpreads.as_coded(moments)
     for name, values in (published or {}).items():
@@ -89,7 +91,7 @@ def summarise(
     return _of_all(moments, spreads)
 
 
-def _with_outcomes(moments: OutcomeMoments) -> Summary:
+def _with_outcomes(moments: OutcomeMoments) -> MomentsSummary:
     """Features as in any release, outcomes one by one; the deviation's noise to first order."""
     whole, outcome = _of_all(moments.joint), moments.layout.outcome[1:]
     chosen = np.flatnonzero(outcome) + 1
@@ -114,7 +116,7 @@ def _with_outcomes(moments: OutcomeMoments) -> Summary:
     return replace(whole, names=moments.names, **single)
 
 
-def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> Summary:
+def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> MomentsSummary:
     places = [moments.lookup(name) for name in moments.names]
     midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
     evidence = Evidence(moments)
@@ -143,7 +145,7 @@ def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> S
         mean_sd, deviation_sd, correlation_sd = map(_open, (mean_sd, deviation_sd, correlation_sd), centres, *released)
     exact, known = moments.layout.public[1:], moments.gram / moments.rows
     spread = np.sqrt(np.maximum(np.diag(known)[1:] - known[0, 1:] ** 2, 0.0))
-    return Summary(
+    return MomentsSummary(
         names=moments.names,
         mean=midpoint + half_width * np.where(exact, known[0, 1:], mean.mean(axis=0)),
         mean_sd=half_width * np.where(exact, 0.0, mean_sd),

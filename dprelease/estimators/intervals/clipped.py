@@ -20,7 +20,7 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
-from dprelease.estimators.intervals.estimates import Estimates
+from dprelease.estimators.intervals.estimates import ProfiledEstimates
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
 from dprelease.release.reaches import LEAST_KEPT, Reach
@@ -115,7 +115,7 @@ def _mean(view: NoisyMoments, name: str) -> float:
     return float(middle + half_width * view.gram[0, place] / view.rows)
 
 
-def less(of: Estimates, wider: Floats | None) -> Floats:
+def less(of: ProfiledEstimates, wider: Floats | None) -> Floats:
     """Ratios of estimates that are nearer to 0 by w."""
     if wider is None:
         return of.ratio
@@ -124,7 +124,7 @@ def less(of: Estimates, wider: Floats | None) -> Floats:
     return of.ratio * left
 
 
-def ends(of: Estimates, quantile: float, wider: Floats | None) -> tuple[Floats, Floats]:
+def ends(of: ProfiledEstimates, quantile: float, wider: Floats | None) -> tuple[Floats, Floats]:
     """Ends of intervals, wider by w on either side."""
     lower, upper = of.interval(quantile)
     return (lower, upper) if wider is None else (lower - wider, upper + wider)

@@ -20,7 +20,7 @@ from dprelease.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class ProfiledEstimates:
     """Estimates with the variances that they would have if something else were true, all of one shape.
 
     Attributes:
@@ -35,9 +35,9 @@ class Estimates:
     lean: Floats
     bend: Floats
 
-    def __getitem__(self, chosen: int | slice) -> Estimates:
+    def __getitem__(self, chosen: int | slice) -> ProfiledEstimates:
         """Some of them, by the first index."""
-        return Estimates(self.value[chosen], self.variance[chosen], self.lean[chosen], self.bend[chosen])
+        return ProfiledEstimates(self.value[chosen], self.variance[chosen], self.lean[chosen], self.bend[chosen])
 
     @property
     def standard_error(self) -> Floats:
@@ -53,20 +53,20 @@ class Estimates:
             found: Floats = self.value / at_zero
         return found
 
-    def in_units(self, unit: Floats, middle: Floats | float = 0.0) -> Estimates:
+    def in_units(self, unit: Floats, middle: Floats | float = 0.0) -> ProfiledEstimates:
         """The estimates in new units, middle + unit * estimate; unknown where the unit is NaN."""
         bend = self.bend + 0 * unit
-        return Estimates(middle + unit * self.value, unit**2 * self.variance, unit * self.lean, bend)
+        return ProfiledEstimates(middle + unit * self.value, unit**2 * self.variance, unit * self.lean, bend)
 
     @property
-    def transposed(self) -> Estimates:
+    def transposed(self) -> ProfiledEstimates:
         """With the indices in the other order."""
-        return Estimates(self.value.T, self.variance.T, self.lean.T, self.bend.T)
+        return ProfiledEstimates(self.value.T, self.variance.T, self.lean.T, self.bend.T)
 
-    def scaled_by(self, factor: Floats) -> Estimates:
+    def scaled_by(self, factor: Floats) -> ProfiledEstimates:
         """With errors (c,) times as large as was thought."""
         per = (factor**2)[:, None]
-        return Estimates(self.value, per * self.variance, per * self.lean, per * self.bend)
+        return ProfiledEstimates(self.value, per * self.variance, per * self.lean, per * self.bend)
 
     def interval(self, quantile: float) -> tuple[Floats, Floats]:
         """(lower, upper) ends, infinite where the release sets no bound.
@@ -151,7 +151,7 @@ class Covariance:
     apart: Floats | float = 0.0
 
 
-def profiled(value: Floats, fixed: Floats, fit: Floats, forms: Forms, common: Covariance) -> Estimates:
+def profiled(value: Floats, fixed: Floats, fit: Floats, forms: Forms, common: Covariance) -> ProfiledEstimates:
     """Estimates of c sums for l targets, with the variances along their paths.
 
     For a sum a^T b of a fit's weights b the variance of its estimate is a quadratic form V(b). If the sum is off by t, the other
@@ -183,7 +183,7 @@ def profiled(value: Floats, fixed: Floats, fit: Floats, forms: Forms, common: Co
             bend = bend + 2 * one.amounts * other.amounts * forms.polar(one.vectors, other.vectors)
     whole = moved + common.apart
     per = np.divide(1.0, whole, out=np.zeros_like(whole), where=moved > 0)
-    return Estimates(value, fixed + forms.polar(fit, fit), 2 * lean * per, np.maximum(bend * per**2, 0.0))
+    return ProfiledEstimates(value, fixed + forms.polar(fit, fit), 2 * lean * per, np.maximum(bend * per**2, 0.0))
 
 
 LIMIT = 0.5
@@ -229,8 +229,8 @@ class PopulationFit:
             `LIMIT`; none where it is for all.
     """
 
-    weights: Estimates
-    offsets: Estimates
+    weights: ProfiledEstimates
+    offsets: ProfiledEstimates
     degrees: float
     noise_ratio: float
     dropped: tuple[int, ...]
@@ -239,7 +239,7 @@ class PopulationFit:
 def unidentified(features: int, targets: int, dropped: tuple[int, ...]) -> PopulationFit:
     """Answer of a release whose features cannot be told from noise."""
     unknown = np.full((features + 1, targets), np.nan)
-    estimates = Estimates(unknown, unknown, unknown, unknown)
+    estimates = ProfiledEstimates(unknown, unknown, unknown, unknown)
     return PopulationFit(estimates[:-1], estimates[-1], np.inf, np.inf, dropped)
 
 

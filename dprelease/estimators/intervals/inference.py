@@ -8,9 +8,9 @@ biased, and has no interval of its own.
 
 If the features' signal is below a threshold (`PopulationFit`) nothing was learned about any coefficient, and nothing is
 claimed. Further up, intervals have their nominal coverage, near the threshold a little more (`PopulationFit` has the
-numbers). An interval is the set of values that a test at the same level does not reject (`Estimates`). The test of a value takes
-the variance that the estimate would have if that value were true. So an interval is longer on the side of steeper slopes, and
-may have no end there.
+numbers). An interval is the set of values that a test at the same level does not reject (`ProfiledEstimates`). The test of a
+value takes the variance that the estimate would have if that value were true. So an interval is longer on the side of steeper
+slopes, and may have no end there.
 
 If a level that hardly anybody has is all that hides the features, it is counted with the reference level (`sparse_levels`).
 
@@ -32,10 +32,10 @@ from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design, design
 from dprelease.estimators.intervals.clipped import ends, less, notes, taken
-from dprelease.estimators.intervals.estimates import LIMIT, Estimates, PopulationFit
+from dprelease.estimators.intervals.estimates import LIMIT, PopulationFit, ProfiledEstimates
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.estimators.intervals.of_rows import learned_from_rows
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
@@ -60,8 +60,8 @@ class Inference:
         intercepts: (l,) the same of the intercepts.
         known: (l,) whether the features' signal is above the threshold.
         degrees: degrees of freedom of the standard errors; infinite for moments.
-        doubt: how far noise moves the features' second moments in the worst direction, as a part of them.
-        hidden: features to leave out for the coefficients of the others to be known; empty where all are known.
+        noise_to_signal: how far noise moves the features' second moments in the worst direction, as a part of them.
+        unidentified: features to leave out for the coefficients of the others to be known; empty where all are known.
         reaches: how far each private number reaches, and what slopes keep of it; empty in public bounds.
         wider: (l, d) w, what clipping may take from coefficients: intervals are wider by it on either side; None in public bounds.
         wider_intercept: (l,) the same of the intercepts.
@@ -69,12 +69,12 @@ class Inference:
             coefficients, and the others are those of a fit without them.
     """
 
-    slopes: Estimates
-    intercepts: Estimates
+    slopes: ProfiledEstimates
+    intercepts: ProfiledEstimates
     known: npt.NDArray[np.bool_]
     degrees: float
-    doubt: float
-    hidden: tuple[str, ...]
+    noise_to_signal: float
+    unidentified: tuple[str, ...]
     reaches: tuple[Reach, ...] = ()
     wider: Floats | None = None
     wider_intercept: Floats | None = None
@@ -151,15 +151,15 @@ class Inference:
         """Empty where something was learned, else what was not, in plain words, and what would help."""
         if self.known.all():
             return ""
-        if len(self.hidden) == self.estimate.shape[1]:
+        if len(self.unidentified) == self.estimate.shape[1]:
             return (
                 "No coefficient is identified: the privacy noise is too large compared with the variation in the features. "
                 "More patients, a larger epsilon or narrower public bounds would help."
             )
-        what = "it" if len(self.hidden) == 1 else "them"
+        what = "it" if len(self.unidentified) == 1 else "them"
         return (
             "Individual coefficients are not identified: the privacy noise is too large compared with the variation in "
-            f"{listed(self.hidden)}. The others can be estimated without {what}, and are then not adjusted for {what}."
+            f"{listed(self.unidentified)}. The others can be estimated without {what}, and are then not adjusted for {what}."
         )
 
     @property
@@ -186,7 +186,7 @@ class Inference:
             found[:, places] = values
             return found
 
-        slopes = Estimates(*(spread(each) for each in vars(self.slopes).values()))
+        slopes = ProfiledEstimates(*(spread(each) for each in vars(self.slopes).values()))
         wider = None if self.wider is None else spread(self.wider)
         return replace(self, slopes=slopes, wider=wider, merged=merged)
 
@@ -234,7 +234,7 @@ def _learned(view: Regressable, names: Design, release: Release, *, intercept: b
     origin = -names.feature_midpoint / names.feature_half_width
     x, y, repeats = names.feature_index, names.target_index, release.spec.rows_per_subject
     if isinstance(view, NoisyRows):
-        rows = Rows.of(view, x, y, mixed=view.mixed)
+        rows = RegressionRows.of(view, x, y, mixed=view.mixed)
         found = learned_from_rows(rows, release.patients, origin, intercept=intercept, repeats=repeats)
     else:
         found = learned_from_moments(view, x, y, origin, intercept=intercept, repeats=repeats)
@@ -251,8 +251,8 @@ def in_units(learned: PopulationFit, names: Design) -> Inference:
         intercepts=learned.offsets.in_units(blank * names.target_half_width, names.target_midpoint),
         known=np.full(len(names.targets), known),
         degrees=learned.degrees,
-        doubt=learned.noise_ratio,
-        hidden=tuple(names.features[place] for place in learned.dropped),
+        noise_to_signal=learned.noise_ratio,
+        unidentified=tuple(names.features[place] for place in learned.dropped),
     )
 
 

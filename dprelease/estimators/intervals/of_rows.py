@@ -12,8 +12,8 @@ a sum a^T b of the weights, one of them or the intercept's, with h = H^-1 a,
     estimate    h^T [X^T y - (H + C) b] = 0 where all other equations of H b = X^T y hold,                           (1)
     variance    V(b) = h^T (tau^2 W + m S b b^T S) h,    tau^2 = |y - X W^-1 X^T y|^2 / (m - d) + m b^T S W^-1 S b.  (2)
 
-V is taken at the b that is tested, not at the fitted one (`Estimates`), whose errors would make it as wrong as the estimate.
-C takes off the bias that comes of the error in h. An error in the length of h does not matter, as it cancels, hence
+V is taken at the b that is tested, not at the fitted one (`ProfiledEstimates`), whose errors would make it as wrong as the
+estimate. C takes off the bias that comes of the error in h. An error in the length of h does not matter, as it cancels, hence
 
     C = W K S + tr(W K) S,    K = H^-1 - h h^T / (a^T h),                                                            (3)
 
@@ -41,18 +41,20 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.estimators.intervals.estimates import (
     Covariance,
-    Estimates,
     Forms,
     PopulationFit,
+    ProfiledEstimates,
     Shared,
     dropped_features,
     profiled,
     unidentified,
 )
-from dprelease.estimators.normal_equations import SINGULAR, Rows
+from dprelease.estimators.normal_equations import SINGULAR, RegressionRows
 
 
-def learned_from_rows(rows: Rows, patients: int, origin: Floats, *, intercept: bool, repeats: int = 1) -> PopulationFit:
+def learned_from_rows(
+    rows: RegressionRows, patients: int, origin: Floats, *, intercept: bool, repeats: int = 1
+) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
     If the features are hidden, O(d^4) to say which of them would have to be left out.
@@ -201,7 +203,9 @@ class _Asked:
         found: Floats = self.inner.T @ solved - (self.pull.T @ solved) / self.stretch[:, None]
         return found
 
-    def estimates(self, values: Floats, fixed: Floats, fit: Floats, least: Floats, mean_variance: Floats) -> Estimates:
+    def estimates(
+        self, values: Floats, fixed: Floats, fit: Floats, least: Floats, mean_variance: Floats
+    ) -> ProfiledEstimates:
         """With the variances (2) along the paths of fits; all but `fit`, (d, l), does not change with these.
 
         Args:

@@ -48,43 +48,43 @@ from dprelease.mechanisms.moments.released import Moments
 # five. More caution costs more where there is a relation than it saves where there is none (docs/methods.md, "A cautious step").
 # In public bounds columns may fill little of their range, and noise makes a strong relation of some pair among many, with a gain
 # in most cases and a great loss in some: four cases of five.
-CAUTIOUS, LIKELY = 0.2, 0.4
-ALPHAS = np.linspace(0.0, 1.0, 41)
+CAUTIOUS_QUANTILE, LIKELY_QUANTILE = 0.2, 0.4
+STEP_LENGTHS = np.linspace(0.0, 1.0, 41)
 """Steps: from 0, the constant predictor, to 1, the full model."""
-ENOUGH = 0.95
+SUFFICIENT_SHARE = 0.95
 """Part of the largest quantile: the longest step that reaches it is taken, lest good fits are shortened for nothing."""
-RARE = 0.05
+RARE_QUANTILE = 0.05
 """Quantile that must be no loss in public bounds."""
 UNSURE = 0.25
 """Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
 
 
-def furthest(gain: Floats) -> Floats:
+def step_length(gain: Floats) -> Floats:
     """alpha, one for each outcome.
 
     Args:
-        gain: (41, ...) a low quantile of the gain at each of `ALPHAS`, 0 at alpha = 0; minus infinity where alpha
+        gain: (41, ...) a low quantile of the gain at each of `STEP_LENGTHS`, 0 at alpha = 0; minus infinity where alpha
             must not be.
     """
-    steps = ALPHAS.reshape(-1, *[1] * (gain.ndim - 1))
-    found: Floats = np.where(gain >= ENOUGH * gain.max(axis=0), steps, 0.0).max(axis=0)
+    steps = STEP_LENGTHS.reshape(-1, *[1] * (gain.ndim - 1))
+    found: Floats = np.where(gain >= SUFFICIENT_SHARE * gain.max(axis=0), steps, 0.0).max(axis=0)
     return found
 
 
-def furthest_of_draws(gain: Floats, *, ranged: bool) -> Floats:
+def step_length_by_draws(gain: Floats, *, ranged: bool) -> Floats:
     """alpha, one for each outcome.
 
     Args:
-        gain: (41, T, ...) draws of the gain at each of `ALPHAS`, 0 at alpha = 0.
+        gain: (41, T, ...) draws of the gain at each of `STEP_LENGTHS`, 0 at alpha = 0.
         ranged: whether columns are coded in ranges.
     """
     if ranged:
-        return furthest(np.quantile(gain, LIKELY, axis=1))
-    rare, cautious = np.quantile(gain, [RARE, CAUTIOUS], axis=1)
-    return furthest(np.where(rare >= 0, cautious, -np.inf))
+        return step_length(np.quantile(gain, LIKELY_QUANTILE, axis=1))
+    rare, cautious = np.quantile(gain, [RARE_QUANTILE, CAUTIOUS_QUANTILE], axis=1)
+    return step_length(np.where(rare >= 0, cautious, -np.inf))
 
 
-def furthest_of_signal(linear: Floats, square: Floats) -> Floats:
+def step_length_by_signal(linear: Floats, square: Floats) -> Floats:
     """alpha, one for each outcome: by Stein's unbiased estimate of the gain.
 
     If the prior of draws is vague beside the noise, they take most of what noise makes for a relation, and promise a gain of an
@@ -108,18 +108,18 @@ def furthest_of_signal(linear: Floats, square: Floats) -> Floats:
         bias.
     """
     factor = np.divide(np.maximum(linear, 0.0), square, out=np.zeros_like(square), where=square > 0)
-    steps = ALPHAS[:, None]
-    return furthest(2 * steps * factor - steps**2)
+    steps = STEP_LENGTHS[:, None]
+    return step_length(2 * steps * factor - steps**2)
 
 
-def warnings(alpha: Floats, excess: Floats) -> tuple[str, ...]:
+def warnings(alpha: Floats, relative_loss: Floats) -> tuple[str, ...]:
     """Sentences for whoever reads the fit.
 
     Args:
         alpha: (l,) how far each model went.
-        excess: (l,) expected squared error of the constant predictor beyond the outcome's variance, in that variance.
+        relative_loss: (l,) expected squared error of the constant predictor beyond the outcome's variance, in that variance.
     """
-    found, given_up, unsure = [], int((alpha == 0).sum()), int((excess > UNSURE).sum())
+    found, given_up, unsure = [], int((alpha == 0).sum()), int((relative_loss > UNSURE).sum())
     if given_up:
         found.append(
             f"For {given_up} of {len(alpha)} targets noise hides any relation to the features: "

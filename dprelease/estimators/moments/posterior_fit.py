@@ -33,11 +33,11 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.moments.gain import (
-    ALPHAS,
+    STEP_LENGTHS,
     Judged,
     by_draws,
-    furthest_of_draws,
-    furthest_of_signal,
+    step_length_by_draws,
+    step_length_by_signal,
     unbiased_quality,
     warnings,
 )
@@ -135,9 +135,9 @@ def _fit(
     elif len(draws) == 1:  # the true moments are known
         alpha = 1.0
     else:
-        steps = ALPHAS[:, None]
+        steps = STEP_LENGTHS[:, None]
         gain = steps * linear / variance - steps**2 * square / variance
-        alpha = float(furthest_of_draws(gain, ranged=released is None))
+        alpha = float(step_length_by_draws(gain, ranged=released is None))
         if released is not None:
             seen = NormalEquations.of_moments(released, features, [target], intercept=intercept)[0]
             alpha = min(alpha, _most(seen, solution, within, across, intercept=intercept))
@@ -162,7 +162,7 @@ def _fit(
 
 
 def _most(seen: NormalEquations, solution: Solution, within: Floats, across: Floats, *, intercept: bool) -> float:
-    """`furthest_of_signal` of the released numbers.
+    """`step_length_by_signal` of the released numbers.
 
     Args:
         seen: normal equations of these.
@@ -180,7 +180,7 @@ def _most(seen: NormalEquations, solution: Solution, within: Floats, across: Flo
     )
     linear = weights @ seen.xy[:, 0] - open_target
     square = weights @ seen.xx @ weights - 2 * open_model
-    return float(furthest_of_signal(np.array([linear]), np.array([square]))[0])
+    return float(step_length_by_signal(np.array([linear]), np.array([square]))[0])
 
 
 class Fitted(NamedTuple):
@@ -189,13 +189,13 @@ class Fitted(NamedTuple):
     Attributes:
         fit: on draws.
         alpha: (l,) how far each model went.
-        excess: (l,) expected squared error of the constant predictor beyond the outcome's variance, in that variance.
+        relative_loss: (l,) expected squared error of the constant predictor beyond the outcome's variance, in that variance.
         left_out: features that noise hides and the models do without, by name; empty where there are none.
     """
 
     fit: ScaledFit
     alpha: Floats
-    excess: Floats
+    relative_loss: Floats
     left_out: str = ""
 
 
@@ -211,7 +211,9 @@ def side_by_side(found: Sequence[Fitted]) -> ScaledFit:
         for named, count in Counter(each.left_out for each in found).items()
         if named
     ]
-    sentences = warnings(*(np.concatenate([getattr(each, name) for each in found]) for name in ("alpha", "excess")))
+    sentences = warnings(
+        *(np.concatenate([getattr(each, name) for each in found]) for name in ("alpha", "relative_loss"))
+    )
     return replace(
         fits[0],
         weights=np.hstack([each.weights for each in fits]),

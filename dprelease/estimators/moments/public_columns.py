@@ -8,7 +8,7 @@ L L^T. In whitened coordinates L^-1 P_c^T = V S U^T, and
 
 The estimate of t is its posterior mean under an empirical-Bayes prior (`Vectors`). Rows within their bounds have
 |t| <= sqrt(n) half-width. So no coordinate of the estimate is further from 0 than that of the projection onto this ball
-(`PublicSide`, `within`), whose multiplier is the least ridge.
+(`PublicSide`, `clipped_to_feasible`), whose multiplier is the least ridge.
 
 Features public (label privacy): P are the features and z an outcome. The weights are L^-T V S^-1 t, and the model that takes t'
 for t lowers the squared error on the private rows by 2 t.t' - |t'|^2, so t is all there is to guess. How far it goes from the
@@ -20,7 +20,7 @@ On these moments `spectral` fits as on others. Method `posterior` needs no such 
 positive semidefinite and within bounds, which is the same body and more. Nor is there any for a private
 outcome beside private features: its association would be shrunken here and once more by the fit.
 
-If outcomes are apart the public ones, Y, bound the association with the private features Z: it is projected onto {Y^T Z : |z_c|
+With outcome-only columns the public ones, Y, bound the association with the private features Z: it is projected onto {Y^T Z : |z_c|
 <= sqrt(n)} by the singular value decomposition of Y, O(n l min(n, l)) for l public outcomes and O(n l d) for d private features
 (docs/guarantees.md 16). A spectral ridge then serves all outcomes by one factorisation of the features' covariance.
 
@@ -40,7 +40,7 @@ from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import pooled
-from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Judged, furthest
+from dprelease.estimators.moments.gain import CAUTIOUS_QUANTILE, STEP_LENGTHS, Judged, step_length
 from dprelease.estimators.moments.spectral_ridge import Slopes, beside_constant, determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import ScaledFit
@@ -248,7 +248,7 @@ class Vectors:
             found[:, places] = logsumexp(chunk._cases(), axis=0)
         return found
 
-    def believed(self, shares: Floats | None = None) -> tuple[Floats, Floats]:
+    def posterior(self, shares: Floats | None = None) -> tuple[Floats, Floats]:
         """Mean and variance of t given g, each (r, l).
 
         Args:
@@ -292,23 +292,23 @@ class Vectors:
             for index, shape in enumerate(self._shapes()):
                 prior, share = np.outer(shape, v), weight[place, index]
                 expected = prior * gains**2 + s2
-                likely = prior * gains * self.seen / expected
-                first += share * likely
-                second += share * (prior * s2 / expected + likely**2)
+                posterior_mean = prior * gains * self.seen / expected
+                first += share * posterior_mean
+                second += share * (prior * s2 / expected + posterior_mean**2)
         return first, np.maximum(second - first**2, 0.0)
 
 
-def within(side: PublicSide, seen: Floats, likely: Floats, radius: Floats) -> Floats:
+def clipped_to_feasible(side: PublicSide, seen: Floats, posterior_mean: Floats, radius: Floats) -> Floats:
     """The posterior mean, no coordinate further out than in the nearest feasible t, (r, l); hence feasible itself.
 
     Args:
         side: whose singular values are s.
         seen: (r, l) g.
-        likely: (r, l) from `Vectors.believed`.
+        posterior_mean: (r, l) from `Vectors.posterior`.
         radius: (l,) bounds of |t|.
     """
-    furthest = side.shrinkage(side.multipliers(seen, radius)) * np.abs(seen) / side.singular[:, None]
-    return np.clip(likely, -furthest, furthest)
+    step_length = side.shrinkage(side.multipliers(seen, radius)) * np.abs(seen) / side.singular[:, None]
+    return np.clip(posterior_mean, -step_length, step_length)
 
 
 def fit_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> ScaledFit:
@@ -325,20 +325,32 @@ def fit_public_features(moments: Moments, features: list[int], targets: list[int
     alone = Evidence(moments).alone(wanted)
     outcomes = alone.take(places)
     whitened = _Whitened.of(moments, features, wanted.tolist(), intercept=intercept)
-    side, variances = whitened.side, np.array([alone.modest, alone.variance] if intercept else [alone.square])
+    side, variances = (
+        whitened.side,
+        np.array([alone.harmonic_variance, alone.variance] if intercept else [alone.square]),
+    )
     if not side.full_rank:
         raise determined(len(features))
     evidence = Vectors.of(side.singular, whitened.seen, whitened.noise_sd, variances, rows)
     law = pooled(evidence, len(EXPLAINED), layout.outcome[wanted] & ~layout.public[wanted])
-    likely, doubt = evidence.take(places).believed(law[:, places])
-    t = within(side, whitened.seen[:, places], likely, whitened.radius[places])
-    along, square, unsure = (t * likely).sum(axis=0), (t**2).sum(axis=0), (t**2 * doubt).sum(axis=0)
-    steps = ALPHAS[:, None]
-    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS)) * np.sqrt(unsure)) - steps**2 * square
-    alpha = np.where(square > 0, furthest(quantile), 0.0)
+    posterior_mean, posterior_variance = evidence.take(places).posterior(law[:, places])
+    t = clipped_to_feasible(side, whitened.seen[:, places], posterior_mean, whitened.radius[places])
+    along, square, unsure = (
+        (t * posterior_mean).sum(axis=0),
+        (t**2).sum(axis=0),
+        (t**2 * posterior_variance).sum(axis=0),
+    )
+    steps = STEP_LENGTHS[:, None]
+    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS_QUANTILE)) * np.sqrt(unsure)) - steps**2 * square
+    alpha = np.where(square > 0, step_length(quantile), 0.0)
     # A posterior mean moves with what is seen by its variance over that of the noise; t is S^-1 times what is seen.
     noise = whitened.noise_sd[places]
-    rate = rows * np.divide(doubt, noise**2, out=side.singular[:, None] ** -2.0 + np.zeros_like(doubt), where=noise > 0)
+    rate = rows * np.divide(
+        posterior_variance,
+        noise**2,
+        out=side.singular[:, None] ** -2.0 + np.zeros_like(posterior_variance),
+        where=noise > 0,
+    )
     exact = np.zeros(len(alpha))
     slopes = Slopes(whitened.across, alpha * t / side.singular[:, None], alpha * rate, exact, whitened.centre)
     curved = np.linalg.eigvalsh(whitened.moments)
@@ -359,13 +371,13 @@ def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:
         return moments
     rows, alone = moments.rows, Evidence(moments).alone(private)
     whitened = _Whitened.of(moments, list(public), list(private), intercept=True)
-    variances = np.array([alone.modest, alone.variance])
+    variances = np.array([alone.harmonic_variance, alone.variance])
     singular, noise_sd = whitened.side.singular, moments.noise_sd[0, private]
-    likely, doubt = Vectors.of(singular, whitened.seen, noise_sd, variances, rows).believed()
+    posterior_mean, posterior_variance = Vectors.of(singular, whitened.seen, noise_sd, variances, rows).posterior()
     back = whitened.root @ whitened.side.right * whitened.side.singular
-    association = back @ within(whitened.side, whitened.seen, likely, whitened.radius)
+    association = back @ clipped_to_feasible(whitened.side, whitened.seen, posterior_mean, whitened.radius)
     association += rows * np.outer(whitened.centre, alone.mean)
-    left = back**2 @ doubt
+    left = back**2 @ posterior_variance
     if not intercept:
         left += rows**2 * np.outer(whitened.centre**2, alone.mean_sd**2)
     gram, sd = moments.gram.copy(), moments.noise_sd.copy()
@@ -388,13 +400,13 @@ def projected(moments: OutcomeMoments, public: Floats) -> OutcomeMoments:
     noise_sd = moments.noise_between(outcomes, private)[0]
     seen = side.right.T @ moments.between(outcomes, private)
     spread = Evidence(moments).alone(private).square[None]
-    likely, doubt = Vectors.of(side.singular, seen, noise_sd, spread, moments.rows).believed()
+    posterior_mean, posterior_variance = Vectors.of(side.singular, seen, noise_sd, spread, moments.rows).posterior()
     back = side.right * side.singular
-    association = back @ within(side, seen, likely, np.full(len(private), np.sqrt(moments.rows)))
+    association = back @ clipped_to_feasible(side, seen, posterior_mean, np.full(len(private), np.sqrt(moments.rows)))
     across, across_sd = moments.across.copy(), moments.across_sd.copy()
     rows = layout.feature_place[private]
     across[np.ix_(rows, outcomes)] = association.T
-    across_sd[np.ix_(rows, outcomes)] = np.sqrt(back**2 @ doubt).T
+    across_sd[np.ix_(rows, outcomes)] = np.sqrt(back**2 @ posterior_variance).T
     return replace(moments, across=across, across_sd=across_sd)
 
 

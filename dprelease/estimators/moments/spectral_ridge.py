@@ -18,7 +18,7 @@ same known variance in every entry, s^2 in S and r^2 in g. Seen are
 
                e the variance of the outcome that its features explain, and s^2 d t the variance that the errors left in S
                add to a score. e is log-uniform on [1e-3, 1] times the outcome's variance, for which a low estimate is taken
-               (`Marginals.modest`). If outcome-only columns are named, their common law of e is estimated instead
+               (`Marginals.harmonic_variance`). If outcome-only columns are named, their common law of e is estimated instead
                (`pooled`).
 
 Means and variances of single variables are those of `marginals`, and so is the constant c. How far a model goes from it is
@@ -44,7 +44,15 @@ from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import Marginals, pooled
-from dprelease.estimators.moments.gain import ALPHAS, CAUTIOUS, Judged, by_scores, furthest, unbiased_quality, warnings
+from dprelease.estimators.moments.gain import (
+    CAUTIOUS_QUANTILE,
+    STEP_LENGTHS,
+    Judged,
+    by_scores,
+    step_length,
+    unbiased_quality,
+    warnings,
+)
 from dprelease.estimators.normal_equations import Diagnostics
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.ridge import belief, chunks, ends_of_cells, lattice
@@ -106,7 +114,7 @@ def beside_constant(
             smallest_eigenvalue=least,
             condition_number=largest / least if least > 0 else math.inf,
             indefinite=False,
-            warnings=warnings(alpha, outcomes.excess),
+            warnings=warnings(alpha, outcomes.relative_loss),
         ),
     )
 
@@ -160,17 +168,17 @@ def fit_spectral(
 
     across = whiten @ (moments.between(features, outcomes) - np.outer(centre, moments.between([0], outcomes))) / rows
     r2 = np.maximum((moments.noise_between(features, outcomes) ** 2).mean(axis=0) / rows**2, _TINY**2)
-    ridges = _Ridges(xi, vectors.T @ across, s2, r2, every.modest if intercept else every.square)
+    ridges = _Ridges(xi, vectors.T @ across, s2, r2, every.harmonic_variance if intercept else every.square)
     law = pooled(ridges, PARTS, moments.layout.outcome[outcomes])
     asked = ridges.take(chosen)
-    kept, doubt, rate = asked.believed(law[:, chosen])
+    kept, posterior_variance, rate = asked.posterior(law[:, chosen])
     turned = kept * asked.scores
     y = every.take(chosen)
     square = xi @ turned**2
-    of_g, of_s = 4 * doubt, 2 * s2 * (turned**2).sum(axis=0) ** 2
-    steps = ALPHAS[:, None]
-    cautious = (2 * steps - steps**2) * square + ndtri(CAUTIOUS) * np.sqrt(steps**2 * of_g + steps**4 * of_s)
-    alpha = np.where(square > 0, furthest(cautious), 0.0)
+    of_g, of_s = 4 * posterior_variance, 2 * s2 * (turned**2).sum(axis=0) ** 2
+    steps = STEP_LENGTHS[:, None]
+    cautious = (2 * steps - steps**2) * square + ndtri(CAUTIOUS_QUANTILE) * np.sqrt(steps**2 * of_g + steps**4 * of_s)
+    alpha = np.where(square > 0, step_length(cautious), 0.0)
     bend = -2 * s2 * alpha**2 * (asked.scores * turned * _bends(values, kept)).sum(axis=0)
     slopes = Slopes(whiten @ vectors, alpha * turned, alpha * rate, bend, centre)
     problem = Judged(released or moments, moments, list(features), list(targets))
@@ -243,7 +251,7 @@ class _Ridges:
                 found[part, chunk] = logsumexp(likelihood, axis=1, b=mass)
         return found
 
-    def believed(self, law: Floats) -> tuple[Floats, Floats, Floats]:
+    def posterior(self, law: Floats) -> tuple[Floats, Floats, Floats]:
         """Three of l outcomes, averaged over t.
 
         Returns:
@@ -265,15 +273,15 @@ class _Ridges:
             inside, scores, r2 = self._inside(points, chunk), self.scores.T[chunk], self.r2[chunk, None]
             parts = (law[part, chunk, None] * np.diff(np.clip(inside - part, 0, 1), axis=1) for part in range(PARTS))
             prior = sum(parts, np.zeros(1))
-            likely = belief(prior, self._likelihood(points, chunk))
-            averaged = likely @ kept
+            posterior_mean = belief(prior, self._likelihood(points, chunk))
+            averaged = posterior_mean @ kept
             found = averaged * scores
             # What is believed of t follows g as well: kept and 1/total go opposite ways over t.
-            stronger = averaged * (likely @ (1 / total)) - likely @ (kept / total)
+            stronger = averaged * (posterior_mean @ (1 / total)) - posterior_mean @ (kept / total)
             rate[:, chunk] = (averaged + stronger * scores**2 / r2).T
-            within = likely @ (ratio * of_score / total) * r2
+            within = posterior_mean @ (ratio * of_score / total) * r2
             sums = (found * self.xi * scores) @ kept.T  # u.g as each t has it
-            between = (likely * (sums - (likely * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            between = (posterior_mean * (sums - (posterior_mean * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
             share[:, chunk] = averaged.T
             variance[chunk] = (found**2 * self.xi**2 * within).sum(axis=1) + between
         return share, variance, rate

@@ -31,14 +31,14 @@ from dprelease.arrays import Floats
 from dprelease.data.column import EVEN_SPREAD
 from dprelease.errors import InvalidInput
 from dprelease.estimators.bounded_mean import range_means
-from dprelease.estimators.normal_equations import SINGULAR, Diagnostics, Rows
+from dprelease.estimators.normal_equations import SINGULAR, Diagnostics, RegressionRows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.ridge import belief, chunks, ends_of_cells, lattice
 from dprelease.estimators.rows.errors import estimate
 from dprelease.mechanisms.expected_error import EXPLAINED
 
 
-def calibrated(rows: Rows, feature_lower: Floats, target_lower: Floats, *, intercept: bool) -> ScaledFit:
+def calibrated(rows: RegressionRows, feature_lower: Floats, target_lower: Floats, *, intercept: bool) -> ScaledFit:
     """Fit all targets on the same features; together they give what they give one by one.
 
     Args:
@@ -150,7 +150,7 @@ class Spectrum:
     xy: Floats
 
     @classmethod
-    def of(cls, rows: Rows, *, intercept: bool) -> Spectrum:
+    def of(cls, rows: RegressionRows, *, intercept: bool) -> Spectrum:
         """Two symmetric factorisations and a singular value decomposition, of d x d matrices.
 
         Raises:
@@ -231,7 +231,7 @@ def _reliability(inverse_mu: Floats, degrees: int) -> Floats:
     return np.maximum(1 - 1 / (mu + share * (mean - bounded)), 0)
 
 
-def _singular(rows: Rows) -> InvalidInput:
+def _singular(rows: RegressionRows) -> InvalidInput:
     return InvalidInput(
         f"the Gram matrix of {rows.x.shape[1]} features over {len(rows.ones)} released rows is singular; "
         "fit fewer features, and none that repeats others"

@@ -46,11 +46,13 @@ from __future__ import annotations
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.estimators.normal_equations import NormalEquations, Rows, Solution
+from dprelease.estimators.normal_equations import NormalEquations, RegressionRows, Solution
 from dprelease.estimators.quality import Quality
 
 
-def spent_parameters(equations: NormalEquations, solution: Solution, rows: Rows, residuals: Floats) -> Floats:
+def effective_parameters(
+    equations: NormalEquations, solution: Solution, rows: RegressionRows, residuals: Floats
+) -> Floats:
     """Parameters that a fit effectively spends on its weights, (l,); infinite for an indefinite Hessian.
 
     Args:
@@ -103,7 +105,7 @@ def for_being_fitted(square: Floats, spent: Floats, count: int) -> tuple[Floats,
 
 
 def estimate(
-    rows: Rows, weights: Floats, offsets: Floats, spent: Floats, constant: Floats, constant_spent: int
+    rows: RegressionRows, weights: Floats, offsets: Floats, spent: Floats, constant: Floats, constant_spent: int
 ) -> Quality:
     """Estimated errors of a model and of a constant, scaled units.
 

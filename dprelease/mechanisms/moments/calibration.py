@@ -29,7 +29,12 @@ PLAUSIBLE = 20
 
 
 def share_scales(
-    sensitivity: Sensitivity, mu2: Fraction, parties: int, curious: int, grid_bits: int, rows_per_subject: int
+    sensitivity: Sensitivity,
+    mu2: Fraction,
+    parties: int,
+    collusion_threshold: int,
+    grid_bits: int,
+    rows_per_subject: int,
 ) -> tuple[float, float]:
     """The least (scale, diagonal_scale) of each party's share that give mu, in squared grid steps.
 
@@ -37,11 +42,11 @@ def share_scales(
         sensitivity: of the spec's variables.
         mu2: mu^2 > 0, of the whole release.
         parties: m.
-        curious: t < m, parties that may pool what they saw.
+        collusion_threshold: t < m, parties that may pool what they saw.
         grid_bits: b.
         rows_per_subject: q.
     """
-    squared, share = sensitivity.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - curious)
+    squared, share = sensitivity.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - collusion_threshold)
     return least_scale(squared, mu2, share), least_scale(squared / sensitivity.diagonal_weight, mu2, share)
 
 
@@ -50,14 +55,14 @@ def spent(
     scale: float,
     diagonal_scale: float,
     parties: int,
-    curious: int,
+    collusion_threshold: int,
     grid_bits: int,
     rows_per_subject: int,
 ) -> Fraction:
     """mu^2 that declared scales really give against t curious parties, exactly."""
     squared = sensitivity.on_grid(grid_bits, rows_per_subject)
     parts = (squared, scale), (squared / sensitivity.diagonal_weight, diagonal_scale)
-    return mu2_of_scales(parts, max, parties - curious)
+    return mu2_of_scales(parts, max, parties - collusion_threshold)
 
 
 def released_sd(scale: float, parties: int) -> float:

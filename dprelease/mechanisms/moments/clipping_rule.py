@@ -28,11 +28,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dprelease.data.columns import Column
-from dprelease.data.ranges import ALONE, REACH, Guess, Range, guess
+from dprelease.data.ranges import ALONE, REACH, GuessedNoise, Range, guess
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, numbers_of
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.sensitivity import Rows
+from dprelease.mechanisms.moments.sensitivity import RowBounds
 from dprelease.one_line import listed
 
 HEAVIEST = 4.0
@@ -43,28 +43,28 @@ LITTLE = 2.0
 
 
 @dataclass(frozen=True)
-class Situation:
+class ClippingInputs:
     """Inputs of the rule.
 
     Attributes:
         mu: of the release.
         rows: n.
         parties: m.
-        curious: t.
+        collusion_threshold: t.
         grid_bits: b.
     """
 
     mu: float
     rows: int
     parties: int
-    curious: int
+    collusion_threshold: int
     grid_bits: int
 
 
 def choose_clipping(
     columns: Mapping[str, tuple[Column, ...]],
     ranges: Sequence[Range] | None,
-    situation: Situation,
+    inputs: ClippingInputs,
     weights: Mapping[str, float],
     k: float = 0.0,
     source: str | None = None,
@@ -74,7 +74,7 @@ def choose_clipping(
     Args:
         columns: party to its columns.
         ranges: of private numbers, by name, in any order; None where a first round will publish them. Nothing else depends on them.
-        situation: n, m and the like.
+        inputs: n, m and the like.
         weights: number to its weight, for those that should have less noise than others; 1 unless named.
         k: how far to clip; infinite for no norms.
         source: digest of the release that has the ranges.
@@ -94,15 +94,15 @@ def choose_clipping(
             raise InvalidInput(f"outcome_weight: {name} is not a private number of this release")
         if not 1 <= weight <= HEAVIEST:
             raise InvalidInput(f"outcome_weight.{name} must lie between 1 and {HEAVIEST:g}, not {weight:g}")
-    return _clipping(columns, known, weights, k, situation, source)
+    return _clipping(columns, known, weights, k, inputs, source)
 
 
-def guess_of(columns: Mapping[str, tuple[Column, ...]], situation: Situation) -> Guess:
+def guess_of(columns: Mapping[str, tuple[Column, ...]], inputs: ClippingInputs) -> GuessedNoise:
     """t_0 of these columns, and the noise at it."""
     own = [len(numbers_of(each)) for each in columns.values()]
-    margin = math.sqrt(situation.parties / (situation.parties - situation.curious))
+    margin = math.sqrt(inputs.parties / (inputs.parties - inputs.collusion_threshold))
     others = 1 + sum(map(len, columns.values())) - sum(own)
-    return guess([count for count in own if count], others, margin / (situation.mu * situation.rows))
+    return guess([count for count in own if count], others, margin / (inputs.mu * inputs.rows))
 
 
 def deviation(clipping: Clipping, columns: tuple[Column, ...]) -> float:
@@ -116,16 +116,16 @@ def _clipping(
     ranges: Mapping[str, Range] | None,
     weights: Mapping[str, float],
     k: float,
-    situation: Situation,
+    inputs: ClippingInputs,
     source: str | None,
 ) -> Clipping:
     declared = tuple(column for own in columns.values() for column in own)
     parts = [numbers_of(own) for own in columns.values()]
     weighed = {name: weights.get(name, 1.0) for names in parts for name in names}
-    one = (1 << situation.grid_bits) / (REACH * max(weighed.values(), default=1 / REACH))  # the code of a unit
+    one = (1 << inputs.grid_bits) / (REACH * max(weighed.values(), default=1 / REACH))  # the code of a unit
     radii = [_squared_radius([weighed[name] for name in names], k) for names in parts]
     least = sum(1 / weight**2 for weight in weighed.values())
-    other = one * ((sum(radii) / least / guess_of(columns, situation).reach ** 2) ** 0.25 if weighed else 1.0)
+    other = one * ((sum(radii) / least / guess_of(columns, inputs).reach ** 2) ** 0.25 if weighed else 1.0)
     found = Clipping(
         constant=round(other),
         weights=tuple(
@@ -140,7 +140,7 @@ def _clipping(
         square_weight="1/2",
         source=source,
     )
-    weight = Rows.of(Layout(declared), found).best_weight()
+    weight = RowBounds.of(Layout(declared), found).best_weight()
     return found.model_copy(update={"square_weight": str(weight)})
 
 

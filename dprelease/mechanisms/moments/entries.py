@@ -47,7 +47,7 @@ def code(codes: npt.NDArray[np.int32], columns: tuple[Column, ...]) -> npt.NDArr
     return np.ascontiguousarray(coded)
 
 
-class Kind(IntEnum):
+class EntryKind(IntEnum):
     """The kind of an entry; each has a noise scale of its own."""
 
     PRODUCT = 0
@@ -60,9 +60,11 @@ class Kind(IntEnum):
     """Entry of an outcome that is a number."""
 
 
-def by_kind(product: float, square: float, association: float = 0.0, outcome_square: float = 0.0) -> dict[Kind, float]:
+def by_kind(
+    product: float, square: float, association: float = 0.0, outcome_square: float = 0.0
+) -> dict[EntryKind, float]:
     """A noise scale for each kind of entry; 0 where there are no such entries."""
-    return dict(zip(Kind, (product, square, association, outcome_square), strict=True))
+    return dict(zip(EntryKind, (product, square, association, outcome_square), strict=True))
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ class Layout:
         noisy = (~same | square) & ~(self.public[row] & self.public[column])
         kind = np.select(
             [square & self.outcome[column], square, self.outcome[row] | self.outcome[column]],
-            [Kind.OUTCOME_SQUARE, Kind.SQUARE, Kind.ASSOCIATION],
-            Kind.PRODUCT,
+            [EntryKind.OUTCOME_SQUARE, EntryKind.SQUARE, EntryKind.ASSOCIATION],
+            EntryKind.PRODUCT,
         )
         return row[noisy], column[noisy], kind[noisy]
 
@@ -162,13 +164,13 @@ class Layout:
 
     @property
     def kinds(self) -> Integers:
-        """(E,) the `Kind` of each noisy entry."""
+        """(E,) the `EntryKind` of each noisy entry."""
         return self._released[2]
 
     @property
     def diagonal(self) -> npt.NDArray[np.bool_]:
         """(E,) whether an entry is the square of a feature that is a number, which takes less noise."""
-        return np.equal(self._released[2], Kind.SQUARE)
+        return np.equal(self._released[2], EntryKind.SQUARE)
 
     @property
     def entries(self) -> int:

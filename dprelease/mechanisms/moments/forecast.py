@@ -9,13 +9,13 @@ from fractions import Fraction
 from dprelease.data.columns import unbounded
 from dprelease.data.ranges import REACH
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.assumptions import PlannedFit, Setting
+from dprelease.mechanisms.assumptions import PlannedFit, Scenario
 from dprelease.mechanisms.draft import AUTO, FIRST, NONE
 from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise, bounded, expected, moments_error
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import numbers_of
-from dprelease.mechanisms.moments.clipping_rule import Situation, deviation, guess_of
-from dprelease.mechanisms.moments.entries import Kind
+from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, deviation, guess_of
+from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments, layout_of
@@ -28,23 +28,23 @@ _OF_RANGES = ("ranges", "clip", "outcome_weight")
 """Keys of a request that say how rows are coded in ranges."""
 
 
-def plans(setting: Setting) -> tuple[Setting, ...]:
+def plans(scenario: Scenario) -> tuple[Scenario, ...]:
     """Numbers in their public bounds, where all have some, and in ranges: published ones that fit, or a first round's."""
-    joint = setting.having(target=setting.draft.target.model_copy(update={"scope": "joint"}))
-    plain = {key: value for key, value in setting.asked.items() if key not in _OF_RANGES}
-    in_bounds = () if unbounded(setting.fit.columns) else (replace(joint, asked={**plain, "ranges": NONE}),)
-    if setting.asked.get("outcomes") or not any(map(numbers_of, setting.draft.columns.values())):
+    joint = scenario.having(target=scenario.draft.target.model_copy(update={"scope": "joint"}))
+    plain = {key: value for key, value in scenario.asked.items() if key not in _OF_RANGES}
+    in_bounds = () if unbounded(scenario.fit.columns) else (replace(joint, asked={**plain, "ranges": NONE}),)
+    if scenario.asked.get("outcomes") or not any(map(numbers_of, scenario.draft.columns.values())):
         return in_bounds
-    ranges = setting.asked.get("ranges", AUTO)
-    if ranges == NONE or (ranges == AUTO and not _published(setting)):
+    ranges = scenario.asked.get("ranges", AUTO)
+    if ranges == NONE or (ranges == AUTO and not _published(scenario)):
         ranges = FIRST
     return *in_bounds, replace(joint.asking(ranges=ranges), way="in ranges")
 
 
-def _published(setting: Setting) -> bool:
+def _published(scenario: Scenario) -> bool:
     """True if an earlier release on this machine published ranges of all these numbers."""
     try:
-        return setting.draft.latest_ranges() is not None
+        return scenario.draft.latest_ranges() is not None
     except InvalidInput:
         return False
 
@@ -52,8 +52,8 @@ def _published(setting: Setting) -> bool:
 def _reach(spec: SpecBase, terms: JointMoments) -> float:
     """Standard deviations in a unit of clipped numbers, as they are guessed before ranges are known."""
     mu = math.sqrt(Fraction(terms.mu2)) / spec.rows_per_subject
-    situation = Situation(mu, spec.rows, len(spec.parties), terms.curious, spec.grid_bits)
-    return guess_of(spec.columns_by_party, situation).reach
+    inputs = ClippingInputs(mu, spec.rows, len(spec.parties), terms.curious, spec.grid_bits)
+    return guess_of(spec.columns_by_party, inputs).reach
 
 
 def released_noise(spec: SpecBase, terms: JointMoments, times: float) -> ReleasedNoise:
@@ -67,9 +67,9 @@ def released_noise(spec: SpecBase, terms: JointMoments, times: float) -> Release
     }
     named = frozenset(spec.outcomes)
     return ReleasedNoise(
-        variance=dict.fromkeys(spec.columns_by_party, variance[Kind.PRODUCT]),
+        variance=dict.fromkeys(spec.columns_by_party, variance[EntryKind.PRODUCT]),
         columns={
-            column.name: variance[Kind.ASSOCIATION if column.name in named else Kind.PRODUCT]
+            column.name: variance[EntryKind.ASSOCIATION if column.name in named else EntryKind.PRODUCT]
             * (least / weights.get(column.name, least)) ** 2
             for column in spec.columns
         },

@@ -19,15 +19,15 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Name, needs_bounds, private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import COARSEST, FIRST_ROUND, Columns, Earlier, Linear, Stretch
-from dprelease.mechanisms.draft import AUTO, FIRST, NONE, Draft, Numbers, PublishedRanges, read_positive
+from dprelease.mechanisms.base import COARSEST, FIRST_ROUND, Columns, EarlierBlocks, Linear, NoiseScaling
+from dprelease.mechanisms.draft import AUTO, FIRST, NONE, Draft, ProposedTerms, PublishedRanges, read_positive
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments import words
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, Situation, choose_clipping
-from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
+from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, ClippingInputs, choose_clipping
+from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
 from dprelease.mechanisms.moments.outcome_calibration import Moves, check_public_norm
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked, schedule_of
 from dprelease.mechanisms.moments.public_side import check_public_features
@@ -43,7 +43,7 @@ from dprelease.mechanisms.moments.terms import (
     split_charge,
 )
 from dprelease.mechanisms.moments.words import levels_in_words, reuse_in_words
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.one_line import listed, quoted
@@ -51,7 +51,7 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.assumptions import PlannedFit, Scenario
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 MOST_CLIP = 1000
@@ -75,7 +75,7 @@ class MomentsOptions(Settings):
     """Keys of a request for joint moments.
 
     Attributes:
-        curious: t, hospitals that may pool what they saw; 1 when absent, 0 for one party alone.
+        collusion_threshold: t, hospitals that may pool what they saw; 1 when absent, 0 for one party alone.
         dealer: who deals the randomness; when absent a rotating hospital if there are three and t = 1, else the coordinator.
         outcomes: names of columns that are outcomes only: their products with one another are not released.
         outcome_norm2: the largest squared norm of a patient's public outcomes in scaled units, as the one party that has them
@@ -88,7 +88,7 @@ class MomentsOptions(Settings):
         outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
     """
 
-    curious: Annotated[int, Field(ge=0)] | None = None
+    collusion_threshold: Annotated[int, Field(ge=0)] | None = None
     dealer: Dealer | None = None
     outcomes: tuple[Name, ...] | None = None
     outcome_norm2: float | str | None = None
@@ -141,7 +141,9 @@ class MomentsPlan:
         outcomes = int(layout.outcome.sum())
         moved = Moves.of(layout).covariance if outcomes else sensitivity_of(layout, moments.clipping, grid_bits).squared
         sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
-        return cls(len(layout.variables), math.sqrt(moved), sds[Kind.PRODUCT], rows, outcomes, sds[Kind.ASSOCIATION])
+        return cls(
+            len(layout.variables), math.sqrt(moved), sds[EntryKind.PRODUCT], rows, outcomes, sds[EntryKind.ASSOCIATION]
+        )
 
     def explain(self) -> str:
         """One line: the noise, beside the number of patients."""
@@ -158,7 +160,7 @@ class MomentsPlan:
         )
 
 
-def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
+def propose_moments(options: MomentsOptions, draft: Draft) -> ProposedTerms:
     """Terms of joint moments.
 
     Args:
@@ -166,7 +168,7 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
         draft: what is fixed.
 
     Raises:
-        InvalidInput: outcomes, or curious and dealer, do not fit the parties, or parts of the charge do not add up.
+        InvalidInput: outcomes, or collusion_threshold and dealer, do not fit the parties, or parts of the charge do not add up.
     """
     if options.outcomes is None and options.outcome_norm2 is not None:
         raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
@@ -174,10 +176,10 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
         raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
     outcomes = check_outcomes(options.outcomes, draft.columns)
     parties, rows = len(draft.columns), draft.agreed.rows
-    curious, dealer = choose_dealer(parties, options.curious, options.dealer)
+    collusion_threshold, dealer = choose_dealer(parties, options.collusion_threshold, options.dealer)
     layout, mu2, stated = Layout(draft.everything, outcomes), draft.mu2, options.public_norm2
-    shape = parties, curious, dealer, draft.grid_bits, draft.agreed.rows_per_subject
-    clipping = clipping_of(options, draft, curious)
+    shape = parties, collusion_threshold, dealer, draft.grid_bits, draft.agreed.rows_per_subject
+    clipping = clipping_of(options, draft, collusion_threshold)
     if clipping is None and (refused := needs_bounds(draft.everything)):
         raise InvalidInput(refused)
     terms = least_noise(layout, mu2, *shape, public_norm2=stated, clipping=clipping)
@@ -186,7 +188,7 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
     if clipping is not None and clipping.source is not None:
         plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
     levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
-    return Numbers(
+    return ProposedTerms(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
         charges=split_charge(mu2, draft.columns, parts),
         explanation=f"{plan} So {levels}." if levels else plan,
@@ -194,13 +196,13 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> Numbers:
     )
 
 
-def clipping_of(options: MomentsOptions, draft: Draft, curious: int) -> Clipping | None:
+def clipping_of(options: MomentsOptions, draft: Draft, collusion_threshold: int) -> Clipping | None:
     """How rows are clipped; None where numbers are coded in their public bounds.
 
     Args:
         options: of the request.
         draft: what is fixed, with the part of the target that the moments may spend.
-        curious: t.
+        collusion_threshold: t.
 
     Raises:
         InvalidInput: the ranges cannot be read or lack a number, a weight is of no private number, or there are none to clip at.
@@ -215,7 +217,7 @@ def clipping_of(options: MomentsOptions, draft: Draft, curious: int) -> Clipping
         return None
     # A patient with q rows moves q times as much.
     mu = math.sqrt(draft.mu2) / draft.agreed.rows_per_subject
-    situation = Situation(mu, draft.agreed.rows, len(draft.columns), curious, draft.grid_bits)
+    situation = ClippingInputs(mu, draft.agreed.rows, len(draft.columns), collusion_threshold, draft.grid_bits)
     ranges, source = (None, None) if found is None else (found.ranges, found.source)
     return choose_clipping(draft.columns, ranges, situation, options.outcome_weight, options.k, source)
 
@@ -270,38 +272,38 @@ def parts_of(columns: Columns, charge: Mapping[str, float | str]) -> tuple[Fract
     return () if len(set(parts)) == 1 else parts
 
 
-def choose_dealer(parties: int, curious: int | None, dealer: Dealer | None) -> tuple[int, Dealer]:
+def choose_dealer(parties: int, collusion_threshold: int | None, dealer: Dealer | None) -> tuple[int, Dealer]:
     """t and the dealer: those asked for if they are possible, else the defaults.
 
     Args:
         parties: m.
-        curious: t as asked for.
+        collusion_threshold: t as asked for.
         dealer: as asked for.
 
     Raises:
         InvalidInput: they are not possible.
     """
     if parties == 1:
-        if curious or dealer not in (None, "none"):
-            raise InvalidInput("one party alone computes its moments itself: leave out curious and dealer")
+        if collusion_threshold or dealer not in (None, "none"):
+            raise InvalidInput("one party alone computes its moments itself: leave out collusion_threshold and dealer")
         return 0, "none"
-    wanted = 1 if curious is None else curious
+    wanted = 1 if collusion_threshold is None else collusion_threshold
     if not 1 <= wanted < parties:
         raise InvalidInput(
-            f"curious must lie between 1 and {parties - 1} with {parties} parties, not {wanted}: "
+            f"collusion_threshold must lie between 1 and {parties - 1} with {parties} parties, not {wanted}: "
             "a hospital knows its own noise, and somebody's noise must stay unknown"
         )
     may_rotate = parties > 2 and wanted == 1
     if dealer == "rotating" and not may_rotate:
         raise InvalidInput(
-            "a rotating dealer needs three parties or more and curious = 1; leave out dealer, and the coordinator deals"
+            "a rotating dealer needs three parties or more and collusion_threshold = 1; leave out dealer, and the coordinator deals"
         )
     if dealer == "none":
         raise InvalidInput("several parties need a dealer: leave it out, or write 'rotating' or 'coordinator'")
     return wanted, dealer or ("rotating" if may_rotate else "coordinator")
 
 
-class Moments(Linear[JointMoments]):
+class MomentsMechanism(Linear[JointMoments]):
     """The noisy Gram matrix of all hospitals' columns; `dprelease.mechanisms.base.Mechanism` says what each method is."""
 
     name = "moments"
@@ -310,7 +312,7 @@ class Moments(Linear[JointMoments]):
     options = MomentsOptions
     checks_sum = True
 
-    def propose(self, options: MomentsOptions, draft: Draft) -> Numbers:
+    def propose(self, options: MomentsOptions, draft: Draft) -> ProposedTerms:
         return propose_moments(options, draft)
 
     def cost(self, spec: SpecBase) -> Cost:
@@ -321,10 +323,10 @@ class Moments(Linear[JointMoments]):
         exposures = {party: joint if mu2 else Fraction(0) for party, mu2 in charges.items()}
         return Cost(joint, charges, exposures, terms.curious)
 
-    def check(self, spec: SpecBase, stretch: Stretch | None = None) -> None:
+    def check(self, spec: SpecBase, scaling: NoiseScaling | None = None) -> None:
         """Refuse scales that are not those of the declared bounds, too many entries, a coarse grid, or sums that could wrap."""
         terms = self.own(spec)
-        stretch = stretch or Stretch(spec.rows)
+        scaling = scaling or NoiseScaling(spec.rows)
         layout = layout_of(spec)
         outcomes = int(layout.outcome.sum())
         size = len(layout.variables) + 1 - outcomes
@@ -348,9 +350,9 @@ class Moments(Linear[JointMoments]):
         finest = min(scale for scale in least.values() if scale)
         if finest < scales.FINEST or unit * _smallest_move(spec, terms) < COARSEST**2 * mu2:
             raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
-        largest = stretch.scale(max(terms.scales.values()))
+        largest = scaling.scale(max(terms.scales.values()))
         # In integers: with doubles a sum near 2^63 could be rounded below it.
-        reach = (stretch.rows * stretch.largest << (2 * spec.grid_bits)) + scales.noise_reach(
+        reach = (scaling.rows * scaling.largest << (2 * spec.grid_bits)) + scales.noise_reach(
             largest, len(spec.parties)
         )
         if reach >= _RING or largest >= _SAMPLER:
@@ -362,22 +364,22 @@ class Moments(Linear[JointMoments]):
     def schedule(self, spec: SpecBase) -> Schedule | None:
         return schedule_of(spec) if len(spec.parties) > 1 else None
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
         return coded(rows, spec)
 
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
         return exact_share(products or Products(coded(rows, spec), {}, {}), spec, party)
 
-    def noise(self, spec: SpecBase, party: str, source: NoiseSource, stretch: Stretch) -> Integers:
-        return drawn(spec, source, stretch)
+    def noise(self, spec: SpecBase, party: str, source: NoiseSource, scaling: NoiseScaling) -> Integers:
+        return drawn(spec, source, scaling)
 
     def masked(self, values: Integers, spec: SpecBase, party: str, products: Products | None) -> Integers:
         return masked(values, spec, party, {} if products is None else products.masks)
 
-    def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
+    def opened(self, spec: SpecBase, values: Mapping[str, Integers], scaling: NoiseScaling) -> Integers:
         parts = [values[part.party] for part in spec.parties]
-        scales = {kind: stretch.scale(scale) for kind, scale in self.own(spec).scales.items()}
-        shape = stretch.rows * stretch.largest, spec.grid_bits, scales, len(parts)
+        scales = {kind: scaling.scale(scale) for kind, scale in self.own(spec).scales.items()}
+        shape = scaling.rows * scaling.largest, spec.grid_bits, scales, len(parts)
         return add_up(parts, limits(layout_of(spec), *shape)).reshape(parts[0].shape)
 
     def view(
@@ -399,7 +401,7 @@ class Moments(Linear[JointMoments]):
     ) -> tuple[str, ...]:
         return words.guarantee(spec, self.cost(spec), joint, delta, alone=alone)
 
-    def words(self, spec: SpecBase) -> Words:
+    def statements(self, spec: SpecBase) -> Statements:
         return words.words(spec, self.own(spec))
 
     def check_public(self, rows: BoundedRows, spec: SpecBase, party: str) -> None:
@@ -408,10 +410,10 @@ class Moments(Linear[JointMoments]):
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         return words.review_reasons(spec, self.own(spec), party, named=named)
 
-    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+    def plans(self, scenario: Scenario) -> tuple[Scenario, ...]:
         from dprelease.mechanisms.moments import forecast
 
-        return forecast.plans(setting)
+        return forecast.plans(scenario)
 
     def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         from dprelease.mechanisms.moments import forecast  # slow to load, and only planners ask
@@ -424,15 +426,15 @@ class Moments(Linear[JointMoments]):
         return forecast.forecast(spec, self.own(spec), fit, signal, times)
 
 
-MOMENTS = Moments()
+MOMENTS = MomentsMechanism()
 
 
-def _least_scales(spec: SpecBase, terms: JointMoments, mu2: Fraction) -> dict[Kind, float]:
+def _least_scales(spec: SpecBase, terms: JointMoments, mu2: Fraction) -> dict[EntryKind, float]:
     shared = len(spec.parties), terms.curious, spec.grid_bits, spec.rows_per_subject
-    layout, apart = layout_of(spec), terms.association
-    if apart is None:
+    layout, outcome_only = layout_of(spec), terms.association
+    if outcome_only is None:
         return by_kind(*scales.share_scales(sensitivity_of(layout, terms.clipping, spec.grid_bits), mu2, *shared))
-    return association.share_scales(moves_of(layout, terms), mu2, Fraction(apart.split), *shared)
+    return association.share_scales(moves_of(layout, terms), mu2, Fraction(outcome_only.split), *shared)
 
 
 def _smallest_move(spec: SpecBase, terms: JointMoments) -> Fraction:

@@ -51,7 +51,7 @@ from dprelease.data.column import Variable
 from dprelease.data.columns import public
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments import joint_calibration
-from dprelease.mechanisms.moments.entries import Kind, Layout, code
+from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 LARGEST_SPLIT = Fraction(1023, 1024)
@@ -106,7 +106,7 @@ class Moves:
         )
 
     def on_grid(self, grid_bits: int, rows_per_subject: int) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """Squared sensitivity for the noise of every `Kind` of entry, squared grid steps; 0 where there are none.
+        """Squared sensitivity for the noise of every kind of entry, squared grid steps; 0 where there are none.
 
         Args:
             grid_bits: b.
@@ -136,10 +136,10 @@ def share_scales(
     mu2: Fraction,
     split: Fraction,
     parties: int,
-    curious: int,
+    collusion_threshold: int,
     grid_bits: int,
     rows_per_subject: int,
-) -> dict[Kind, float]:
+) -> dict[EntryKind, float]:
     """The least scale of each party's share of an entry, squared grid steps, by kind of entry.
 
     Args:
@@ -147,7 +147,7 @@ def share_scales(
         mu2: mu^2 > 0, of the whole release.
         split: q in (0, 1); 1 where every feature is public.
         parties: m.
-        curious: t < m.
+        collusion_threshold: t < m.
         grid_bits: b.
         rows_per_subject: q, rows of one patient.
 
@@ -156,26 +156,28 @@ def share_scales(
     """
     _check(moves, split)
     first, second = joint_calibration.parts(mu2, split)
-    squared, share = moves.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - curious)
-    of_kind = zip(Kind, squared, (first, first, second, second), strict=True)
+    squared, share = moves.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - collusion_threshold)
+    of_kind = zip(EntryKind, squared, (first, first, second, second), strict=True)
     return {kind: least_scale(each, part, share) for kind, each, part in of_kind}
 
 
 def spent(
     moves: Moves,
-    scales: Mapping[Kind, float],
+    scales: Mapping[EntryKind, float],
     parties: int,
-    curious: int,
+    collusion_threshold: int,
     grid_bits: int,
     rows_per_subject: int,
 ) -> Fraction:
     """mu^2 that declared scales really give against t curious parties, exactly."""
     squared = moves.on_grid(grid_bits, rows_per_subject)
-    return mu2_of_scales(zip(squared, map(scales.__getitem__, Kind), strict=True), _together, parties - curious)
+    return mu2_of_scales(
+        zip(squared, map(scales.__getitem__, EntryKind), strict=True), _together, parties - collusion_threshold
+    )
 
 
 def _together(found: Sequence[Fraction]) -> Fraction:
-    """mu^2 of all entries from that of each `Kind` by itself."""
+    """mu^2 of all entries from that of each kind by itself."""
     product, square, association, outcome_square = found
     first, second = max(product, square), max(association, outcome_square)
     coupled = second <= 4 * first  # Q <= 2A

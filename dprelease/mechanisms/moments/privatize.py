@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dprelease.arrays import Codes, Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.base import Stretch
+from dprelease.mechanisms.base import NoiseScaling
 from dprelease.mechanisms.moments.clipping import clip_rows
 from dprelease.mechanisms.moments.entries import code, variables
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
@@ -71,7 +71,7 @@ def exact_share(made: Products, spec: SpecBase, party: str) -> Integers:
     return _share(made.matrix, spec, party, made.shares).view(np.int64).reshape(1, -1)
 
 
-def drawn(spec: SpecBase, noise: NoiseSource, stretch: Stretch) -> Integers:
+def drawn(spec: SpecBase, noise: NoiseSource, scaling: NoiseScaling) -> Integers:
     """(1, E) one party's noise.
 
     Guarantee: for tables that differ in all private cells of one patient (replace-one), the sum of all parties' exact shares and
@@ -82,13 +82,13 @@ def drawn(spec: SpecBase, noise: NoiseSource, stretch: Stretch) -> Integers:
     Args:
         spec: of joint moments.
         noise: secret noise; `SecureNoise` outside tests.
-        stretch: of the declared scales.
+        scaling: of the declared scales.
     """
     layout, terms = layout_of(spec), joint_moments(spec)
     found = np.zeros((1, layout.entries), np.int64)
     for kind in terms.kinds:
         chosen = layout.kinds == kind
-        found[:, chosen] = noise.discrete_gaussian(stretch.scale(terms.scales[kind]), (1, int(chosen.sum())))
+        found[:, chosen] = noise.discrete_gaussian(scaling.scale(terms.scales[kind]), (1, int(chosen.sum())))
     return found
 
 
@@ -207,11 +207,11 @@ class OwnMoments:
 
     def at(self, row: Integers, column: Integers) -> Words:
         """Products of pairs of variables, of which one is a feature or both are the same."""
-        apart = self.outcome[row]
-        feature = np.cumsum(~self.outcome)[np.where(apart, column, row)] - 1
-        both = apart & self.outcome[column]
+        outcome_only = self.outcome[row]
+        feature = np.cumsum(~self.outcome)[np.where(outcome_only, column, row)] - 1
+        both = outcome_only & self.outcome[column]
         found: Words = (
-            self.across[np.where(both, 0, feature), np.where(apart, row, column)]
+            self.across[np.where(both, 0, feature), np.where(outcome_only, row, column)]
             if len(self.across)
             else self.squares[row]
         )

@@ -57,7 +57,7 @@ def following(bounded: BoundedRows, outcomes: tuple[str, ...]) -> tuple[str, ...
         bounded: rows of one party.
         outcomes: names of the columns that are no features.
     """
-    from scipy.linalg import qr  # slow to load, and few releases have outcomes apart
+    from scipy.linalg import qr  # slow to load, and few releases have outcome-only columns
 
     layout = Layout(bounded.columns, outcomes)
     places = np.flatnonzero(layout.public[1:] & ~layout.outcome[1:] & ~layout.first_level)

@@ -20,7 +20,7 @@ from dprelease.data.columns import Column, public
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Ball, Clipping, balls
-from dprelease.mechanisms.moments.entries import Kind, Layout, code
+from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
 from dprelease.mpc.ring import product
 
 Indices = Sequence[int] | Integers
@@ -28,7 +28,7 @@ Indices = Sequence[int] | Integers
 _RING = 1 << 63
 
 
-def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[Kind, float], parties: int) -> list[int]:
+def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[EntryKind, float], parties: int) -> list[int]:
     """(E,) largest absolute value of each noisy entry that is not garbage: n G^2 + 20 standard deviations, exact."""
     whole = rows << (2 * grid_bits)
     beyond = {int(kind): noise_reach(scale, parties) for kind, scale in scales.items()}
@@ -167,7 +167,7 @@ class NoisyMoments(Moments):
         values: npt.NDArray[np.int64],
         rows: int,
         grid_bits: int,
-        scales: Mapping[Kind, float],
+        scales: Mapping[EntryKind, float],
         parties: int,
         public: npt.NDArray[np.int64] | int = 0,
         clipping: Clipping | None = None,
@@ -219,7 +219,7 @@ def crossed(matrix: Floats, rows: Indices, columns: Indices) -> Floats:
     return matrix[np.asarray(rows, np.int64)[:, None], np.asarray(columns, np.int64)]
 
 
-def noise_sd(layout: Layout, scales: Mapping[Kind, float], parties: int) -> Floats:
+def noise_sd(layout: Layout, scales: Mapping[EntryKind, float], parties: int) -> Floats:
     """(E,) standard deviation of each entry's noise, squared grid steps.
 
     Args:
@@ -227,7 +227,7 @@ def noise_sd(layout: Layout, scales: Mapping[Kind, float], parties: int) -> Floa
         scales: noise scale of each party's share, by kind of entry.
         parties: m.
     """
-    return np.array([released_sd(scales[kind], parties) for kind in Kind])[layout.kinds]
+    return np.array([released_sd(scales[kind], parties) for kind in EntryKind])[layout.kinds]
 
 
 def public_gram(codes: npt.NDArray[np.int32], columns: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int64]:
@@ -275,7 +275,7 @@ class OutcomeMoments(Moments):
         values: npt.NDArray[np.int64],
         rows: int,
         grid_bits: int,
-        scales: Mapping[Kind, float],
+        scales: Mapping[EntryKind, float],
         parties: int,
         codes: npt.NDArray[np.int32],
     ) -> OutcomeMoments:

@@ -115,7 +115,7 @@ def _kinds(variables: Iterable[Variable]) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBounds:
     """Bounds of a patient's coded row, in squares of the codes' unit.
 
     Attributes:
@@ -133,7 +133,7 @@ class Rows:
     boxes: tuple[int, ...]
 
     @classmethod
-    def of(cls, layout: Layout, clipping: Clipping) -> Rows:
+    def of(cls, layout: Layout, clipping: Clipping) -> RowBounds:
         """The bounds of a layout's private variables; its public ones count in `public` by their weights."""
         squares = [weight**2 for weight in clipping.weights]
         public = {each.column for each in layout.variables if each.public}
@@ -221,5 +221,5 @@ def clipped_sensitivity(layout: Layout, clipping: Clipping, grid_bits: int) -> S
         InvalidInput: the weight of squares is not possible.
     """
     weight = Fraction(clipping.square_weight)
-    squared = Rows.of(layout, clipping).squared_sensitivity(weight)
+    squared = RowBounds.of(layout, clipping).squared_sensitivity(weight)
     return Sensitivity(squared / (1 << (4 * grid_bits)), weight)

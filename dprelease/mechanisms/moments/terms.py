@@ -20,7 +20,7 @@ from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments.calibration import share_scales as scales_of_all
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.entries import Kind, Layout, by_kind
+from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
 from dprelease.mechanisms.moments.outcome_calibration import Moves, best_split, share_scales
 from dprelease.mechanisms.moments.sensitivity import Sensitivity, clipped_sensitivity, sensitivity
 from dprelease.mechanisms.then import TermsInRanges, with_terms
@@ -47,7 +47,7 @@ def split_charge(
 
 
 class Association(Value):
-    """Columns that are outcomes only (PRIMO), apart from the features, whose covariance has noise of its own.
+    """Outcome-only columns (PRIMO) beside the features, whose covariance has noise of its own.
 
     Their association with the features is released, their products with one another are not.
 
@@ -118,15 +118,15 @@ class JointMoments(TermsInRanges):
         return self.association.outcomes if self.association is not None else ()
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[EntryKind, ...]:
         """The kinds of entries that noise is drawn for, in this order."""
         return tuple(kind for kind, scale in self.scales.items() if scale)
 
     @property
-    def scales(self) -> dict[Kind, float]:
+    def scales(self) -> dict[EntryKind, float]:
         """Noise scale of each party's share of an entry, by kind of entry; 0 where there are none."""
-        apart = self.association
-        others = (apart.scale, apart.square_scale) if apart is not None else (0.0, 0.0)
+        outcome_only = self.association
+        others = (outcome_only.scale, outcome_only.square_scale) if outcome_only is not None else (0.0, 0.0)
         return by_kind(self.scale, self.diagonal_scale, *others)
 
     @property
@@ -262,13 +262,13 @@ def least_noise(
         curious=curious,
         dealer=dealer,
         mu2=str(mu2),
-        scale=least[Kind.PRODUCT],
-        diagonal_scale=least[Kind.SQUARE],
+        scale=least[EntryKind.PRODUCT],
+        diagonal_scale=least[EntryKind.SQUARE],
         association=Association(
             outcomes=layout.outcomes,
             split=str(split),
-            scale=least[Kind.ASSOCIATION],
-            square_scale=least[Kind.OUTCOME_SQUARE],
+            scale=least[EntryKind.ASSOCIATION],
+            square_scale=least[EntryKind.OUTCOME_SQUARE],
             public_norm2=None if public_norm2 is None else str(public_norm2),
         ),
     )

@@ -19,9 +19,9 @@ from dprelease.data.columns import Column
 from dprelease.data.ranges import share
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of, radius2_of
-from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
 from dprelease.mechanisms.moments.terms import Association, JointMoments, layout_of, norm_owner
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.spec_base import SpecBase
 
 ALONE = ("The moments were computed and noised inside the one hospital; nobody else saw a row.",)
@@ -71,26 +71,30 @@ def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, *, alone: bool
     )
 
 
-def words(spec: SpecBase, terms: JointMoments) -> Words:
+def words(spec: SpecBase, terms: JointMoments) -> Statements:
     """Every other sentence."""
     parties, columns = len(spec.parties), len(spec.columns)
     together = f"computed together by {parties} hospitals" if parties > 1 else "computed by one hospital"
-    apart = len(terms.outcomes)
+    outcome_only = len(terms.outcomes)
     content = f"moments of {columns} columns, {together}"
-    if apart:
-        content = f"moments of {columns - apart} features and their association with {apart} outcomes, {together}"
+    if outcome_only:
+        content = f"moments of {columns - outcome_only} features and their association with {outcome_only} outcomes, {together}"
     only = f", outcomes only: {', '.join(terms.outcomes)}" if terms.outcomes else ""
     source = None if terms.clipping is None else terms.clipping.source
     reused = "" if source is None else f", ranges of release {source[:12]}"
-    return Words(
+    return Statements(
         would_publish=_would_publish(spec, terms),
         details=_details(spec, terms),
         trust=_trust(spec, terms),
         content=content,
         about=about(terms.clipping, spec.columns_by_party) if terms.clipping is not None else (),
         summary=f"moments: one noisy matrix of sums of products of {columns} columns",
-        shape=f"curious = {terms.curious}, dealer {terms.dealer}{only}{reused}",
-        figures={"curious": terms.curious, "dealer": terms.dealer, **({} if source is None else {"ranges": source})},
+        shape=f"collusion threshold {terms.curious}, dealer {terms.dealer}{only}{reused}",
+        figures={
+            "collusion_threshold": terms.curious,
+            "dealer": terms.dealer,
+            **({} if source is None else {"ranges": source}),
+        },
         checks=(ADDED_UP,),
     )
 
@@ -125,11 +129,11 @@ def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
     return f"{sums}: {what}, computed {whom}; no product of two outcomes, no {private}row of anybody's"
 
 
-def _of_outcomes(spec: SpecBase, terms: JointMoments, apart: Association) -> str:
-    outcomes = len(apart.outcomes)
+def _of_outcomes(spec: SpecBase, terms: JointMoments, outcome_only: Association) -> str:
+    outcomes = len(outcome_only.outcomes)
     features = len(spec.columns) - outcomes
     covariance = f"means and products of {features} features, " if terms.scale else ""
-    squares = " and squares" if apart.square_scale else ""
+    squares = " and squares" if outcome_only.square_scale else ""
     return f"{covariance}means{squares} of {outcomes} outcomes and their products with the {features} features"
 
 
@@ -145,9 +149,9 @@ def _parts(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     if terms.association is None:
         return ()
     names = {
-        Kind.PRODUCT: "products of two features",
-        Kind.ASSOCIATION: "products of a feature and an outcome",
-        Kind.OUTCOME_SQUARE: "squares of outcomes",
+        EntryKind.PRODUCT: "products of two features",
+        EntryKind.ASSOCIATION: "products of a feature and an outcome",
+        EntryKind.OUTCOME_SQUARE: "squares of outcomes",
     }
     parties, unit, found = len(spec.parties), 4.0**spec.grid_bits, []
     for kind, name in names.items():
@@ -280,7 +284,7 @@ def _heavier(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> dict
 
 
 def levels_in_words(
-    layout: Layout, scales: Mapping[Kind, float], clipping: Clipping | None, parties: int, grid_bits: int
+    layout: Layout, scales: Mapping[EntryKind, float], clipping: Clipping | None, parties: int, grid_bits: int
 ) -> str:
     """The standard deviation of that noise in patients, or the least and the largest of all; empty without a private category.
 
@@ -296,7 +300,7 @@ def levels_in_words(
         if variable.measured or variable.public:
             continue
         unit = 4**grid_bits if clipping is None else clipping.constant * clipping.weights[variable.column]
-        kind = Kind.ASSOCIATION if layout.outcome[place] else Kind.PRODUCT
+        kind = EntryKind.ASSOCIATION if layout.outcome[place] else EntryKind.PRODUCT
         found.append(released_sd(scales[kind], parties) / unit / (1 if variable.level else 2))
     if not found:
         return ""

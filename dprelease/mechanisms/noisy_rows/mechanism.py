@@ -15,19 +15,19 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Name, check_weights, needs_bounds, numbers, private, released_names
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import COARSEST, Linear, Stretch
-from dprelease.mechanisms.draft import FIRST, Draft, Numbers, read_weight
+from dprelease.mechanisms.base import COARSEST, Linear, NoiseScaling
+from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms, read_weight
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, plan_mixing, sensitivities, shares, spent
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, NoisyRowsTerms, PartyNoise, RowsTerms
-from dprelease.mechanisms.statement import OWN_NOISE, Cost, Words, own_blocks
+from dprelease.mechanisms.statement import OWN_NOISE, Cost, Statements, own_blocks
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.spec_base import SpecBase, Weight
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.assumptions import PlannedFit, Scenario
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 SEED_BYTES = 32
@@ -75,7 +75,7 @@ class MixedOptions(RowsOptions):
         return None if self.rho is None else read_weight("rho", self.rho)
 
 
-def propose_rows(options: RowsOptions, draft: Draft) -> Numbers:
+def propose_rows(options: RowsOptions, draft: Draft) -> ProposedTerms:
     """Terms of mechanism ``rows``.
 
     Raises:
@@ -83,10 +83,10 @@ def propose_rows(options: RowsOptions, draft: Draft) -> Numbers:
     """
     charges, sensitivity2 = _charges(options, draft, mixed=False)
     terms = RowsTerms(noise=_noise(charges, sensitivity2, 1, Fraction(0)))
-    return Numbers(terms, charges, weights=options.weights)
+    return ProposedTerms(terms, charges, weights=options.weights)
 
 
-def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
+def propose_mixed(options: MixedOptions, draft: Draft) -> ProposedTerms:
     """Terms of mechanism ``mixed``, with a fresh public seed.
 
     Raises:
@@ -104,7 +104,7 @@ def propose_mixed(options: MixedOptions, draft: Draft) -> Numbers:
         anchor_weight=str(rho),
         noise=_noise(charges, sensitivity2, outputs, rho),
     )
-    return Numbers(terms, charges, plan.explain(), options.weights)
+    return ProposedTerms(terms, charges, plan.explain(), options.weights)
 
 
 def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
@@ -129,13 +129,13 @@ class _NoisyRows(Linear[AnyRows]):
 
     weighs_columns = True
 
-    def plans(self, setting: Setting) -> tuple[Setting, ...]:
+    def plans(self, scenario: Scenario) -> tuple[Scenario, ...]:
         """In public bounds, where all numbers have some, and, if a request asks for it, in ranges of a first round."""
-        plain = {key: value for key, value in setting.asked.items() if key != "ranges"}
-        in_bounds = super().plans(replace(setting, asked=plain))
-        if setting.asked.get("ranges") != FIRST or not numbers(setting.fit.columns):
+        plain = {key: value for key, value in scenario.asked.items() if key != "ranges"}
+        in_bounds = super().plans(replace(scenario, asked=plain))
+        if scenario.asked.get("ranges") != FIRST or not numbers(scenario.fit.columns):
             return in_bounds
-        joint = setting.having(target=setting.draft.target.model_copy(update={"scope": "joint"}))
+        joint = scenario.having(target=scenario.draft.target.model_copy(update={"scope": "joint"}))
         return *in_bounds, replace(joint, way="in ranges")
 
     def cost(self, spec: SpecBase) -> Cost:
@@ -147,10 +147,10 @@ class _NoisyRows(Linear[AnyRows]):
         }
         return Cost(sum(charges.values(), Fraction(0)), charges, charges)
 
-    def check(self, spec: SpecBase, stretch: Stretch | None = None) -> None:
+    def check(self, spec: SpecBase, scaling: NoiseScaling | None = None) -> None:
         """Refuse scales that are not those of the declared bounds and share, a coarse grid, or integers of 2^53."""
         terms = self.own(spec)
-        stretch = stretch or Stretch(spec.rows)
+        scaling = scaling or NoiseScaling(spec.rows)
         for noise in terms.noise:
             sensitivity2 = terms.squared_sensitivity(spec, noise.party)
             share = Fraction(noise.mu2)
@@ -161,18 +161,18 @@ class _NoisyRows(Linear[AnyRows]):
             if sensitivity2 < COARSEST**2 * share:
                 raise SpecRefused(f"{noise.party}: the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
         for noise, part in zip(terms.noise, spec.parties, strict=True):
-            largest = stretch.scale(max(noise.scale, noise.anchor_scale or 0.0))
-            sums = stretch.rows * stretch.largest * max(part.weights, default=1) << spec.grid_bits
+            largest = scaling.scale(max(noise.scale, noise.anchor_scale or 0.0))
+            sums = scaling.rows * scaling.largest * max(part.weights, default=1) << spec.grid_bits
             if sums + 20 * largest >= EXACT:
                 raise SpecRefused("released integers could reach 2^53; lower grid_bits, or most_rows of a stream")
 
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
         return integer_query(weighted(rows, spec, party), spec, self.own(spec))
 
-    def noise(self, spec: SpecBase, party: str, source: NoiseSource, stretch: Stretch) -> Integers:
-        return drawn(spec, self.own(spec), party, source, stretch)
+    def noise(self, spec: SpecBase, party: str, source: NoiseSource, scaling: NoiseScaling) -> Integers:
+        return drawn(spec, self.own(spec), party, source, scaling)
 
-    def opened(self, spec: SpecBase, values: Mapping[str, Integers], stretch: Stretch) -> Integers:
+    def opened(self, spec: SpecBase, values: Mapping[str, Integers], scaling: NoiseScaling) -> Integers:
         found = np.hstack([values[part.party] for part in spec.parties])
         if ((found >= EXACT) | (found <= -EXACT)).any():
             raise IntegrityError("a party sent integers of 2^53 or more, which no honest block of this release has")
@@ -190,12 +190,12 @@ class _NoisyRows(Linear[AnyRows]):
         """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
         return own_blocks("a patient who is in every block", "nothing private", figures, joint, delta)
 
-    def words(self, spec: SpecBase) -> Words:
+    def statements(self, spec: SpecBase) -> Statements:
         """Every other sentence."""
         terms = self.own(spec)
         width, columns = len(private(spec.columns)), len(spec.columns)
         if not isinstance(terms, MixedTerms):
-            return Words(
+            return Statements(
                 would_publish=f"{spec.rows} noisy rows of {width} columns, one for each patient, in keyed order",
                 trust=TRUST,
                 content=f"{columns} columns, {spec.rows} released rows (rows)",
@@ -204,7 +204,7 @@ class _NoisyRows(Linear[AnyRows]):
             )
         anchor = " and one row of column sums" if terms.rho else ""
         outputs, rows = terms.mixing.outputs, terms.mixing.outputs + (1 if terms.rho else 0)
-        return Words(
+        return Statements(
             would_publish=f"{outputs} noisy random mixtures of all {spec.rows} patients{anchor}, {width} columns",
             trust=TRUST,
             content=f"{columns} columns, {rows} released rows (mixed)",
@@ -224,7 +224,7 @@ class _NoisyRows(Linear[AnyRows]):
         return forecast.forecast(spec, self.own(spec), fit, signal, times)
 
 
-class Mixed(_NoisyRows[MixedTerms]):
+class MixedMechanism(_NoisyRows[MixedTerms]):
     """Random mixtures of all patients' rows."""
 
     name = "mixed"
@@ -233,11 +233,11 @@ class Mixed(_NoisyRows[MixedTerms]):
     terms = MixedTerms
     options = MixedOptions
 
-    def propose(self, options: MixedOptions, draft: Draft) -> Numbers:
+    def propose(self, options: MixedOptions, draft: Draft) -> ProposedTerms:
         return propose_mixed(options, draft)
 
 
-class Rows(_NoisyRows[RowsTerms]):
+class RowsMechanism(_NoisyRows[RowsTerms]):
     """One noisy row for each patient."""
 
     name = "rows"
@@ -247,8 +247,8 @@ class Rows(_NoisyRows[RowsTerms]):
     options = RowsOptions
     row_per_patient = True
 
-    def propose(self, options: RowsOptions, draft: Draft) -> Numbers:
+    def propose(self, options: RowsOptions, draft: Draft) -> ProposedTerms:
         return propose_rows(options, draft)
 
 
-MIXED, ROWS = Mixed(), Rows()
+MIXED, ROWS = MixedMechanism(), RowsMechanism()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import private_weights, released_names
-from dprelease.mechanisms.base import Stretch
+from dprelease.mechanisms.base import NoiseScaling
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.privacy.noise import NoiseSource
@@ -19,7 +19,7 @@ from dprelease.privacy.public_stream import PublicStream
 from dprelease.spec_base import SpecBase
 
 
-def drawn(spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource, stretch: Stretch) -> Integers:
+def drawn(spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource, scaling: NoiseScaling) -> Integers:
     """(rows, a) one party's noise for its a released private columns; that of the anchor row first, if there is one.
 
     Guarantee: added to `integer_query`, for tables that differ in all private cells of one patient (replace-one), it gives
@@ -31,16 +31,16 @@ def drawn(spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource,
         terms: its terms.
         party: name of the party in the spec.
         noise: secret noise; `SecureNoise` outside tests.
-        stretch: of the declared scales.
+        scaling: of the declared scales.
     """
     width, outputs = len(released_names(spec.part(party).private)), terms.released_rows(spec)
     if not width:
         return np.zeros((outputs, 0), np.int64)
     scales = terms.noise_of(party)
     anchors = 1 if terms.rho else 0
-    found = noise.discrete_gaussian(stretch.scale(scales.scale), (outputs - anchors, width))
+    found = noise.discrete_gaussian(scaling.scale(scales.scale), (outputs - anchors, width))
     if scales.anchor_scale is not None:
-        found = np.vstack([noise.discrete_gaussian(stretch.scale(scales.anchor_scale), (1, width)), found])
+        found = np.vstack([noise.discrete_gaussian(scaling.scale(scales.anchor_scale), (1, width)), found])
     return found
 
 

@@ -26,7 +26,7 @@ class Mixing(Value):
     outputs: Annotated[int, Field(ge=1)]
     seed: Digest
 
-    def again(self, number: int) -> Mixing:
+    def reseeded(self, number: int) -> Mixing:
         """Another matrix of the same kind: its seed is SHA-256 of this one's and the number, in eight bytes, big-endian."""
         return self.model_copy(update={"seed": sha256(bytes.fromhex(self.seed) + number.to_bytes(8, "big"))})
 
@@ -122,9 +122,9 @@ class MixedTerms(NoisyRowsTerms):
         """k, and the anchor row if there is one."""
         return self.mixing.outputs + (1 if self.rho else 0)
 
-    def again(self, number: int) -> Self:
+    def reseeded(self, number: int) -> Self:
         """The same terms with another mixing matrix."""
-        return self.model_copy(update={"mixing": self.mixing.again(number)})
+        return self.model_copy(update={"mixing": self.mixing.reseeded(number)})
 
     def consistent(self, spec: SpecBase) -> None:
         """The same, and no more mixing rows than patients."""

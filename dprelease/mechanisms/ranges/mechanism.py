@@ -13,7 +13,7 @@ from dprelease.data.ranges import parts
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import COARSEST, Inputs, Mechanism
-from dprelease.mechanisms.draft import Draft, Numbers
+from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.prefix_sums import largest_error, squared_sensitivity
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
@@ -29,7 +29,7 @@ from dprelease.mechanisms.ranges.terms import (
     numbers_without_bounds,
     split,
 )
-from dprelease.mechanisms.statement import OWN_NOISE, Cost, Words, own_blocks
+from dprelease.mechanisms.statement import OWN_NOISE, Cost, Statements, own_blocks
 from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
     checks_sum = True
     fits = False
 
-    def propose(self, options: Settings, draft: Draft) -> Numbers:
+    def propose(self, options: Settings, draft: Draft) -> ProposedTerms:
         return propose(draft)
 
     def cost(self, spec: SpecBase) -> Cost:
@@ -120,13 +120,13 @@ class RangesMechanism(Mechanism[RangesTerms]):
         """The guarantee as sentences; arguments as of `Mechanism.guarantee`."""
         return own_blocks("the ranges of all numeric columns of a patient", "no range", figures, joint, delta)
 
-    def words(self, spec: SpecBase) -> Words:
+    def statements(self, spec: SpecBase) -> Statements:
         """Every other sentence."""
         terms = self.own(spec)
         columns = len(numbers(spec.columns))
         which = "1 private numeric column" if columns == 1 else f"{columns} private numeric columns"
         unknown = [column.name for column in numbers_without_bounds(spec.columns)]
-        return Words(
+        return Statements(
             would_publish=(
                 f"centre and scale of each of {which}, over all {spec.rows} patients, with their noisy sources: "
                 f"{CELLS - 1} counts of rows below points of its public bounds, a sum and a sum of squares; nobody's row"
@@ -163,7 +163,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
 RANGES = RangesMechanism()
 
 
-def propose(draft: Draft) -> Numbers:
+def propose(draft: Draft) -> ProposedTerms:
     """Terms of mechanism ``ranges``.
 
     Raises:
@@ -179,7 +179,7 @@ def propose(draft: Draft) -> Numbers:
     plan = f"ranges: {columns} private numeric columns, each with {1 / parts(draft.everything)} of mu^2"
     plan += f", and {unknown} without bounds with half as much again" if unknown else ""
     plan += "".join(f"; {doubt}" for doubt in doubts(draft.agreed.rows, terms.scales))
-    return Numbers(terms, split(mu2, draft.columns), plan)
+    return ProposedTerms(terms, split(mu2, draft.columns), plan)
 
 
 def doubts(rows: int, scales: Scales) -> tuple[str, ...]:

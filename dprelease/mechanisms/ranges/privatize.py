@@ -16,7 +16,7 @@ from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows
 from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box, decade_cells
-from dprelease.data.ranges import fine
+from dprelease.data.ranges import on_fine_grid
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.box import box_of
 from dprelease.mechanisms.ranges.prefix_sums import factor
@@ -92,7 +92,7 @@ def noisy_ranges(
     if not placed:
         return np.zeros((0, WIDTH), np.int64)
     columns = [column for column, _ in placed]
-    codes = [fine(own, bounded.grid_bits, boxes.get(column.name)) for column, own in placed]
+    codes = [on_fine_grid(own, bounded.grid_bits, boxes.get(column.name)) for column, own in placed]
     exact = np.array([factor(CELLS) @ histogram(each, MAX_GRID_BITS) for each in codes])
     counts = exact + noise.discrete_gaussian(scales.counts, exact.shape)
     found = [after_counts(each, n, scales) for each in counts]

@@ -31,7 +31,7 @@ from functools import lru_cache
 import numpy as np
 
 from dprelease.arrays import Floats, Integers
-from dprelease.data.ranges import EFFECT, REACH, REACHES, Guess, radius2, reach_of
+from dprelease.data.ranges import EFFECT, REACH, REACHES, GuessedNoise, radius2, reach_of
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
 from dprelease.privacy.public_stream import PublicStream
 
@@ -146,7 +146,7 @@ def _kept(rows: Floats, reaches: Floats, weights: Floats, squared: float, place:
     return parts
 
 
-def choose(margins: Sequence[Margin], guessed: Guess) -> list[int]:
+def choose(margins: Sequence[Margin], guessed: GuessedNoise) -> list[int]:
     """j of each column of a hospital: from 0 on, one column after the other is changed until none gains."""
     found, rows = [0] * len(margins), public_rows(margins) if margins else np.zeros((0, 0))
     changed = True
@@ -160,7 +160,7 @@ def choose(margins: Sequence[Margin], guessed: Guess) -> list[int]:
     return found
 
 
-def follows(published: Sequence[int], margins: Sequence[Margin], guessed: Guess) -> int | None:
+def follows(published: Sequence[int], margins: Sequence[Margin], guessed: GuessedNoise) -> int | None:
     """None where no column's j could be changed for less, to within `TOLERANCE`; else the place of one that could."""
     rows = public_rows(margins) if margins else np.zeros((0, 0))
     for place, step in enumerate(published):
@@ -170,7 +170,7 @@ def follows(published: Sequence[int], margins: Sequence[Margin], guessed: Guess)
     return None
 
 
-def _losses(rows: Floats, margins: Sequence[Margin], steps: Sequence[int], place: int, guessed: Guess) -> Floats:
+def _losses(rows: Floats, margins: Sequence[Margin], steps: Sequence[int], place: int, guessed: GuessedNoise) -> Floats:
     """(g,) what is to be made least, for j = 0, 1, ... of one column as far as its bounds allow."""
     squared, ones = radius2(len(margins)), np.ones(len(margins))
     far = 2 / (margins[place].scale * math.sqrt(squared))  # cells are within 2 half-widths of the centre

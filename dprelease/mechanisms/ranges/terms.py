@@ -31,7 +31,7 @@ from pydantic import Field
 from dprelease.canonical import Rational
 from dprelease.data.columns import Column, Number, numbers, unbounded
 from dprelease.data.decades import CELLS as DECADE_CELLS
-from dprelease.data.ranges import DECADES, Guess, guess, parts, share
+from dprelease.data.ranges import DECADES, GuessedNoise, guess, parts, share
 from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, squared_sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.spec_base import SpecBase, Terms
@@ -99,7 +99,7 @@ class RangesTerms(Terms):
         """Noise scales of a column."""
         return Scales(self.counts_scale, self.sum_scale, self.square_scale, self.decades_scale or 0.0)
 
-    def guess(self, spec: SpecBase) -> Guess:
+    def guess(self, spec: SpecBase) -> GuessedNoise:
         """The later noise as hospitals guess it: that of moments at the cost that ranges leave if they take their usual part.
 
         Args:

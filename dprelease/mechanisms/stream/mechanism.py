@@ -21,9 +21,9 @@ from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.base import FIRST_ROUND, Earlier, Inputs, Kept, Linear, Mechanism
-from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierBlocks, Inputs, Linear, Mechanism, StreamState
+from dprelease.mechanisms.draft import Draft, ProposedTerms
+from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mechanisms.stream.factorization import decoding, error
 from dprelease.mechanisms.stream.propose import StreamOptions, last_error, options_over, propose_stream
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
@@ -32,7 +32,7 @@ from dprelease.mpc.session import Products
 from dprelease.spec_base import SpecBase, Terms
 
 if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import PlannedFit, Setting
+    from dprelease.mechanisms.assumptions import PlannedFit, Scenario
     from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 WHOLE = (
@@ -83,7 +83,7 @@ class Stream(Mechanism[StreamTerms]):
         over = self._over[terms.of.mechanism]
         return over, terms, batch(over, spec, terms, terms.checkpoint)
 
-    def propose(self, options: StreamOptions, draft: Draft) -> Numbers:
+    def propose(self, options: StreamOptions, draft: Draft) -> ProposedTerms:
         return propose_stream(options, draft)
 
     def cost(self, spec: SpecBase) -> Cost:
@@ -97,7 +97,7 @@ class Stream(Mechanism[StreamTerms]):
             raise SpecRefused("a stream has no public columns: their rows would be published at each checkpoint")
         if terms.of.outcomes:
             raise SpecRefused("a stream names no outcomes")
-        over.check(inner(spec, terms, terms.most_rows), terms.stretch)
+        over.check(inner(spec, terms, terms.most_rows), terms.scaling)
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         over, terms, new = self._at(spec)
@@ -109,7 +109,7 @@ class Stream(Mechanism[StreamTerms]):
         found = over.schedule(new)
         return None if found is None else replace(found, task=spec.digest())
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: Earlier = FIRST_ROUND) -> Codes:
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
         over, _, new = self._at(spec)
         return over.matrix(rows, new)
 
@@ -142,9 +142,9 @@ class Stream(Mechanism[StreamTerms]):
         whom = EVENT if q == 1 else ROWS.format(rows=q)
         return (*found, WHOLE.format(checkpoint=terms.checkpoint, checkpoints=terms.most, whom=whom))
 
-    def words(self, spec: SpecBase) -> Words:
+    def statements(self, spec: SpecBase) -> Statements:
         over, terms, _ = self._at(spec)
-        found = over.words(inner(spec, terms, spec.patients))
+        found = over.statements(inner(spec, terms, spec.patients))
         at = f"checkpoint {terms.checkpoint}" + (f" of {terms.checkpoints}" if terms.checkpoints else "")
         times = error(terms.factor, terms.most, terms.used)
         price = (
@@ -197,16 +197,16 @@ class Stream(Mechanism[StreamTerms]):
         over, terms, _ = self._at(spec)
         return over, terms, inner(spec, terms, spec.patients), error(terms.factor, terms.most, terms.used)
 
-    def plans(self, setting: Setting) -> tuple[Setting, ...]:
-        if "of" not in setting.asked:
+    def plans(self, scenario: Scenario) -> tuple[Scenario, ...]:
+        if "of" not in scenario.asked:
             return ()
-        if unbounded(setting.fit.columns):  # some streams are in published ranges, and need no bounds
-            options: Any = self.options.model_validate(dict(setting.asked))
+        if unbounded(scenario.fit.columns):  # some streams are in published ranges, and need no bounds
+            options: Any = self.options.model_validate(dict(scenario.asked))
             try:
-                self.propose(options, setting.draft)
+                self.propose(options, scenario.draft)
             except InvalidInput:
                 return ()
-        return (setting,)
+        return (scenario,)
 
 
 def stream_block(over: Linear[Any], batch: SpecBase, terms: StreamTerms, party: str, inputs: Inputs) -> Integers:
@@ -235,12 +235,12 @@ def stream_block(over: Linear[Any], batch: SpecBase, terms: StreamTerms, party: 
         for checkpoint in terms.used:
             if weights[checkpoint - 1]:
                 total += weights[checkpoint - 1] * kept.increments[checkpoint]
-        fresh.append(total + over.noise(batch, party, inputs.noise, terms.stretch))
+        fresh.append(total + over.noise(batch, party, inputs.noise, terms.scaling))
     sent = over.masked(np.vstack(fresh), batch, party, inputs.products)
     return sent if kept.sent is None else np.vstack([kept.sent, sent])
 
 
-def _check_kept(kept: Kept, terms: StreamTerms, shape: tuple[int, int]) -> None:
+def _check_kept(kept: StreamState, terms: StreamTerms, shape: tuple[int, int]) -> None:
     missing = [number for number in terms.used if number not in kept.increments]
     if missing:
         raise InvalidInput(
@@ -275,7 +275,7 @@ def read_prefix(
         IntegrityError: the blocks do not belong together.
     """
     used = tuple(number for number in terms.used if number <= upto)
-    whole = over.opened(inner(spec, terms, terms.most_rows), values, terms.stretch)
+    whole = over.opened(inner(spec, terms, terms.most_rows), values, terms.scaling)
     weights = decoding(terms.factor, terms.most, used)
     rows = released(terms, terms.used)
     sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
@@ -295,4 +295,6 @@ def batch(over: Linear[Any], spec: SpecBase, terms: StreamTerms, checkpoint: int
 
 def _batches(over: Linear[Any], spec: SpecBase, terms: StreamTerms, numbers: tuple[int, ...]) -> list[SpecBase]:
     rows = {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
-    return [inner(spec, terms, rows[number], terms.of if number == 1 else terms.of.again(number)) for number in numbers]
+    return [
+        inner(spec, terms, rows[number], terms.of if number == 1 else terms.of.reseeded(number)) for number in numbers
+    ]

@@ -12,7 +12,7 @@ from dprelease.data.columns import public
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import Linear
-from dprelease.mechanisms.draft import FIRST, Draft, Numbers
+from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms
 from dprelease.mechanisms.stream.factorization import MOST_CHECKPOINTS, FactorName, error
 from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.one_line import listed
@@ -97,7 +97,7 @@ def of_everybody(options: StreamOptions, draft: Draft) -> Draft:
     return draft.having(most)
 
 
-def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
+def propose_stream(options: StreamOptions, draft: Draft) -> ProposedTerms:
     """Terms of the first checkpoint.
 
     Args:
@@ -124,8 +124,8 @@ def propose_stream(options: StreamOptions, draft: Draft) -> Numbers:
     )
     times = last_error(terms.factor, terms.checkpoints)
     at_once = f"One release of all {most} patients that the stream has room for: {found.explanation}"
-    stretch = (
+    scaling = (
         f"As a stream of up to {terms.most} checkpoints, the first of {rows} patients, noise is {times:.3g} times that at the "
         "last one."
     )
-    return replace(found, terms=terms, explanation=f"{at_once} {stretch}")
+    return replace(found, terms=terms, explanation=f"{at_once} {scaling}")

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
 from dprelease.canonical import Digest, Rows, Value
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.base import Stretch
+from dprelease.mechanisms.base import NoiseScaling
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, Factor, FactorName
 from dprelease.spec_base import Place, SpecBase, Terms
 
@@ -96,9 +96,9 @@ class StreamTerms(Terms):
         return FACTORS[self.factor]
 
     @property
-    def stretch(self) -> Stretch:
+    def scaling(self) -> NoiseScaling:
         """The change of the inner mechanism's integers and noise."""
-        return Stretch(self.most_rows, self.matrix.largest, self.matrix.norm2(self.most))
+        return NoiseScaling(self.most_rows, self.matrix.largest, self.matrix.norm2(self.most))
 
     @property
     def most(self) -> int:

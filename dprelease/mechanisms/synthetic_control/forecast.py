@@ -20,7 +20,7 @@ from dprelease.document.document import Document, Heading, Table
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, asked
 from dprelease.mechanisms.synthetic_control.released import Sums, posterior
-from dprelease.mechanisms.synthetic_control.terms import Problem, SyntheticControlTerms, norm2_of
+from dprelease.mechanisms.synthetic_control.terms import ControlProblem, SyntheticControlTerms, norm2_of
 
 SURE = 1.96
 """Half the width of a 95 % interval, in standard errors."""
@@ -132,13 +132,13 @@ def _changed(draft: Draft, epsilon: int, donors: int) -> Draft:
     return replace(draft.having(draft.agreed.rows * donors), target=target)
 
 
-def _possible(problem: Problem, options: SyntheticControlOptions, donors: int) -> bool:
+def _possible(problem: ControlProblem, options: SyntheticControlOptions, donors: int) -> bool:
     """True if a penalty that was asked for is large enough for so many donors."""
     more = replace(problem, donors=problem.donors * donors)
     return options.penalty is None or not more.badly_conditioned
 
 
-def _in_units(problem: Problem, half_widths: float) -> str:
+def _in_units(problem: ControlProblem, half_widths: float) -> str:
     """The same in the unit of the target, where all times have the same bounds."""
     after = problem.columns[problem.before :]
     widths = {Fraction(each.half_width) for each in after}

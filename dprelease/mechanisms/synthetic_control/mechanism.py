@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dprelease.arrays import Codes, Integers
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.base import COARSEST, Inputs, Mechanism
-from dprelease.mechanisms.draft import Draft, Numbers
-from dprelease.mechanisms.statement import Cost, Words
+from dprelease.mechanisms.draft import Draft, ProposedTerms
+from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mechanisms.synthetic_control import released
 from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
 from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, propose
@@ -44,7 +44,7 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
     row_per_patient = True
     fits = False
 
-    def propose(self, options: SyntheticControlOptions, draft: Draft) -> Numbers:
+    def propose(self, options: SyntheticControlOptions, draft: Draft) -> ProposedTerms:
         return propose(options, draft)
 
     def cost(self, spec: SpecBase) -> Cost:
@@ -101,12 +101,12 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
             *pure,
         )
 
-    def words(self, spec: SpecBase) -> Words:
+    def statements(self, spec: SpecBase) -> Statements:
         """Every other sentence."""
         terms = self.own(spec)
         problem = terms.problem(spec)
         after = len(problem.columns) - problem.before
-        return Words(
+        return Statements(
             would_publish=(
                 f"a noisy weight for each of {spec.rows} donors, and {after} noisy values of each from {terms.intervention} on; "
                 "none of the values before"

@@ -10,9 +10,9 @@ from pydantic import Field
 from dprelease.data.columns import Name
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.draft import Draft, Numbers, read_rational, read_weight
+from dprelease.mechanisms.draft import Draft, ProposedTerms, read_rational, read_weight
 from dprelease.mechanisms.synthetic_control.ridge import Law, default_penalty
-from dprelease.mechanisms.synthetic_control.terms import SEVERAL, Problem, SyntheticControlTerms
+from dprelease.mechanisms.synthetic_control.terms import SEVERAL, ControlProblem, SyntheticControlTerms
 
 OBJECTIVE = (
     "objective perturbation is not private as published: its proof bounds the weights by 1 while the minimiser ranges over all "
@@ -40,7 +40,7 @@ class SyntheticControlOptions(Settings):
     law: Law = "gaussian"
 
 
-def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[Problem, Fraction]:
+def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[ControlProblem, Fraction]:
     """The problem that a request sets, and the share of the weights.
 
     Raises:
@@ -67,14 +67,14 @@ def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[Problem, Frac
         )
     else:
         penalty = read_rational("penalty", options.penalty)
-    problem = Problem(columns, draft.agreed.rows, options.series, options.intervention, penalty)
+    problem = ControlProblem(columns, draft.agreed.rows, options.series, options.intervention, penalty)
     wrong = problem.wrong(draft.grid_bits)
     if wrong:
         raise InvalidInput(wrong)
     return problem, share
 
 
-def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
+def propose(options: SyntheticControlOptions, draft: Draft) -> ProposedTerms:
     """Terms of mechanism ``synthetic-control``; raises as `asked`."""
     problem, share = asked(options, draft)
     q = draft.agreed.rows_per_subject
@@ -89,7 +89,7 @@ def propose(options: SyntheticControlOptions, draft: Draft) -> Numbers:
         f"synthetic control: {problem.donors} donors, T0 = {problem.before}, {problem.after} times after, lambda = "
         f"{problem.penalty}; noise {pure}sd {sd[0]:.4g} in a weight, {sd[1]:.4g} half-widths in a donor's value"
     )
-    return Numbers(
+    return ProposedTerms(
         terms,
         dict.fromkeys(draft.columns, terms.price(problem, q, draft.grid_bits)),
         plan,

@@ -36,7 +36,7 @@ LARGEST_TERM = 1 << 32
 
 
 @dataclass(frozen=True)
-class Problem:
+class ControlProblem:
     """A public target and how donors are to follow it.
 
     Attributes:
@@ -155,7 +155,7 @@ class SyntheticControlTerms(Terms):
     @classmethod
     def least(
         cls,
-        problem: Problem,
+        problem: ControlProblem,
         mu2: Fraction,
         share: Fraction,
         series_per_donor: int,
@@ -192,7 +192,7 @@ class SyntheticControlTerms(Terms):
             law=law,
         )
 
-    def price(self, problem: Problem, series_per_donor: int, grid_bits: int) -> Fraction:
+    def price(self, problem: ControlProblem, series_per_donor: int, grid_bits: int) -> Fraction:
         """mu^2 that the noise scales really cost; arguments as of `least`."""
         if self.law == "laplace":
             return mu2_of_epsilon(self.epsilon(problem, series_per_donor, grid_bits))
@@ -200,7 +200,7 @@ class SyntheticControlTerms(Terms):
         parts = (weights, self.weights_scale), (donors, self.donors_scale)
         return mu2_of_scales(parts, lambda each: sum(each, Fraction(0)))
 
-    def epsilon(self, problem: Problem, series_per_donor: int, grid_bits: int) -> Fraction:
+    def epsilon(self, problem: ControlProblem, series_per_donor: int, grid_bits: int) -> Fraction:
         """Pure epsilon of Laplace noise; arguments as of `least`."""
         weights, donors = absolute_sensitivities(problem, series_per_donor, grid_bits)
         return weights / Fraction(self.weights_scale) + donors / Fraction(self.donors_scale)
@@ -210,9 +210,9 @@ class SyntheticControlTerms(Terms):
         factor = 1.0 if self.law == "gaussian" else math.sqrt(2)
         return factor * self.weights_scale / 2**WEIGHT_BITS, factor * self.donors_scale / 2**grid_bits
 
-    def problem(self, spec: SpecBase) -> Problem:
+    def problem(self, spec: SpecBase) -> ControlProblem:
         """The target, and how donors are to follow it."""
-        return Problem(spec.columns, spec.rows, self.series, self.intervention, Fraction(self.penalty))
+        return ControlProblem(spec.columns, spec.rows, self.series, self.intervention, Fraction(self.penalty))
 
     def consistent(self, spec: SpecBase) -> None:
         """Tells whether there is one hospital with donors, and the target fits its columns."""
@@ -236,14 +236,14 @@ def norm2_of(codes: tuple[int, ...], grid_bits: int) -> Fraction:
     return Fraction(sum(code * code for code in codes), 4**grid_bits)
 
 
-def sensitivities(problem: Problem, series_per_donor: int, grid_bits: int) -> tuple[int, int]:
+def sensitivities(problem: ControlProblem, series_per_donor: int, grid_bits: int) -> tuple[int, int]:
     """Squared, in grid steps: of the weights, and of the donors' codes after the intervention."""
     norm2 = norm2_of(problem.codes(grid_bits), grid_bits)
     weights = squared_weights(norm2, problem.before, problem.penalty, series_per_donor)
     return squared_weights_on_grid(weights, problem.donors), squared_donors(problem.after, series_per_donor, grid_bits)
 
 
-def absolute_sensitivities(problem: Problem, series_per_donor: int, grid_bits: int) -> tuple[int, int]:
+def absolute_sensitivities(problem: ControlProblem, series_per_donor: int, grid_bits: int) -> tuple[int, int]:
     """In L1, grid steps: of the weights, which are n, and of the donors' codes, of which one person has q rows."""
     squared, _ = sensitivities(problem, series_per_donor, grid_bits)
     return root_up(Fraction(problem.donors * squared)), 2 * series_per_donor * problem.after << grid_bits

@@ -9,7 +9,7 @@ import pytest
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit, ridge
 from dprelease.estimators.bounded_mean import range_means
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import Spectrum, averaged, calibrated
 from dprelease.estimators.rows.errors import optimism
@@ -34,7 +34,7 @@ def release(
     weights: np.ndarray | None = None,
     anchor: float = 0.04,
     mixed: bool = True,
-) -> tuple[Rows, np.ndarray]:
+) -> tuple[RegressionRows, np.ndarray]:
     """Rows of a release and the true weights; of mechanism ``rows`` when not `mixed`, k = n and no anchor.
 
     Features have variance 1/3 and means of their own; outcome = 0.2 + x w + residual. Rows of B D / sqrt(k) are drawn
@@ -52,7 +52,7 @@ def release(
         ones = np.append(top, ones)
         x, y = np.vstack([top * mean, x]), np.vstack([top * (0.2 + mean @ w), y])
     x_sd = np.broadcast_to(np.asarray(x_sd, dtype=float), d)
-    return Rows(
+    return RegressionRows(
         ones=ones,
         x=x + x_sd * random.normal(size=x.shape),
         y=y + y_sd * random.normal(size=y.shape),
@@ -64,12 +64,12 @@ def release(
     ), w
 
 
-def fitted(rows: Rows, *, intercept: bool = True) -> ScaledFit:
+def fitted(rows: RegressionRows, *, intercept: bool = True) -> ScaledFit:
     """The method with every column's range [-1, 1]."""
     return calibrated(rows, np.full(rows.x.shape[1], -1.0), np.full(rows.y.shape[1], -1.0), intercept=intercept)
 
 
-def least_squares(rows: Rows, *, intercept: bool) -> np.ndarray:
+def least_squares(rows: RegressionRows, *, intercept: bool) -> np.ndarray:
     """Weights of least squares on the rows."""
     used = rows if intercept else rows.mixing_only()
     design = np.column_stack([used.ones, used.x]) if intercept else used.x
@@ -179,7 +179,7 @@ def test_the_order_of_mixing_rows_does_not_matter():
     np.testing.assert_allclose(shuffled.weights, fitted(rows).weights, rtol=1e-8)
 
 
-def one(rows: Rows, target: int) -> Rows:
+def one(rows: RegressionRows, target: int) -> RegressionRows:
     """With one of the outcomes."""
     return replace(rows, y=rows.y[:, [target]], y_variance=rows.y_variance[[target]])
 
@@ -315,7 +315,7 @@ def test_it_is_the_default_and_answers_in_original_units(noisy: Release, interce
     result = fit(noisy, ["score", "sex=male"], ["age", "glucose"], fit_intercept=intercept)
     assert result.method == "calibrated"
     scaled = noisy.scaled()
-    rows = Rows.of(
+    rows = RegressionRows.of(
         scaled,
         scaled.index(("age", "glucose")),
         scaled.index(("score", "sex=male")),
@@ -335,7 +335,7 @@ def test_an_indicators_range_begins_at_zero_as_feature_and_as_target():
     """Sixty patients under so much noise that means are half guessed from the range, and some slope is left to the feature."""
     noisy = released(exact_codes(60), outputs=60, anchor_weight="1/50", noise=SeededNoise(26), noise_sd=3.0)
     scaled = noisy.scaled()
-    rows = Rows.of(scaled, scaled.index(("sex=male",)), scaled.index(("score",)), mixed=True)
+    rows = RegressionRows.of(scaled, scaled.index(("sex=male",)), scaled.index(("score",)), mixed=True)
     own, other = (calibrated(rows, np.array([lower]), np.array([-1.0]), intercept=True) for lower in (0.0, -1.0))
     result = fit(noisy, ["score"], ["sex=male"])
     np.testing.assert_allclose(result.intercept, 50 + 50 * own.offsets, rtol=1e-12)

@@ -2,44 +2,50 @@
 
 import numpy as np
 
-from dprelease.estimators.moments.gain import ALPHAS, furthest, furthest_of_draws, furthest_of_signal, warnings
+from dprelease.estimators.moments.gain import (
+    STEP_LENGTHS,
+    step_length,
+    step_length_by_draws,
+    step_length_by_signal,
+    warnings,
+)
 from dprelease.estimators.moments.posterior_fit import _fit
 
 
 def test_a_model_goes_as_far_as_nearly_all_of_the_best_cautious_gain_allows():
-    steps = ALPHAS[:, None]
+    steps = STEP_LENGTHS[:, None]
     slopes = np.array([1.0, 0.6, 0.0, -0.5])
     gain = 2 * steps * slopes - steps**2
     # 2 a s - a^2 >= .95 s^2 up to a = s (1 + sqrt(.05)); the lattice has steps of 1/40.
-    np.testing.assert_allclose(furthest(gain), [1.0, np.floor(0.6 * 40 * (1 + np.sqrt(0.05))) / 40, 0.0, 0.0])
+    np.testing.assert_allclose(step_length(gain), [1.0, np.floor(0.6 * 40 * (1 + np.sqrt(0.05))) / 40, 0.0, 0.0])
 
 
 def test_it_stays_where_every_step_is_expected_to_harm():
-    assert furthest(-ALPHAS) == 0
-    assert furthest(np.where(ALPHAS > 0.5, -1.0, ALPHAS)) == 0.5
+    assert step_length(-STEP_LENGTHS) == 0
+    assert step_length(np.where(STEP_LENGTHS > 0.5, -1.0, STEP_LENGTHS)) == 0.5
 
 
 def test_in_public_bounds_it_goes_no_further_than_rare_cases_allow():
     """In a few cases of 100 slopes help up to alpha = 0.21 and harm beyond, in all others they always help."""
-    steps = ALPHAS[:, None, None]
+    steps = STEP_LENGTHS[:, None, None]
     for few, expected in ((4, 1.0), (6, 0.2)):
         wrong = (np.arange(100) < few)[:, None]
-        found = furthest_of_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2), ranged=False)
+        found = step_length_by_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2), ranged=False)
         np.testing.assert_allclose(found, expected)
-    assert furthest_of_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=False) == 0
+    assert step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=False) == 0
 
 
 def test_in_ranges_it_goes_where_three_of_five_cases_gain():
-    steps = ALPHAS[:, None, None]
+    steps = STEP_LENGTHS[:, None, None]
     for harmed, expected in ((38, 1.0), (42, 0.0)):
         wrong = (np.arange(100) < harmed)[:, None]
-        found = furthest_of_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=True)
+        found = step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=True)
         np.testing.assert_allclose(found, expected)
 
 
 def test_a_step_is_no_longer_than_the_unbiased_gain_warrants():
     """As far as .95 of what 2 a k - a^2 reaches: to k (1 + sqrt(.05)) on the lattice; nowhere without signal or curvature."""
-    found = furthest_of_signal(np.array([3.5, 2.0, -1.0, 0.0, 9.0, 1.0]), np.array([4.0, 4.0, 4.0, 0.0, 4.0, -1.0]))
+    found = step_length_by_signal(np.array([3.5, 2.0, -1.0, 0.0, 9.0, 1.0]), np.array([4.0, 4.0, 4.0, 0.0, 4.0, -1.0]))
     np.testing.assert_allclose(found, [1.0, 0.6, 0.0, 0.0, 1.0, 0.0])
 
 

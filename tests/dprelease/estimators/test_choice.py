@@ -19,7 +19,7 @@ from dprelease.estimators.quality import ScaledFit
 from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
 from dprelease.release.accounting import guarantee
 from dprelease.release.release import Release
-from tests.dprelease.estimators.apart import apart_of, sides
+from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.dprelease.estimators.public import declared, moments_of, table
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise
@@ -40,10 +40,10 @@ def joint(public: int, private: int, features: range, targets: range) -> Given:
     return moments, list(features), list(targets), rows[:, :public]
 
 
-def apart(public: str, targets: range = range(7, 11)) -> Given:
-    """Six features and four outcomes apart."""
+def outcome_only(public: str, targets: range = range(7, 11)) -> Given:
+    """Six features and four outcome-only columns."""
     rows, (columns, names) = table(6, 4, rows=ROWS), sides(6, 4, public)
-    moments = apart_of(rows, columns, names, np.random.default_rng(2), epsilon=200.0)
+    moments = outcome_only_of(rows, columns, names, np.random.default_rng(2), epsilon=200.0)
     return moments, [1, 2, 3], list(targets), rows[:, moments.layout.public[1:]]
 
 
@@ -54,11 +54,19 @@ CASES: dict[str, tuple[Callable[[], Given], str, str]] = {
     "many variables, some public": (lambda: joint(3, 63, range(1, 7), range(7, 67)), "spectral", "66 variables"),
     "many variables, public targets": (lambda: joint(60, 6, range(61, 67), range(1, 61)), "projected", "all targets"),
     "public features": (lambda: joint(6, 4, range(1, 7), range(7, 11)), "public_features", "all features are public"),
-    "outcomes apart": (lambda: apart(""), "spectral", "products of two outcomes are not released"),
-    "outcomes apart and public": (lambda: apart("y"), "projected", "outcomes of the release are public"),
-    "outcomes apart, public features": (lambda: apart("x"), "public_features", "all features are public"),
-    "outcomes apart, a feature as target": (lambda: apart("", range(4, 6)), "posterior", "6 of up to 64 variables"),
-    "outcomes apart, a public feature as target": (lambda: apart("x", range(4, 6)), "public_features", "all features"),
+    "outcome-only columns": (lambda: outcome_only(""), "spectral", "products of two outcomes are not released"),
+    "public outcome-only columns": (lambda: outcome_only("y"), "projected", "outcomes of the release are public"),
+    "outcome-only columns, public features": (lambda: outcome_only("x"), "public_features", "all features are public"),
+    "outcome-only columns, a feature as target": (
+        lambda: outcome_only("", range(4, 6)),
+        "posterior",
+        "6 of up to 64 variables",
+    ),
+    "outcome-only columns, a public feature as target": (
+        lambda: outcome_only("x", range(4, 6)),
+        "public_features",
+        "all features",
+    ),
 }
 
 
@@ -108,12 +116,12 @@ def test_the_default_is_the_named_algorithm_to_the_last_bit(case: str, intercept
     ("case", "method", "why"),
     [
         ("many variables", "posterior", "66 variables, and up to 64 can be drawn together"),
-        ("outcomes apart", "posterior", "products of two outcomes are not released"),
+        ("outcome-only columns", "posterior", "products of two outcomes are not released"),
         ("few variables", "public_features", "6 of 6 features are private"),
         ("many variables, some public", "public_features", "3 of 6 features are private"),
         ("few variables", "projected", "2 of 2 targets are private"),
         ("public features", "projected", "all features are public"),
-        ("outcomes apart", "projected", "no outcome of the release is public"),
+        ("outcome-only columns", "projected", "no outcome of the release is public"),
     ],
 )
 def test_what_does_not_apply_is_refused_with_its_reason(case: str, method: str, why: str) -> None:
@@ -130,7 +138,7 @@ def test_any_algorithm_that_applies_may_be_asked_for() -> None:
 
 
 def test_a_projection_apart_needs_the_public_rows() -> None:
-    moments, x, y, _ = apart("y")
+    moments, x, y, _ = outcome_only("y")
     with pytest.raises(InvalidInput, match="public variables of all patients"):
         fit_moments(moments, x, y, intercept=True)
 

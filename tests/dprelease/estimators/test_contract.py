@@ -203,7 +203,7 @@ def test_the_default_intercept_is_the_methods_own(noisy: Release, method: str):
 def test_nothing_is_better_that_uses_features_of_which_nothing_is_known(exact_mixed: Release):
     result = fit(exact_mixed, ["score", "dose"], FEATURES, "ols")
     assert result.verdicts == (BETTER, BETTER)
-    blind = replace(result.inference, doubt=np.inf, hidden=("sex=male",))
+    blind = replace(result.inference, noise_to_signal=np.inf, unidentified=("sex=male",))
     coef = np.array([[0.5, 0.0, 1.0], [0.5, 2.0, 1.0]])
     guarded = replace(result, view="moments", coef=coef, infer=lambda: blind)
     assert guarded.verdicts == (BETTER, INDISTINCT)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators.moments import public_columns as _evidence
-from dprelease.estimators.moments.public_columns import EXPLAINED, PublicSide, Vectors, within
+from dprelease.estimators.moments.public_columns import EXPLAINED, PublicSide, Vectors, clipped_to_feasible
 
 SINGULAR = np.array([30.0, 10.0, 3.0, 0.5])
 SPREAD = np.array([[0.02, 0.1, 0.3], [0.03, 0.1, 0.5]])
@@ -19,7 +19,7 @@ def seen(seed: int = 0) -> np.ndarray:
 
 def test_it_is_the_average_over_all_cases() -> None:
     g = seen()
-    mean, variance = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).believed()
+    mean, variance = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).posterior()
     for column in range(3):
         evidence, means, squares = [], [], []
         for v in SPREAD[:, column]:
@@ -36,26 +36,26 @@ def test_it_is_the_average_over_all_cases() -> None:
 
 def test_without_noise_it_is_what_was_seen() -> None:
     g = seen()
-    mean, variance = Vectors.of(SINGULAR, g, np.zeros(3), SPREAD, ROWS).believed()
+    mean, variance = Vectors.of(SINGULAR, g, np.zeros(3), SPREAD, ROWS).posterior()
     np.testing.assert_allclose(mean, g / SINGULAR[:, None], rtol=1e-12)
     assert variance.max() <= 1e-12 * (mean**2).max()
     nothing, _ = Vectors.of(
         SINGULAR, np.zeros((4, 3)), np.zeros(3), np.zeros((2, 3)), ROWS
-    ).believed()  # a column that does not vary
+    ).posterior()  # a column that does not vary
     np.testing.assert_array_equal(nothing, 0)
 
 
 def test_in_much_noise_nothing_is_believed() -> None:
-    mean, variance = Vectors.of(SINGULAR, 1e9 * seen(), np.full(3, 1e12), SPREAD, ROWS).believed()
+    mean, variance = Vectors.of(SINGULAR, 1e9 * seen(), np.full(3, 1e12), SPREAD, ROWS).posterior()
     assert np.abs(mean).max() < 1e-3
     assert (variance > SPREAD.min()).all()
 
 
 def test_columns_together_are_columns_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     g = seen()
-    together = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).believed()
+    together = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).posterior()
     monkeypatch.setattr(_evidence, "_AT_ONCE", 4)
-    for one, other in zip(together, Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).believed(), strict=True):
+    for one, other in zip(together, Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).posterior(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
@@ -67,7 +67,7 @@ def test_variances_are_those_of_the_errors() -> None:
     prior = spread * ((1 - part) + part * ROWS * SINGULAR[:, None] ** 2 / (SINGULAR**2).sum())
     t, noise = np.sqrt(prior) * generator.normal(size=(4, count)), np.full(count, 10.0)
     g = SINGULAR[:, None] * t + noise * generator.normal(size=(4, count))
-    mean, variance = Vectors.of(SINGULAR, g, noise, np.repeat([[0.05], [0.2]], count, axis=1), ROWS).believed()
+    mean, variance = Vectors.of(SINGULAR, g, noise, np.repeat([[0.05], [0.2]], count, axis=1), ROWS).posterior()
     ratios = ((t - mean) ** 2).sum(axis=0) / variance.sum(axis=0)
     assert abs(((t - mean) ** 2).sum() / variance.sum() - 1) < 0.06
     assert abs(np.mean(ratios) - 1) < 5 * ratios.std() / np.sqrt(count) + 0.03
@@ -76,10 +76,10 @@ def test_variances_are_those_of_the_errors() -> None:
 
 def test_nothing_goes_further_than_the_projection() -> None:
     side, g = PublicSide(SINGULAR, np.eye(4)), seen()
-    mean, _ = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).believed()
-    np.testing.assert_array_equal(within(side, g, mean, np.full(3, 1e9)), mean)
+    mean, _ = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).posterior()
+    np.testing.assert_array_equal(clipped_to_feasible(side, g, mean, np.full(3, 1e9)), mean)
     for radius in (0.0, 0.3, 1.0):
-        kept = within(side, g, mean, np.full(3, radius))
+        kept = clipped_to_feasible(side, g, mean, np.full(3, radius))
         assert (np.linalg.norm(kept, axis=0) <= radius * (1 + 1e-12)).all()
         assert (np.abs(kept) <= np.abs(mean)).all()
         assert (kept * mean >= 0).all()

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from dprelease.estimators.intervals.estimates import Estimates
+from dprelease.estimators.intervals.estimates import ProfiledEstimates
 
 
-def estimates(count: int = 2000, most_bend: float = 0.5) -> Estimates:
+def estimates(count: int = 2000, most_bend: float = 0.5) -> ProfiledEstimates:
     """Parabolas that are positive throughout, most of them lopsided."""
     generator = np.random.default_rng(0)
     value, variance = generator.normal(0, 2, count), generator.uniform(0.01, 4, count)
     bend = generator.uniform(0, most_bend, count)
-    return Estimates(value, variance, generator.uniform(-2, 2, count) * np.sqrt(bend * variance) * 0.999, bend)
+    return ProfiledEstimates(value, variance, generator.uniform(-2, 2, count) * np.sqrt(bend * variance) * 0.999, bend)
 
 
-def kept(found: Estimates, at: np.ndarray, quantile: float) -> np.ndarray:
+def kept(found: ProfiledEstimates, at: np.ndarray, quantile: float) -> np.ndarray:
     """Whether |value - at| <= t sqrt(V(at))."""
     off = at - found.value
     return off**2 <= quantile**2 * (found.variance + found.lean * off + found.bend * off**2)
@@ -43,7 +43,7 @@ def test_zero_is_left_out_exactly_where_it_is_rejected(quantile: float):
 
 
 def test_a_variance_that_is_the_same_everywhere_gives_the_usual_interval():
-    found = Estimates(np.array([2.0, -1.0]), np.array([1.0, 16.0]), np.zeros(2), np.zeros(2))
+    found = ProfiledEstimates(np.array([2.0, -1.0]), np.array([1.0, 16.0]), np.zeros(2), np.zeros(2))
     np.testing.assert_allclose(found.interval(1.5), [[0.5, -7.0], [3.5, 5.0]])
     np.testing.assert_allclose(found.ratio, [2.0, -0.25])
     np.testing.assert_allclose(found.standard_error, [1.0, 4.0])
@@ -52,7 +52,7 @@ def test_a_variance_that_is_the_same_everywhere_gives_the_usual_interval():
 def test_a_ratio_of_two_normal_numbers_by_hand():
     """3 / 2 with errors of 0.5 and 0.8: all b with (3 - 2 b)^2 <= t^2 (0.25 + 0.64 b^2); none above for t >= 2.5."""
     value = 1.5
-    ratio = Estimates(
+    ratio = ProfiledEstimates(
         np.array([value]),
         np.array([(0.25 + 0.64 * value**2) / 4]),
         np.array([2 * 0.64 * value / 4]),
@@ -77,10 +77,10 @@ def test_units_go_through():
 
 
 def test_nothing_known_is_nothing_and_certainty_is_a_point():
-    unknown = Estimates(*(np.array([np.nan]),) * 4)
+    unknown = ProfiledEstimates(*(np.array([np.nan]),) * 4)
     assert np.isnan(unknown.interval(1.96)).all()
-    withheld = Estimates(*(np.array([9.0]),) * 4).in_units(np.array([np.nan]))
+    withheld = ProfiledEstimates(*(np.array([9.0]),) * 4).in_units(np.array([np.nan]))
     assert np.isnan(withheld.interval(1.96)).all()
-    certain = Estimates(np.array([2.0]), *(np.zeros(1),) * 3)
+    certain = ProfiledEstimates(np.array([2.0]), *(np.zeros(1),) * 3)
     np.testing.assert_array_equal(certain.interval(1.96), [[2.0], [2.0]])
     assert certain.ratio[0] == np.inf

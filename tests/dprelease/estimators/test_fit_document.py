@@ -54,7 +54,7 @@ def test_every_coefficient_has_one_estimate_and_its_inference(clear: Release):
         assert line == line.rstrip()
     assert result.verdicts[0] in shown
     assert shown.endswith(result.promise.line)
-    assert f"Variance explained of score {result.hidden[0]['explained']}." in shown  # it comes out as 1.01
+    assert f"Variance explained of score {result.unresolved[0]['explained']}." in shown  # it comes out as 1.01
     for sentence in (*result.promise.guarantee, *result.promise.trust):
         assert sentence in result.summary(explain=True)
     told = replace(

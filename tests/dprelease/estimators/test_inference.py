@@ -8,19 +8,19 @@ from scipy import stats
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators.intervals.estimates import LIMIT, Estimates
+from dprelease.estimators.intervals.estimates import LIMIT, ProfiledEstimates
 from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.intervals.of_rows import learned_from_rows
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES, exact_codes, released
 from tests.support.noise import SeededNoise
 
 
-def estimates(value: list, standard_error: list, bend: float = 0.0) -> Estimates:
+def estimates(value: list, standard_error: list, bend: float = 0.0) -> ProfiledEstimates:
     """Errors that are the same whatever is true, unless they bend."""
     found = np.array(value)
-    return Estimates(found, np.array(standard_error) ** 2, 0 * found, bend + 0 * found)
+    return ProfiledEstimates(found, np.array(standard_error) ** 2, 0 * found, bend + 0 * found)
 
 
 def plain_inference(**changed: object) -> Inference:
@@ -29,8 +29,8 @@ def plain_inference(**changed: object) -> Inference:
         "intercepts": estimates([3.0], [1.5]),
         "known": np.array([True]),
         "degrees": np.inf,
-        "doubt": 0.1,
-        "hidden": (),
+        "noise_to_signal": 0.1,
+        "unidentified": (),
     }
     return Inference(**(given | changed))  # type: ignore[arg-type]
 
@@ -39,7 +39,7 @@ def plain_inference(**changed: object) -> Inference:
 def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool):
     """Scaled numbers mapped by hand: score is 50 + 50 y; age 60 + 60 x, glucose 16 + 14 x."""
     scaled = clear.scaled()
-    rows = Rows.of(scaled, scaled.index(("age", "sex=male", "glucose")), scaled.index(("score",)), mixed=True)
+    rows = RegressionRows.of(scaled, scaled.index(("age", "sex=male", "glucose")), scaled.index(("score",)), mixed=True)
     origin = np.array([-1.0, 0.0, -16 / 14])
     expected = learned_from_rows(rows, 3000, origin, intercept=fit_intercept)
     found = fit(clear, ["score"], FEATURES, fit_intercept=fit_intercept).inference
@@ -71,14 +71,14 @@ def test_other_methods_have_the_same_inference(clear: Release):
 def test_below_the_threshold_nothing_is_said_but_that(drowned: Release):
     result = fit(drowned, ["score", "dose"], FEATURES)
     found = result.inference
-    assert found.doubt > LIMIT
+    assert found.noise_to_signal > LIMIT
     assert found.known.tolist() == [False, False]
     for numbers in (found.estimate, found.standard_error, found.intercept, found.z, found.p_value, *found.interval()):
         assert np.isnan(numbers).all()
-    assert set(found.hidden) == set(FEATURES)
+    assert set(found.unidentified) == set(FEATURES)
     assert found.statement.startswith("No coefficient is identified")
     saved = result.document().to_json()
-    assert saved["known"] == [False, False]
+    assert saved["identified"] == [False, False]
     assert {row["coefficient"]["lower"] for row in saved["coefficients"]} == {None}
     assert saved["statement"] == found.statement == saved["notes"][0]
 
@@ -89,14 +89,14 @@ def test_what_would_have_to_be_left_out_is_named_and_is_enough():
     codes["south"][:, 0] = 700
     release = released(codes, outputs=400, noise=SeededNoise(22), noise_sd=0.3)
     found = fit(release, ["score"], FEATURES).inference
-    assert found.hidden == ("glucose",)
+    assert found.unidentified == ("glucose",)
     assert "compared with the variation in glucose. The others can be estimated without it" in found.statement
     assert "then not adjusted for it" in found.statement
     others = fit(release, ["score"], ["age", "sex=male"]).inference
     assert others.known.all()
     many = plain_inference(
         known=np.array([False]),
-        hidden=tuple(f"x{place}" for place in range(12)),
+        unidentified=tuple(f"x{place}" for place in range(12)),
         slopes=estimates([[np.nan] * 13], [[np.nan] * 13]),
     )
     assert "x9 and 2 more" in many.statement

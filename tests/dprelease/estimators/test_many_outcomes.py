@@ -9,7 +9,7 @@ import dprelease.estimators.normal_equations as linear
 from dprelease.estimators import METHODS, fit
 from dprelease.estimators.baselines import plain
 from dprelease.estimators.baselines.plain import least_squares
-from dprelease.estimators.normal_equations import NormalEquations, Rows
+from dprelease.estimators.normal_equations import NormalEquations, RegressionRows
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import UNIT, released
 from tests.support.noise import SeededNoise
@@ -84,7 +84,7 @@ def test_two_thousand_outcomes_are_one_factorisation(
 def test_together_and_one_by_one_agree(releases: dict[str, Release], mechanism: str):
     wide = releases[mechanism]
     scaled = wide.scaled()
-    rows = Rows.of(scaled, list(range(D)), list(range(D, D + L)), mixed=mechanism == "mixed")
+    rows = RegressionRows.of(scaled, list(range(D)), list(range(D, D + L)), mixed=mechanism == "mixed")
     together = fit(wide, OUTCOMES, FEATURES, "ols")
     equations = rows.normal_equations(intercept=True)
     weights = np.hstack(

@@ -42,8 +42,8 @@ def test_a_number_is_known_as_quadrature_says(mean: float, square: float, sd: fl
     expected = {
         "mean_sd": spread,
         "variance": (weight * variance).sum(),
-        "modest": (weight / np.sqrt(np.maximum(variance, 1e-3 * (weight * variance).sum()))).sum() ** -2,
-        "excess": (relative * (constant - m) ** 2).sum(),
+        "harmonic_variance": (weight / np.sqrt(np.maximum(variance, 1e-3 * (weight * variance).sum()))).sum() ** -2,
+        "relative_loss": (relative * (constant - m) ** 2).sum(),
         "error": (weight * error).sum(),
         "error_sd": np.sqrt((weight * error**2).sum() - (weight * error).sum() ** 2),
         "square": (weight * seen).sum(),

@@ -9,7 +9,7 @@ import pytest
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.baselines.plain import RIDGE, debiased, least_squares, mixed_least_squares
-from dprelease.estimators.normal_equations import NormalEquations, Rows
+from dprelease.estimators.normal_equations import NormalEquations, RegressionRows
 from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import numeric
@@ -198,7 +198,7 @@ def test_the_intercept_takes_its_degree_of_freedom_from_the_noise():
     diagonals, expected = [], np.zeros(2)
     for _ in range(draws):
         x = signal + sd * generator.normal(size=signal.shape)
-        rows = Rows(ones, x, x[:, :1], np.full(2, sd**2), np.full(1, sd**2), 10.0, anchor=False, mixed=False)
+        rows = RegressionRows(ones, x, x[:, :1], np.full(2, sd**2), np.full(1, sd**2), 10.0, anchor=False, mixed=False)
         equations = rows.normal_equations(intercept=True)
         diagonals.append(np.diag(equations.xx))
         expected = (centred**2).sum(axis=0) / 10 + equations.noise
@@ -208,6 +208,8 @@ def test_the_intercept_takes_its_degree_of_freedom_from_the_noise():
 
 
 def test_an_intercept_needs_a_constant_column_that_is_not_zero():
-    rows = Rows(np.zeros(2), np.ones((2, 1)), np.ones((2, 1)), np.ones(1), np.ones(1), 4.0, anchor=False, mixed=True)
+    rows = RegressionRows(
+        np.zeros(2), np.ones((2, 1)), np.ones((2, 1)), np.ones(1), np.ones(1), 4.0, anchor=False, mixed=True
+    )
     with pytest.raises(InvalidInput, match="without an intercept"):
         rows.normal_equations(intercept=True)

@@ -7,8 +7,8 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.inverted import inverted, plug_in_quality
 from dprelease.estimators.quality import MARGIN
 from dprelease.mechanisms.moments.released import NoisyMoments
-from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.dprelease.estimators.public import table
 
 ROWS = mixed_rows(2000)
@@ -96,7 +96,7 @@ def test_with_the_papers_ridge_optimism_is_what_the_fit_gained_and_better_is_rar
     truth = full.T @ full / rows
     gaps, optimism, wrong, squares = [], [], [], []
     for _ in range(draws):
-        moments = apart_of(data, columns, names, generator)
+        moments = outcome_only_of(data, columns, names, generator)
         found = inverted(moments, x, y, np.full(20, -1.0), intercept=True, ridge=True)
         model = np.vstack([found.offsets, found.weights])
         error = truth[y, y] + (model * (truth[np.ix_(used, used)] @ model - 2 * truth[np.ix_(used, y)])).sum(axis=0)

@@ -26,7 +26,7 @@ from dprelease.estimators.moments import spectral_ridge as _shared_block
 from dprelease.estimators.moments.public_columns import EXPLAINED, Vectors
 from dprelease.estimators.moments.spectral_ridge import EXPLAINED as LEAST
 from dprelease.estimators.moments.spectral_ridge import PARTS, _Ridges
-from tests.dprelease.estimators.apart import apart_of, sides
+from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.dprelease.estimators.public import r_squared, table
 from tests.support.kinds import kind_of
 from tests.support.specs import categorical, numeric
@@ -124,7 +124,7 @@ def test_believed_with_shares_is_the_average_by_them():
     g, spread = np.array([[80.0, -100.0], [10.0, 60.0], [1.0, 20.0]]), np.array([[0.1, 0.2], [0.4, 0.3]])
     law = np.random.default_rng(8).dirichlet(np.ones(len(EXPLAINED)), size=2).T
     evidence = Vectors.of(singular, g, noise, spread, 500)
-    mean, _ = evidence.believed(law)
+    mean, _ = evidence.posterior(law)
     for column in range(2):
         likely, weights = np.zeros(3), []
         for place, e in enumerate(EXPLAINED):
@@ -187,7 +187,9 @@ def test_of_alike_outcomes_none_is_lost_in_the_noise(public: str, monkeypatch: p
     shown = data[:, :6] if public else np.zeros((2000, 0))
 
     def mean_share() -> float:
-        found = fit_moments(apart_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True)
+        found = fit_moments(
+            outcome_only_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True
+        )
         return float(r_squared(data, x, y, found.offsets, found.weights).mean())
 
     assert mean_share() > -0.1
@@ -204,7 +206,9 @@ def test_that_features_explain_much_of_the_others_is_a_reason_to_believe_it(
     shown = data[:, :6] if public else np.zeros((20_000, 0))
 
     def mean_share() -> float:
-        found = fit_moments(apart_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True)
+        found = fit_moments(
+            outcome_only_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True
+        )
         return float(r_squared(data, x, y, found.offsets, found.weights).mean())
 
     together = mean_share()
@@ -228,7 +232,9 @@ def test_only_outcomes_of_a_kind_are_pooled():
             *(generator.choice([-1, 1], size=count, p=[0.8, 0.2]) for _ in range(2)),
         ]
     )
-    whole = apart_of(rows, (*numbers, *kinds), tuple(column.name for column in (*numbers[1:], *kinds)), generator)
+    whole = outcome_only_of(
+        rows, (*numbers, *kinds), tuple(column.name for column in (*numbers[1:], *kinds)), generator
+    )
     kind = np.array([kind_of(variable) for variable in whole.layout.variables])
     suggested = _others(whole)[:, 1:]
     assert not np.isfinite(suggested[1, 0])  # a feature
@@ -245,7 +251,7 @@ def test_one_outcome_is_fitted_as_it_is_among_all(public: str, intercept: bool):
     data, (columns, names) = table(4, 30, rows=4000), sides(4, 30, public)
     if public == "half of y":
         columns = (*columns[:4], *(numeric(name, public=place % 2 == 0) for place, name in enumerate(names)))
-    moments = apart_of(data, columns, names, np.random.default_rng(6))
+    moments = outcome_only_of(data, columns, names, np.random.default_rng(6))
     x, y, layout = [1, 2, 3, 4], list(range(5, 35)), moments.layout
     shown = data[:, layout.public[1:]]
     together = fit_moments(moments, x, y, shown, intercept=intercept)

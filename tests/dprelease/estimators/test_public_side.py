@@ -178,7 +178,7 @@ def test_whatever_is_believed_the_model_stays_feasible(monkeypatch: pytest.Monke
     def credulous(evidence: Vectors, law: object = None) -> tuple[np.ndarray, np.ndarray]:
         return evidence.seen / evidence.singular[:, None], np.zeros_like(evidence.seen)
 
-    monkeypatch.setattr(Vectors, "believed", credulous)
+    monkeypatch.setattr(Vectors, "posterior", credulous)
     rows = table(4, 30)
     x, y = [1, 2, 3, 4], list(range(5, 35))
     noisy = moments_of(rows, declared(4, 30), 0.3, np.random.default_rng(15))

@@ -7,9 +7,9 @@ import pytest
 
 from dprelease.estimators import fit
 from dprelease.estimators.baselines.plain import debiased, least_squares, mixed_least_squares
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import BETTER, INDISTINCT, Quality
-from dprelease.estimators.rows.errors import estimate, for_being_fitted, optimism, spent_parameters
+from dprelease.estimators.rows.errors import effective_parameters, estimate, for_being_fitted, optimism
 from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import numeric
@@ -24,9 +24,9 @@ def noisy_rows(
     y: np.ndarray,
     sd: tuple[float, float],
     **shape: object,
-) -> Rows:
+) -> RegressionRows:
     """[v X Y] with noise of sd[0] on the features and sd[1] on the outcome."""
-    return Rows(
+    return RegressionRows(
         ones=ones,
         x=x + sd[0] * generator.normal(size=x.shape),
         y=(y + sd[1] * generator.normal(size=y.shape))[:, None],
@@ -39,12 +39,12 @@ def noisy_rows(
 FORMULAS = {"ols": least_squares, "bgm": least_squares, "dgm": debiased, "rmgm": mixed_least_squares}
 
 
-def judged(rows: Rows, method: str) -> tuple[Quality, np.ndarray]:
+def judged(rows: RegressionRows, method: str) -> tuple[Quality, np.ndarray]:
     """A fit without intercept beside the constant 0: its quality and its weights."""
     equations = rows.normal_equations(intercept=False)
     solution = FORMULAS[method](equations)
     offsets = np.zeros(1)
-    spent = spent_parameters(equations, solution, rows, rows.residuals(solution.weights, offsets))
+    spent = effective_parameters(equations, solution, rows, rows.residuals(solution.weights, offsets))
     return estimate(rows, solution.weights, offsets, spent, np.zeros(1), 0), solution.weights[:, 0]
 
 
@@ -52,7 +52,7 @@ def test_the_estimate_is_the_square_of_the_residual_less_its_noise():
     generator = np.random.default_rng(0)
     ones, x, y = np.full(7, 2.0), generator.normal(size=(7, 3)), generator.normal(size=(7, 2))
     variances = np.array([0.1, 0.2, 0.3]), np.array([0.4, 0.5])
-    rows = Rows(ones, x, y, *variances, patients=20.0, anchor=False, mixed=False)
+    rows = RegressionRows(ones, x, y, *variances, patients=20.0, anchor=False, mixed=False)
     weights, offsets, constant = generator.normal(size=(3, 2)), np.array([0.3, -0.1]), np.array([0.2, 0.6])
     quality = estimate(rows, weights, offsets, np.zeros(2), constant, 0)
     for target in range(2):

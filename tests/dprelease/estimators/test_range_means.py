@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators.bounded_mean import range_means, truncated_mean
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 
 
 def by_quadrature(mean: float, sd: float, lower: float) -> float:
@@ -38,10 +38,10 @@ def test_without_noise_means_are_clipped_and_with_nothing_else_they_are_midpoint
         )
 
 
-def rows(ones: np.ndarray, values: np.ndarray, noise: float, **shape: object) -> Rows:
+def rows(ones: np.ndarray, values: np.ndarray, noise: float, **shape: object) -> RegressionRows:
     """Outcomes only."""
     variances = np.zeros(0), np.full(values.shape[1], noise)
-    return Rows(ones, np.zeros((len(ones), 0)), values, *variances, patients=100.0, **shape)  # type: ignore[arg-type]
+    return RegressionRows(ones, np.zeros((len(ones), 0)), values, *variances, patients=100.0, **shape)  # type: ignore[arg-type]
 
 
 def test_the_anchor_gives_the_mean_and_its_noise():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.quality import Quality, hidden, hidden_error, hidden_share, is_hidden
+from dprelease.estimators.quality import Quality, hidden_error, hidden_share, is_hidden, unresolved
 from dprelease.estimators.result import MOST_TABLES
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES
@@ -50,11 +50,11 @@ def quality(mse: float, constant_mse: float, se: float = 0.1) -> Quality:
 
 
 def test_each_thing_that_is_hidden_has_its_reason() -> None:
-    assert hidden(quality(3.0, 10.0), 0, 1.0, 100.0) == {}
-    found = hidden(quality(-0.78, 4.0), 0, 30.0, 100.0)
+    assert unresolved(quality(3.0, 10.0), 0, 1.0, 100.0) == {}
+    found = unresolved(quality(-0.78, 4.0), 0, 30.0, 100.0)
     assert list(found) == ["explained", "mse", "constant"]
     assert found["constant"] == "cannot be told: noise sd 30 in a range of 100"
-    assert list(hidden(quality(2.0, -33.5637), 0, 1.0, 100.0)) == ["explained", "constant_mse"]
+    assert list(unresolved(quality(2.0, -33.5637), 0, 1.0, 100.0)) == ["explained", "constant_mse"]
 
 
 def impossible(result: FitResult) -> FitResult:
@@ -90,12 +90,12 @@ def test_many_targets_in_a_line_each_hide_it_too(clear: Release) -> None:
         constant_noise_sd=10 * (several.upper - several.lower)[rows],
         infer=lambda: found,
     )
-    assert all({"explained", "mse", "constant_mse", "constant"} == set(each) for each in result.hidden)
+    assert all({"explained", "mse", "constant_mse", "constant"} == set(each) for each in result.unresolved)
 
 
 def test_data_keep_what_is_printed_in_words(clear: Release) -> None:
     result = impossible(fit(clear, ["score"], FEATURES))
     data = result.document().to_json()
     assert data["quality"]["mse"] == [-0.782218]
-    assert data["hidden"] == list(result.hidden)
-    assert set(data["hidden"][0]) == {"explained", "mse", "constant_mse", "constant"}
+    assert data["unresolved"] == list(result.unresolved)
+    assert set(data["unresolved"][0]) == {"explained", "mse", "constant_mse", "constant"}

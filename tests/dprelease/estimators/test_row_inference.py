@@ -8,10 +8,12 @@ import pytest
 
 from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_rows import _Directions, learned_from_rows
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 
 
-def rows_of(generator: np.random.Generator, count: int = 400, sd: float = 0.5, *, mixed: bool = False) -> Rows:
+def rows_of(
+    generator: np.random.Generator, count: int = 400, sd: float = 0.5, *, mixed: bool = False
+) -> RegressionRows:
     """Three correlated features that explain two outcomes; as mixing rows, of ten patients each, behind an anchor."""
     x = generator.normal(size=(count, 3)) @ np.array([[1.0, 0.4, 0.0], [0.0, 0.8, 0.3], [0.0, 0.0, 0.6]])
     y = x @ np.array([[0.4, 0.0], [-0.2, 0.3], [0.1, 0.5]]) + 0.3 * generator.normal(size=(count, 2))
@@ -22,7 +24,7 @@ def rows_of(generator: np.random.Generator, count: int = 400, sd: float = 0.5, *
         anchor = math.sqrt(0.2) * 10 * count
         ones = np.append(anchor, ones)
         x, y = np.vstack([np.full(3, 0.3 * anchor), x]), np.vstack([np.full(2, -0.1 * anchor), y])
-    return Rows(
+    return RegressionRows(
         ones=ones,
         x=x + sd * generator.normal(size=x.shape),
         y=y + sd * generator.normal(size=y.shape),
@@ -34,7 +36,7 @@ def rows_of(generator: np.random.Generator, count: int = 400, sd: float = 0.5, *
     )
 
 
-def scaled(rows: Rows, factors: np.ndarray) -> Rows:
+def scaled(rows: RegressionRows, factors: np.ndarray) -> RegressionRows:
     return replace(rows, x=rows.x * factors, x_variance=rows.x_variance * factors**2)
 
 
@@ -90,7 +92,7 @@ def test_one_feature_by_hand():
     generator = np.random.default_rng(2)
     count, noise, outcome_noise = 300, 0.6, 0.2
     x, y = generator.normal(1.0, 1.5, count), generator.normal(0.3, 1.0, count)
-    rows = Rows(
+    rows = RegressionRows(
         np.ones(count), x[:, None], y[:, None], np.array([noise]), np.array([outcome_noise]), count, False, False
     )
     found = learned_from_rows(rows, count, np.array([2.0]), intercept=False)

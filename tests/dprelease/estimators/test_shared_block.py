@@ -10,7 +10,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import ridge
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.moments import spectral_ridge as _shared_block
-from dprelease.estimators.moments.gain import ALPHAS
+from dprelease.estimators.moments.gain import STEP_LENGTHS
 from dprelease.estimators.moments.spectral_ridge import EXPLAINED, fit_spectral
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
@@ -46,7 +46,7 @@ def by_the_book(moments: NoisyMoments, x: list[int], y: int, *, intercept: bool)
     n, d = moments.rows, len(x)
     own, outcome = Marginals.of(moments, np.array(x)), Marginals.of(moments, np.array([y]))
     centre = own.mean if intercept else np.zeros(d)
-    whole = outcome.modest[0] if intercept else outcome.square[0]
+    whole = outcome.harmonic_variance[0] if intercept else outcome.square[0]
     basis = np.linalg.svd(np.append(1.0, centre)[None])[2][1:].T
     noisy = moments.gram[np.ix_([0, *x], [0, *x])] / n
     inner = np.array(noisy)
@@ -73,9 +73,9 @@ def by_the_book(moments: NoisyMoments, x: list[int], y: int, *, intercept: bool)
     sums = candidates @ (u * xi)
     doubt = belief @ variances @ (u * xi) ** 2 + belief @ (sums - belief @ sums) ** 2
     curve = xi @ u**2
-    spread = np.sqrt(4 * ALPHAS**2 * doubt + 2 * s2 * ALPHAS**4 * (u @ u) ** 2)
-    cautious = (2 * ALPHAS - ALPHAS**2) * curve - 0.8416212335729143 * spread
-    alpha = ALPHAS[cautious >= 0.95 * cautious.max()].max()
+    spread = np.sqrt(4 * STEP_LENGTHS**2 * doubt + 2 * s2 * STEP_LENGTHS**4 * (u @ u) ** 2)
+    cautious = (2 * STEP_LENGTHS - STEP_LENGTHS**2) * curve - 0.8416212335729143 * spread
+    alpha = STEP_LENGTHS[cautious >= 0.95 * cautious.max()].max()
     return np.asarray(alpha * (basis @ vectors @ u)[1:])
 
 

@@ -106,7 +106,7 @@ def test_where_many_patients_may_have_it_nothing_is_told_as_before() -> None:
     found = of_features(stages((0.55, 0.05, 0.4), noise=0.05, seed=None), ("age", "stage"))
     assert not found.known.any()
     assert not found.merged
-    assert "stage=early" in found.hidden
+    assert "stage=early" in found.unidentified
 
 
 def test_what_else_hides_the_features_still_does() -> None:

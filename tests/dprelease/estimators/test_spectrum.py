@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators.normal_equations import Rows
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.rows.calibrated import Spectrum, _reliability
 
 
-def draw(seed: int, count: int, sd: np.ndarray, *, anchor: bool = False, outcomes: int = 2) -> Rows:
+def draw(seed: int, count: int, sd: np.ndarray, *, anchor: bool = False, outcomes: int = 2) -> RegressionRows:
     """Correlated features of size about one under noise of the given deviations."""
     random = np.random.default_rng(seed)
     d = len(sd)
@@ -19,7 +19,7 @@ def draw(seed: int, count: int, sd: np.ndarray, *, anchor: bool = False, outcome
     ones = random.normal(size=count)
     if anchor:
         ones[0] = 1000.0
-    return Rows(
+    return RegressionRows(
         ones=ones,
         x=x + sd * random.normal(size=x.shape),
         y=y,
@@ -31,7 +31,7 @@ def draw(seed: int, count: int, sd: np.ndarray, *, anchor: bool = False, outcome
     )
 
 
-def centred(rows: Rows, intercept: bool) -> tuple[np.ndarray, np.ndarray, int]:
+def centred(rows: RegressionRows, intercept: bool) -> tuple[np.ndarray, np.ndarray, int]:
     """X, Y and k after regressing out the constant column."""
     if not intercept:
         return rows.x, rows.y, len(rows.ones)
@@ -127,7 +127,7 @@ def test_one_feature_keeps_its_reliability():
 
 def test_no_visible_signal_leaves_no_direction_and_says_so():
     rows = draw(3, 50, np.array([0.1, 0.1]))
-    hidden = Rows(rows.ones, rows.x, rows.y, np.full(2, 100.0), rows.y_variance, rows.patients, False, True)
+    hidden = RegressionRows(rows.ones, rows.x, rows.y, np.full(2, 100.0), rows.y_variance, rows.patients, False, True)
     spectrum = Spectrum.of(hidden, intercept=True)
     assert spectrum.roots.shape == (0,)
     np.testing.assert_array_equal(spectrum.weights(np.zeros((0, 2))), np.zeros((2, 2)))
@@ -144,7 +144,7 @@ def test_the_features_variance_is_estimated_from_the_diagonal():
     random = np.random.default_rng(4)
     scale = np.sqrt(7) * np.array([0.3, 0.5])
     x = scale * random.normal(size=(2000, 2)) + np.array([1.0, 2.0]) * random.normal(size=(2000, 2))
-    rows = Rows(np.ones(2000), x, x[:, :1], np.array([1.0, 4.0]), np.ones(1), 14000.0, False, True)
+    rows = RegressionRows(np.ones(2000), x, x[:, :1], np.array([1.0, 4.0]), np.ones(1), 14000.0, False, True)
     spectrum = Spectrum.of(rows, intercept=True)
     assert abs(spectrum.feature_variance - 0.17) < 4 * spectrum.feature_variance_se
     assert spectrum.feature_variance_se == pytest.approx(
@@ -162,14 +162,15 @@ def test_a_singular_gram_matrix_is_refused(case: str):
         x[:, 1] = 0
     with pytest.raises(InvalidInput, match=r"Gram matrix of 4 features over \d+ released rows is singular"):
         Spectrum.of(
-            Rows(rows.ones, x, rows.y, rows.x_variance, rows.y_variance, rows.patients, False, True), intercept=True
+            RegressionRows(rows.ones, x, rows.y, rows.x_variance, rows.y_variance, rows.patients, False, True),
+            intercept=True,
         )
 
 
 def test_features_of_very_different_scales_are_not_singular():
     rows = draw(6, 60, np.full(3, 0.05))
     scale = np.array([1.0, 1e-4, 1e4])
-    rescaled = Rows(
+    rescaled = RegressionRows(
         rows.ones, rows.x * scale, rows.y, rows.x_variance * scale**2, rows.y_variance, rows.patients, False, True
     )
     found = Spectrum.of(rescaled, intercept=True)

@@ -11,8 +11,8 @@ from dprelease.estimators.moments.gain import Judged, by_draws, unbiased_quality
 from dprelease.estimators.quality import BETTER, ScaledFit
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
-from tests.dprelease.estimators.apart import apart_of, sides
 from tests.dprelease.estimators.moments import MIXED
+from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.support.specs import numeric
 
 CHANCE = 1e-4
@@ -55,7 +55,7 @@ def test_outcomes_apart_are_judged_by_the_released_numbers(public: str, effect: 
         rows = np.ldexp(np.round(np.ldexp(rows, 12)), -12)
         whole = np.column_stack([np.ones(n), rows])
         exact, shown = whole.T @ whole, rows[:, 30:] if public == "y" else rows[:, :30]
-        moments = apart_of(rows, columns, outcomes, random, 0.7)
+        moments = outcome_only_of(rows, columns, outcomes, random, 0.7)
         found = fit_moments(moments, range(1, 31), range(31, 34), shown, intercept=True)
         better += found.quality.verdicts().count(BETTER)
         held += sum(explained_holds(found, exact, [*range(31), 31 + place], place) for place in range(3))

@@ -10,10 +10,10 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.intersection.key_value_store import Bytes
-from dprelease.intersection.passing import Passing
 from dprelease.intersection.ring import Ring
-from dprelease.intersection.session import Common, Outside, Session
-from dprelease.intersection.storage import MemoryStorage
+from dprelease.intersection.ring_pass import RingPass
+from dprelease.intersection.session import AlignmentSession, Common, RunEnvironment
+from dprelease.intersection.storage import MemoryRunStorage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Message, MessageHeader
@@ -37,7 +37,7 @@ def ring_of(*sizes: int) -> Ring:
     return Ring(RUN, dict(zip(NAMES, sizes, strict=False)))
 
 
-class OurSide(Passing, Tables):
+class OurSide(RingPass, Tables):
     """As a session has it."""
 
 
@@ -45,7 +45,7 @@ class Died(Exception):
     """A process that ended just there."""
 
 
-class MortalStorage(MemoryStorage):
+class MortalStorage(MemoryRunStorage):
     """Dies once, just after a write of a given number, which is just before whatever comes next."""
 
     def __init__(self, dies_at: int = -1) -> None:
@@ -59,17 +59,17 @@ class MortalStorage(MemoryStorage):
             raise Died
 
     def keep_body(self, name: str, data: bytes) -> None:
-        self._write(lambda: MemoryStorage.keep_body(self, name, data))
+        self._write(lambda: MemoryRunStorage.keep_body(self, name, data))
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         whole = b"".join(pieces)  # a body that was cut short is not there
-        self._write(lambda: MemoryStorage.write_body(self, name, [whole]))
+        self._write(lambda: MemoryRunStorage.write_body(self, name, [whole]))
 
     def freeze(self, messages: Iterable[Message]) -> None:
-        self._write(lambda: MemoryStorage.freeze(self, messages))
+        self._write(lambda: MemoryRunStorage.freeze(self, messages))
 
     def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
-        self._write(lambda: MemoryStorage.write_private(self, name, pieces))
+        self._write(lambda: MemoryRunStorage.write_private(self, name, pieces))
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Driver:
     """
 
     sets: dict[str, Sequence[object]]
-    storages: dict[str, MemoryStorage] = field(default_factory=dict)
+    storages: dict[str, MemoryRunStorage] = field(default_factory=dict)
     cheat: dict[str, Callable[[], AbstractContextManager[object]]] = field(default_factory=dict)
     listed: dict[MessageHeader, tuple[Message, bytes]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
@@ -92,12 +92,12 @@ class Driver:
     def __post_init__(self) -> None:
         self.elements = {party: array(map(element, names)) for party, names in self.sets.items()}
         self.ring = Ring(RUN, {party: len(names) for party, names in self.sets.items()})
-        self.storages = {party: self.storages.get(party) or MemoryStorage() for party in self.sets}
+        self.storages = {party: self.storages.get(party) or MemoryRunStorage() for party in self.sets}
 
-    def session(self, party: str) -> Session:
-        outside = Outside(self.fetch, lambda: self.told.append(f"{party} begins"), lambda: self.elements[party])
+    def session(self, party: str) -> AlignmentSession:
+        outside = RunEnvironment(self.fetch, lambda: self.told.append(f"{party} begins"), lambda: self.elements[party])
         keys = {name: KEYS[name].public_key() for name in self.sets}
-        return Session(
+        return AlignmentSession(
             self.ring, party, self.identities[party], keys, self.storages[party], outside, self.draw, workers=1
         )
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 from dprelease.errors import IntegrityError
-from dprelease.intersection.key_value_store import Rows, decode, encode, labels_of, rows_of
+from dprelease.intersection.key_value_store import KeyRows, decode, encode, labels_of, rows_of
 from dprelease.intersection.ring import Ring
 from dprelease.mpc.ring import Words
 
@@ -18,7 +18,7 @@ def random_words(generator: np.random.Generator, count: int) -> Words:
     return generator.integers(0, 2**64, count, np.uint64)
 
 
-def random_rows(generator: np.random.Generator, count: int, segment: int) -> Rows:
+def random_rows(generator: np.random.Generator, count: int, segment: int) -> KeyRows:
     return rows_of(generator.integers(0, 256, (count, 64), np.uint8), segment)
 
 
@@ -62,7 +62,7 @@ def test_other_keys_find_nothing_in_particular() -> None:
 def test_rows_that_depend_on_one_another_are_refused() -> None:
     generator = np.random.default_rng(13)
     rows = random_rows(generator, 20, segment_for(20))
-    twice = Rows(
+    twice = KeyRows(
         np.concatenate([rows.cells, rows.cells[:1]]), np.concatenate([rows.dense, rows.dense[:1]]), rows.segment
     )
     with pytest.raises(IntegrityError, match="depend on one another"):

@@ -9,7 +9,7 @@ from dprelease.data.columns import Column
 from dprelease.data.ranges import Range
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
 from dprelease.mechanisms.moments.entries import Layout, code
-from dprelease.mechanisms.moments.sensitivity import Rows
+from dprelease.mechanisms.moments.sensitivity import RowBounds
 from tests.support.specs import categorical, numeric
 
 BITS = 8
@@ -51,7 +51,7 @@ def shape(random: np.random.Generator) -> tuple[list[tuple[Column, ...]], Clippi
         square_weight="1/2",
     )
     found.check(tuple(parties), BITS)
-    rows = Rows.of(Layout(tuple(columns)), found)
+    rows = RowBounds.of(Layout(tuple(columns)), found)
     limit = rows.largest_weight
     wanted = [rows.best_weight(), Fraction(1, 2), Fraction(1, 2) + Fraction(int(random.integers(0, 40)), 16)]
     chosen = wanted[int(random.integers(3))]

@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
 from dprelease.mechanisms.moments.outcome_calibration import LARGEST_SPLIT, Moves, best_split, share_scales, spent
 from dprelease.privacy.calibration import UNBOUNDED
 from tests.support.kinds import kind_of
@@ -61,11 +61,13 @@ def rows_of(layout: Layout) -> Rows:
     return np.array([np.concatenate([[1.0], *parts]) for parts in itertools.product(*choices(layout))])
 
 
-def moved(layout: Layout, room: dict[Kind, float], split: Fraction) -> float:
+def moved(layout: Layout, room: dict[EntryKind, float], split: Fraction) -> float:
     """The largest mu^2 of any two rows with the same public part, at noise variances `room`."""
     assert split
     rows = rows_of(layout)
-    products = rows[:, layout.rows] * rows[:, layout.cols] / np.sqrt([room[kind] for kind in map(Kind, layout.kinds)])
+    products = (
+        rows[:, layout.rows] * rows[:, layout.cols] / np.sqrt([room[kind] for kind in map(EntryKind, layout.kinds)])
+    )
     open_part = rows[:, layout.public]
     largest = 0.0
     for row, shown in zip(products, open_part, strict=True):
@@ -74,7 +76,7 @@ def moved(layout: Layout, room: dict[Kind, float], split: Fraction) -> float:
     return largest
 
 
-def variances(layout: Layout, mu2: Fraction, split: Fraction, bits: int = 12) -> dict[Kind, float]:
+def variances(layout: Layout, mu2: Fraction, split: Fraction, bits: int = 12) -> dict[EntryKind, float]:
     """What the declared scales leave beyond the grid's variance, in scaled units."""
     moves = Moves.of(layout)
     scales = share_scales(moves, mu2, split, 1, 0, bits, 1)
@@ -105,7 +107,7 @@ def test_the_forgotten_factor_of_the_paper_would_be_noticed(name: str) -> None:
     layout = LAYOUTS[name]
     split = splits(layout)[-1]
     room = variances(layout, Fraction(1, 16), split)
-    room[Kind.ASSOCIATION] /= 4
+    room[EntryKind.ASSOCIATION] /= 4
     assert moved(layout, room, split) > 1 / 16
 
 
@@ -127,10 +129,10 @@ def test_squares_of_outcomes_cost_nothing_and_could_not_have_much_less_noise(nam
     layout = LAYOUTS[name]
     split = splits(layout)[0]
     room = variances(layout, Fraction(1, 16), split)
-    without = moved(layout, room | {Kind.OUTCOME_SQUARE: math.inf}, split)
+    without = moved(layout, room | {EntryKind.OUTCOME_SQUARE: math.inf}, split)
     assert moved(layout, room, split) == pytest.approx(without, rel=1e-12)
     assert without * 16 > least
-    assert moved(layout, room | {Kind.OUTCOME_SQUARE: room[Kind.OUTCOME_SQUARE] / 2}, split) > without * 1.01
+    assert moved(layout, room | {EntryKind.OUTCOME_SQUARE: room[EntryKind.OUTCOME_SQUARE] / 2}, split) > without * 1.01
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -147,7 +149,7 @@ def test_the_declared_scales_spend_the_budget_and_no_more(name: str, parties: in
 def test_less_noise_on_any_part_costs_more() -> None:
     moves, mu2 = Moves.of(LAYOUTS["numbers"]), Fraction(7, 100)
     scales = share_scales(moves, mu2, Fraction(2, 5), 3, 1, 16, 1)
-    for kind in Kind:
+    for kind in EntryKind:
         fewer = {**scales, kind: 0.9 * scales[kind]}
         assert spent(moves, fewer, 3, 1, 16, 1) > mu2
         assert spent(moves, {**scales, kind: 1.0}, 3, 1, 16, 1) == UNBOUNDED
@@ -157,7 +159,7 @@ def test_beyond_the_coupled_case_the_sum_is_charged() -> None:
     """Q > 2A: formula (1) does not hold with weighted squares."""
     moves = Moves.of(LAYOUTS["numbers"])
     scales = share_scales(moves, Fraction(1, 16), Fraction(9, 10), 1, 0, 12, 1)
-    scales[Kind.PRODUCT], scales[Kind.SQUARE] = 10 * scales[Kind.PRODUCT], 10 * scales[Kind.SQUARE]
+    scales[EntryKind.PRODUCT], scales[EntryKind.SQUARE] = 10 * scales[EntryKind.PRODUCT], 10 * scales[EntryKind.SQUARE]
     room = {kind: (scale**2 - 4) / 2.0**48 for kind, scale in scales.items()}
     assert moved(LAYOUTS["numbers"], room, Fraction(1)) <= float(spent(moves, scales, 1, 0, 12, 1))
 

@@ -16,9 +16,9 @@ from dprelease.data.ranges import REACHES, STEPS, Range, share
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
+from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.sensitivity import Rows, clipped_sensitivity, sensitivity
+from dprelease.mechanisms.moments.sensitivity import RowBounds, clipped_sensitivity, sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.ranges.released import later_range
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options, read_terms
@@ -50,7 +50,7 @@ class Search:
         found: the largest squared distance.
     """
 
-    rows: Rows
+    rows: RowBounds
     weight: Fraction
     found: Fraction
 
@@ -76,7 +76,7 @@ def search(seed: int) -> Search:
     for norm in clipping.norms:
         inner = [index for index, each in enumerate(layout.variables, 1) if each.name in norm.columns]
         assert (multiplied(pair, parties, clipping)[:, inner] ** 2).sum(axis=1).max() <= norm.squared
-    return Search(Rows.of(layout, clipping), weight, found)
+    return Search(RowBounds.of(layout, clipping), weight, found)
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +112,9 @@ def test_however_far_columns_reach_rows_are_no_further_apart(seed: int) -> None:
         assert clipped_sensitivity(layout, reached, BITS) == claimed
         cells = drawn(random, parties, 200)
         rows, others = (multiplied(each, parties, reached) for each in (cells, random.permutation(cells)))
-        assert max(squared_distances(layout, weight, rows, others)) <= Rows.of(layout, clipping).squared_sensitivity(
-            weight
-        )
+        assert max(squared_distances(layout, weight, rows, others)) <= RowBounds.of(
+            layout, clipping
+        ).squared_sensitivity(weight)
 
 
 def test_the_search_comes_close(searches: list[Search]) -> None:
@@ -150,7 +150,7 @@ def test_two_orthogonal_rows_at_their_norms_attain_it() -> None:
     layout = Layout(columns)
     before, after = (np.array([[UNIT, *(sign * UNIT for sign in signs)]]) for signs in ((1, 1, 0), (-1, 0, 1)))
     assert before[0] @ after[0] == 0
-    exact = Rows.of(layout, clipping).squared_sensitivity(Fraction(1, 2))
+    exact = RowBounds.of(layout, clipping).squared_sensitivity(Fraction(1, 2))
     assert squared_distances(layout, Fraction(1, 2), before, after) == [exact] == [9 * UNIT**4]
 
 
@@ -160,7 +160,7 @@ def test_whole_boxes_of_equal_weight_cost_what_boxes_cost() -> None:
     clipping = Clipping(
         constant=UNIT, weights=(UNIT,) * 4, ranges=(Range.whole("x"), Range.whole("y")), square_weight="1/2"
     )
-    weight = Rows.of(layout, clipping).best_weight()
+    weight = RowBounds.of(layout, clipping).best_weight()
     clipping = clipping.model_copy(update={"square_weight": str(weight)})
     assert clipped_sensitivity(layout, clipping, BITS) == sensitivity(layout.variables)
 
@@ -170,7 +170,7 @@ def test_weights_of_squares_that_are_not_covered_are_refused() -> None:
     clipping = Clipping(
         constant=UNIT, weights=(UNIT,) * 2, ranges=(Range.whole("x"), Range.whole("y")), square_weight="1/2"
     )
-    rows = Rows.of(layout, clipping)
+    rows = RowBounds.of(layout, clipping)
     assert rows.largest_weight is not None
     for weight in (Fraction(1, 4), rows.largest_weight + Fraction(1, 100)):
         with pytest.raises(InvalidInput, match="weight of at least 1/2"):
@@ -190,7 +190,7 @@ def test_a_norm_too_small_for_the_noise_is_found_out() -> None:
     )
     broken = honest.model_copy(update={"norms": ()})
     rows = multiplied(drawn(np.random.default_rng(1), [columns], 400), [columns], broken)
-    most = Rows.of(Layout(columns), honest).squared_sensitivity(Fraction(1, 2))
+    most = RowBounds.of(Layout(columns), honest).squared_sensitivity(Fraction(1, 2))
     assert max(squared_distances(Layout(columns), Fraction(1, 2), rows, rows[::-1])) > most
 
 
@@ -276,7 +276,7 @@ def test_rows_are_clipped_as_in_ranges_that_were_published_before(mu: float) -> 
     """Whatever they will be: nothing but the ranges themselves depends on them."""
     columns = {party: (*own, numeric(f"more_{party}")) for party, own in TWO_PARTIES.items()}
     names = [name for own in columns.values() for name in numbers_of(own)]
-    situation = Situation(mu, 2000, 2, 1, 16)
+    situation = ClippingInputs(mu, 2000, 2, 1, 16)
     published = choose_clipping(columns, [Range.whole(name) for name in names], situation, {"glucose": 1.7})
     later = choose_clipping(columns, None, situation, {"glucose": 1.7})
     assert later == published.model_copy(update={"ranges": ()})

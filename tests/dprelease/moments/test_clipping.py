@@ -18,13 +18,13 @@ from dprelease.data.ranges import STEPS, Range
 from dprelease.mechanisms.moments.clipping import Ball, Clipping, Norm, balls, clip_rows, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import (
     REACH,
-    Situation,
+    ClippingInputs,
     choose_clipping,
     deviation,
     guess_of,
 )
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.sensitivity import Rows
+from dprelease.mechanisms.moments.sensitivity import RowBounds
 from tests.support.rounds import ranges_first
 from tests.support.specs import build_spec, categorical, numeric
 
@@ -129,7 +129,7 @@ PARTIES: dict[str, tuple[Column, ...]] = {
 }
 COLUMNS = tuple(column for own in PARTIES.values() for column in own)
 RANGES = [Range.whole(name) for own in PARTIES.values() for name in numbers_of(own)]
-SITUATION = Situation(mu=0.2, rows=2000, parties=3, curious=1, grid_bits=16)
+SITUATION = ClippingInputs(mu=0.2, rows=2000, parties=3, collusion_threshold=1, grid_bits=16)
 
 
 @pytest.mark.parametrize("weights", [{}, {"z": 1.7}])
@@ -141,7 +141,7 @@ def test_columns_without_tails_weigh_what_makes_the_noise_of_all_products_least(
     clipping.check(tuple(PARTIES.values()), SITUATION.grid_bits)
     one, fixed = deviation(clipping, COLUMNS), 1 + 3  # the constant, two binaries and a group
     found = clipping.constant / one
-    squares = Rows.of(Layout(COLUMNS), clipping).numbers / one**2
+    squares = RowBounds.of(Layout(COLUMNS), clipping).numbers / one**2
     names = {each.name for each in RANGES}
     own = [
         (weight / one / REACH) ** 2
@@ -162,7 +162,7 @@ def test_a_party_with_one_number_keeps_two_standard_deviations() -> None:
 
 
 def test_more_patients_are_clipped_less_by_reaching_further() -> None:
-    situations = [Situation(0.2, rows, 3, 1, 16) for rows in (500, 5000, 20_000)]
+    situations = [ClippingInputs(0.2, rows, 3, 1, 16) for rows in (500, 5000, 20_000)]
     reaches = [guess_of(PARTIES, each).reach for each in situations]
     assert reaches == sorted({*reaches})
     others = [choose_clipping(PARTIES, RANGES, each, {}).constant for each in situations]
@@ -175,6 +175,6 @@ def test_what_is_guessed_before_a_first_round_is_what_the_rule_of_clipping_guess
     spec: Any = ranges_first(build_spec(PARTIES, mechanism="moments", grid_bits=16, rows=4000))
     mu = math.sqrt(Fraction(spec.terms.mu2))
     found = spec.terms.first.guess(spec)
-    same = guess_of(PARTIES, Situation(mu, 4000, 3, 1, 16))
+    same = guess_of(PARTIES, ClippingInputs(mu, 4000, 3, 1, 16))
     assert found.reach == same.reach > 1
     assert found.noise == pytest.approx(same.noise)

@@ -2,7 +2,7 @@
 
 The terms of joint moments: which outcomes, bases and norms make sense, and what the guarantee is then called.
 
-The least noise for a target, by the rule that every party recomputes; and what keeping outcomes apart is worth.
+The least noise for a target, by the rule that every party recomputes; and what outcome-only columns are worth.
 """
 
 from fractions import Fraction
@@ -19,14 +19,14 @@ from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import share_scales
-from dprelease.mechanisms.moments.entries import Kind, Layout, code, variables
+from dprelease.mechanisms.moments.entries import EntryKind, Layout, code, variables
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import least_noise
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import Target
-from tests.dprelease.moments.test_apart import spec_of, stated
+from tests.dprelease.moments.test_outcome_only import spec_of, stated
 from tests.support.kinds import is_binary, kind_of
 from tests.support.specs import build_spec, categorical, numeric, random_raw
 
@@ -230,7 +230,7 @@ def test_terms_without_outcomes_are_written_as_they_always_were() -> None:
     plain = build_spec({"a": (numeric("x"),)}, mechanism="moments")
     assert plain.terms.association is None
     assert b"association" not in plain.to_bytes()
-    assert plain.terms.kinds == (Kind.PRODUCT, Kind.SQUARE)
+    assert plain.terms.kinds == (EntryKind.PRODUCT, EntryKind.SQUARE)
     apart = spec_of("full")
     assert b"public_norm2" not in apart.to_bytes()
     for spec in (plain, apart, stated(Fraction(1))):

@@ -19,7 +19,7 @@ from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.data.columns import Column, released_names
 from dprelease.data.ranges import Range
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
+from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.entries import Layout, by_kind, code
 from dprelease.mechanisms.moments.privatize import OwnMoments, coded, exact_share, schedule_of
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
@@ -361,7 +361,7 @@ def release(*columns: Column, outcomes: tuple[str, ...] = (), clipped: bool = Fa
     if not clipped:
         return spec
     chosen = choose_clipping(
-        {"north": columns}, [Range.whole("age")], Situation(1.0, spec.rows, 1, 0, spec.grid_bits), {}
+        {"north": columns}, [Range.whole("age")], ClippingInputs(1.0, spec.rows, 1, 0, spec.grid_bits), {}
     )
     return with_terms(spec, clipping=chosen, scale=3e7, diagonal_scale=2e7)
 
@@ -388,14 +388,16 @@ def test_it_is_that_of_the_entry(clipped: bool) -> None:
     sds = told(spec, "sex", "female", "other"), told(spec, "stage", "ii", "i")
     assert math.isclose(sds[1], 2 * sds[0])
     shown = [f"{float(f'{sd:.2g}'):,g}" for sd in sds]
-    (said,) = (line for line in mechanism_of(spec).words(spec).details if line.startswith("the number of patients"))
+    (said,) = (
+        line for line in mechanism_of(spec).statements(spec).details if line.startswith("the number of patients")
+    )
     assert said.endswith(f"of a level is published with a standard deviation of about {shown[0]} to {shown[1]}")
 
 
 def test_a_category_that_is_an_outcome_has_the_noise_of_the_association() -> None:
     spec = release(AGED, STAGED, outcomes=("stage",))
     sd = told(spec, "stage", "ii", "i")
-    assert mechanism_of(spec).words(spec).details[-1].endswith(f"deviation of about {float(f'{sd:.2g}'):,g}")
+    assert mechanism_of(spec).statements(spec).details[-1].endswith(f"deviation of about {float(f'{sd:.2g}'):,g}")
 
 
 def test_without_a_private_category_nothing_is_said() -> None:

@@ -25,10 +25,10 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import Situation, choose_clipping
+from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
-from dprelease.mechanisms.moments.sensitivity import Rows
+from dprelease.mechanisms.moments.sensitivity import RowBounds
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise, sensitivity_of
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.planning.comparison import compare
@@ -42,8 +42,8 @@ from tests.mechanisms.test_contract import blocks_of
 from tests.support.joint import compute
 from tests.support.noise import RecordingNoise, SeededNoise, ZeroNoise
 from tests.support.plans import planned
-from tests.support.rehearsals import rehearsed
 from tests.support.rounds import ranges_first_without_bounds
+from tests.support.simulations import simulated
 from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows, with_terms
 
 ROWS = 3000
@@ -96,7 +96,7 @@ def test_plans_charge_what_a_proposal_does() -> None:
     assert {name: float(price) for name, price in prices.items()} == pytest.approx(
         {name: float(price) for name, price in charges.items()}, rel=1e-6
     )
-    assert [each.plan for each in compare(asked).settings] == ["moments in ranges"]
+    assert [each.plan for each in compare(asked).scenarios] == ["moments in ranges"]
     with pytest.raises(InvalidInput, match="has unknown bounds"):
         compare(planned(ROWS, parties, SPEC.target, "moments", "cost", ("age",), outcomes=("cost",)))
 
@@ -126,7 +126,7 @@ def test_fits_are_in_the_unit_of_the_data(noise: NoiseSource) -> None:
 @pytest.mark.usefixtures("half_chains")
 def test_a_dry_run_fits_made_up_rows(tmp_path: Path) -> None:
     """0 to 100, evenly: a third of the range lies beyond the norm's reach, so the fit is a little off."""
-    found = trial(rehearsed(SPEC, "cost", tmp_path, SeededNoise(9)), "cost")
+    found = trial(simulated(SPEC, "cost", tmp_path, SeededNoise(9)), "cost")
     assert found.signal > 0.3
     assert found.r2 > found.signal - 0.15
 
@@ -187,7 +187,7 @@ def in_whole_ranges(spec: ReleaseSpec) -> ReleaseSpec:
         ranges=tuple(map(Range.whole, NAMES)),
         square_weight="1/2",
     )
-    weight = Rows.of(layout, clipping).best_weight()
+    weight = RowBounds.of(layout, clipping).best_weight()
     clipping = clipping.model_copy(update={"square_weight": str(weight)})
     shape = len(spec.parties), terms.curious, terms.dealer, spec.grid_bits, spec.rows_per_subject
     found = least_noise(layout, budget(spec.target), *shape, clipping=clipping)
@@ -225,7 +225,9 @@ def test_every_number_is_that_of_public_bounds(grid_bits: int, rows_per_subject:
 
 
 def test_a_request_without_norms_weighs_columns_without_tails_less() -> None:
-    found = choose_clipping(WHOLE_PARTIES, list(map(Range.whole, NAMES)), Situation(0.2, 2000, 2, 1, 16), {}, math.inf)
+    found = choose_clipping(
+        WHOLE_PARTIES, list(map(Range.whole, NAMES)), ClippingInputs(0.2, 2000, 2, 1, 16), {}, math.inf
+    )
     assert not found.norms
     assert found.weights[0] == 1 << 16
     assert found.constant == found.weights[1] == found.weights[3] < found.weights[0]

@@ -17,8 +17,8 @@ from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import seal_deals
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from dprelease.mpc.session import Outside, Products, Session
-from dprelease.mpc.storage import MemoryStorage
+from dprelease.mpc.session import Products, Session, SessionEnvironment
+from dprelease.mpc.storage import MemorySessionStorage
 
 NAMES = ("a", "b", "c")
 KEYS = {name: new_private_key() for name in NAMES}
@@ -42,14 +42,14 @@ class Driver:
 
     def __post_init__(self) -> None:
         generator = np.random.default_rng(3)
-        self.storages = {name: MemoryStorage() for name in self.schedule.parties}
+        self.storages = {name: MemorySessionStorage() for name in self.schedule.parties}
         self.matrices: dict[str, Codes] = {
             name: generator.integers(-1024, 1025, (self.schedule.rows, width)).astype(np.int32)
             for name, width in self.schedule.widths.items()
         }
 
     def session(self, party: str) -> Session:
-        outside = Outside(
+        outside = SessionEnvironment(
             fetch=self.fetch,
             request_deal=partial(self.request, party),
             use_seeds=lambda digests, session, dealer: self.told.append(f"{party} uses seeds"),
@@ -163,7 +163,7 @@ def test_a_message_for_another_task_is_refused() -> None:
 def test_a_party_without_its_state_begins_the_next_round_until_its_transcript_is_out() -> None:
     driver = Driver(schedule_for(2, 1, rotating=False))
     driver.look("a")
-    driver.storages["a"] = MemoryStorage()
+    driver.storages["a"] = MemorySessionStorage()
     driver.session("a").receive(driver.messages())
     state = driver.storages["a"].state()
     assert state is not None
@@ -171,7 +171,7 @@ def test_a_party_without_its_state_begins_the_next_round_until_its_transcript_is
     driver = Driver(schedule_for(2, 1, rotating=False))
     for name in "abab":
         driver.look(name)
-    driver.storages["a"] = MemoryStorage()
+    driver.storages["a"] = MemorySessionStorage()
     with pytest.raises(IntegrityError, match="our state is older than what we have sent"):
         driver.session("a").receive(driver.messages())
 

@@ -4,16 +4,16 @@ from secrets import token_bytes
 
 from dprelease.canonical import sha256
 from dprelease.mpc.messages import Message, MessageHeader, name_of
-from dprelease.mpc.storage import MemoryStorage, State
+from dprelease.mpc.storage import MemorySessionStorage, SessionState
 
 
 def test_a_state_is_read_back_from_its_bytes() -> None:
-    state = State(round=2, key="5e" * 32, messages=("hello++",))
-    assert State.from_bytes(state.to_bytes()) == state
+    state = SessionState(round=2, key="5e" * 32, messages=("hello++",))
+    assert SessionState.from_bytes(state.to_bytes()) == state
 
 
 def test_a_round_begins_with_a_key_of_its_own_and_nothing_else() -> None:
-    storage, body = MemoryStorage(), b"sealed"
+    storage, body = MemorySessionStorage(), b"sealed"
     assert (storage.state(), storage.messages(), storage.dealt("c")) == (None, (), None)
     first = storage.begin(1, token_bytes)
     header = MessageHeader(

@@ -13,7 +13,7 @@ def honest_release(world: World) -> str:
     release = world.propose("an honest release", next(_OUTPUTS) % 20 + 9)
     world.north.cycle()
     if world.north.status(release) == "waiting":
-        world.north.desk().accept(world.north.record(release))
+        world.north.hospital_state().accept(world.north.record(release))
         world.north.cycle()
     world.south_approves(release)
     world.north.cycle()
@@ -25,7 +25,7 @@ def check_delivered(world: World, release: str) -> None:
     """Sealed, charged and sent once; the hub holds the bytes that were sealed."""
     assert world.north.status(release) == "delivered"
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    (sealed,) = world.north.desk().vault.find(release)
+    (sealed,) = world.north.hospital_state().vault.find(release)
     assert sha256(world.block(release, "north")) == sealed.sha256
 
 
@@ -33,7 +33,7 @@ def check_untouched(north: Hospital, release: str, kinds: list[str], draws: int 
     """No noise, no block, no bytes; the ledger says so."""
     assert len(north.noise.draws) == draws
     assert north.ledger_kinds(release) == kinds
-    assert north.desk().vault.find(release) == ()
+    assert north.hospital_state().vault.find(release) == ()
     assert not any(sealed.spec == release for sealed in north.world.hub.sealed)
 
 

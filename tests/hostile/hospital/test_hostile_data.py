@@ -109,7 +109,7 @@ def test_a_table_that_broke_after_approval_is_told_in_one_sentence(
     world.south_approves(release)
     before = len(world.coordinator.received)
     fault.act(north)
-    north.desk().frozen(release).erase()  # or nothing would be read any more
+    north.hospital_state().frozen(release).erase()  # or nothing would be read any more
     north.cycle(2)
     expected = coordination_pb2.DeclineRequest(
         digest=bytes.fromhex(release), reason="The party cannot take part."
@@ -135,7 +135,7 @@ def test_a_table_that_broke_after_approval_is_told_in_one_sentence(
 def test_a_table_that_broke_before_it_was_signed_is_not_approved(careful: World, change: Change) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
-    north.desk().accept(north.record(release))
+    north.hospital_state().accept(north.record(release))
     change(north)
     north.cycle()
     assert careful.coordinator.heard("Approve") == []
@@ -220,7 +220,7 @@ def test_declarations_that_cannot_be_are_refused_at_the_start(world: World, faul
     sound = north.config.read_text()
     fault.act(north)
     with fault.refused():
-        north.desk()
+        north.hospital_state()
     for command in (("check", "--offline"), ("run",), ("review", "list")):
         ended = north.run(*command)
         assert ended.exit_code == fault.exit_code

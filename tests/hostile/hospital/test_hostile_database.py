@@ -46,7 +46,7 @@ def test_a_database_that_is_away_is_waited_for(
     north.cycle()
     world.south_approves(release)
     before, sound = len(world.coordinator.received), north.config.read_text()
-    north.desk().frozen(release).erase()  # or the database would not be asked any more
+    north.hospital_state().frozen(release).erase()  # or the database would not be asked any more
     fault.act(north)
     north.cycle(2)
     assert {method for method, _ in world.coordinator.received[before:]} == {"ListReleases"}

@@ -138,7 +138,7 @@ def test_the_hub_gets_the_same_bytes_or_none(world: World, fault: Fault, monkeyp
     north.cycle()  # a second round meets the same hub, or what is left of it
     if north.status(release) == "sealed":
         assert NOTED.get(fault.what, "the hub: ") in north.record(release).note
-    block = north.desk().vault.path(release).read_bytes()
+    block = north.hospital_state().vault.path(release).read_bytes()
     assert len(north.noise.draws) == DRAWS_OF_ONE_BLOCK
     held = ["reserve", "charge"] if "away" in fault.what else ["reserve", "charge", "send"]
     assert north.ledger_kinds(release) == held
@@ -172,13 +172,13 @@ def test_what_was_acknowledged_is_never_made_again(world: World, fault: Fault) -
     release, north = world.approved(), world.north
     north.cycle()
     check_delivered(world, release)
-    block = north.desk().vault.path(release).read_bytes()
+    block = north.hospital_state().vault.path(release).read_bytes()
     fault.act(world, release)
     north.cycle(2)
     world.coordinator.move(release, "FAILED", "no block in time")
     north.cycle()
     assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert north.desk().vault.path(release).read_bytes() == block
+    assert north.hospital_state().vault.path(release).read_bytes() == block
     assert len(north.noise.draws) == DRAWS_OF_ONE_BLOCK
     honest_release(world)
 

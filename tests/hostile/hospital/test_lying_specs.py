@@ -153,19 +153,19 @@ def test_a_lie_is_declined_with_the_constant_sentence(
     assert shown.exit_code == fault.exit_code
     assert shown.stderr.startswith("error: ")
     with fault.refused() as caught:
-        world.north.desk().assess(world.north.record(release).spec)
+        world.north.hospital_state().assess(world.north.record(release).spec)
     assert caught.value.message not in heard.decode(errors="replace")
     assert caught.value.message in caplog.text  # what exactly is wrong stays on the hospital's own screen
     honest_release(world)
 
 
 def unpinned(world: World) -> None:
-    world.north.desk().identity.forget("south")
+    world.north.hospital_state().identity.forget("south")
 
 
 def pinned_otherwise(world: World) -> None:
     unpinned(world)
-    world.north.desk().identity.pin("south", sha256(b"another"))
+    world.north.hospital_state().identity.pin("south", sha256(b"another"))
 
 
 KEYS = [
@@ -188,9 +188,9 @@ def test_another_partys_key_needs_a_person(world: World, fault: Fault) -> None:
     assert "south" in approved.stderr
     assert world.coordinator.heard("Approve") == world.coordinator.heard("Decline") == []
     check_untouched(north, release, [])
-    if north.desk().identity.pins():
-        north.desk().identity.forget("south")
-    north.desk().identity.pin("south", world.members["south"].fingerprint)
+    if north.hospital_state().identity.pins():
+        north.hospital_state().identity.forget("south")
+    north.hospital_state().identity.pin("south", world.members["south"].fingerprint)
     honest_release(world)
 
 
@@ -229,7 +229,7 @@ def test_a_proposal_that_cannot_be_read_is_left_alone(
     )
     world.north.cycle()
     assert "1 release cannot be read and is left alone" in caplog.text
-    assert world.north.desk().journal.releases() == []
+    assert world.north.hospital_state().journal.releases() == []
     assert world.coordinator.heard("Approve") == world.coordinator.heard("Decline") == []
     honest_release(world)
 

@@ -136,7 +136,7 @@ def test_no_noise_without_everybodys_approval(world: World, fault: Fault, state:
     release = world.coordinator.propose(spec)
     north.cycle()
     if north.status(release) == "waiting":  # it repeats what the earlier release holds
-        north.desk().accept(north.record(release))
+        north.hospital_state().accept(north.record(release))
         north.cycle()
     record, draws = world.coordinator.records[release], len(north.noise.draws)
     record.consents.extend(approvals)
@@ -267,11 +267,11 @@ def test_an_end_after_the_first_byte_gives_nothing_back(
     release, north = world.approved(), world.north
     world.hub.breaks_at = 200
     north.cycle()
-    draws, block = len(north.noise.draws), north.desk().vault.path(release).read_bytes()
+    draws, block = len(north.noise.draws), north.hospital_state().vault.path(release).read_bytes()
     fault.act(world, release)
     north.cycle(2)
     assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert north.desk().vault.path(release).read_bytes() == block
+    assert north.hospital_state().vault.path(release).read_bytes() == block
     assert len(north.noise.draws) == draws
     assert north.status(release) == ("sealed" if "PROPOSED" in fault.what else "ended")
     honest_release(world)

@@ -83,7 +83,7 @@ def test_a_person_who_waits_is_told_when_it_becomes_a_repetition(careful: World)
     north = careful.north
     north.cycle()
     assert "pay again" not in north.record(first).note + north.record(second).note
-    north.desk().accept(north.record(first))
+    north.hospital_state().accept(north.record(first))
     north.cycle()
     assert f"pay again for what release {first[:12]}" in north.record(second).note
     shown = north.run("review", "show", second)

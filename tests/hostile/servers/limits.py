@@ -7,9 +7,9 @@ from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
 from dprelease.wire.chunks import CHUNK_BYTES, chunk_bytes
 from dprelease.wire.limits import BURST_SECONDS
 from dprelease.wire.listener import MOST_CONNECTIONS
-from learner.hub.settings import Limits
+from learner.hub.settings import HubLimits
 
-_hub, _office = Limits(), OfficeLimits()
+_hub, _office = HubLimits(), OfficeLimits()
 _cut = SENT_GRACE_SECONDS + CHUNK_BYTES / (_hub.least_kib_per_second * 1024)
 _most_mib = 4 * sum(map(chunk_bytes, range(1, _hub.streams_total + 1))) / 2**20
 _share = max(1, _hub.party_workers // 4)

@@ -13,7 +13,7 @@ from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.estimators.fitting import fit
-from dprelease.mechanisms.assumptions import PlannedFit, Setting, draft_of
+from dprelease.mechanisms.assumptions import PlannedFit, Scenario, draft_of
 from dprelease.mechanisms.base import Inputs
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of
 from dprelease.planning.comparison import compare
@@ -134,8 +134,8 @@ def with_bounds_unknown(spec: ReleaseSpec) -> ReleaseSpec:
 
 def test_sentences_are_those_of_both_rounds() -> None:
     ranges = SPEC.model_copy(update={"terms": TERMS.first})
-    first, last = mechanism_of(ranges).words(ranges), mechanism_of(PLAIN).words(with_terms(SPEC, first=None))
-    words = mechanism_of(SPEC).words(SPEC)
+    first, last = mechanism_of(ranges).statements(ranges), mechanism_of(PLAIN).statements(with_terms(SPEC, first=None))
+    words = mechanism_of(SPEC).statements(SPEC)
     assert words.would_publish == f"first {first.would_publish}; then {last.would_publish}"
     assert set(last.trust) < set(words.trust)
     assert set(first.checks) <= set(words.checks)
@@ -187,11 +187,11 @@ def test_planners_compare_both_ways_where_a_request_asks_for_ranges(ranges: str,
     """A key of another mechanism's request may have a value that this one has not."""
     draft = draft_of(COLUMNS, 2000, 1, PLAIN.target.model_copy(update={"scope": "per-party"}))
     fit_of = PlannedFit(PLAIN.columns, "weight", ("age", "sex"))
-    found = compare(Setting(draft, "moments", fit_of, {"ranges": ranges}), ["mixed"], [0.5])
+    found = compare(Scenario(draft, "moments", fit_of, {"ranges": ranges}), ["mixed"], [0.5])
     assert [each.plan for each in found.settings] == ways
     unknown = with_bounds_unknown(PLAIN)
     draft = draft_of(unknown.columns_by_party, 2000, 1, PLAIN.target)
-    setting = Setting(draft, "mixed", PlannedFit(unknown.columns, "weight", ("age", "sex")), {"ranges": ranges})
+    setting = Scenario(draft, "mixed", PlannedFit(unknown.columns, "weight", ("age", "sex")), {"ranges": ranges})
     assert [each.plan for each in mechanism_named("mixed").plans(setting)] == ways[1:]
 
 

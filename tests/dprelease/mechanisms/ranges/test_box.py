@@ -252,20 +252,20 @@ def test_planners_leave_out_what_cannot_be() -> None:
     }
     fit = replace(known.fit, columns=tuple(column for own in parties.values() for column in own))
     without = replace(known, draft=replace(known.draft, columns=parties), fit=fit)
-    assert [each.plan for each in compare(without).settings] == ["moments in ranges"]
+    assert [each.plan for each in compare(without).scenarios] == ["moments in ranges"]
     with pytest.raises(InvalidInput, match="has unknown bounds; ask for"):
         compare(without, ["mixed"])
 
 
 def test_the_words_say_it() -> None:
-    words = mechanism_of(SPEC).words(SPEC)
+    words = mechanism_of(SPEC).statements(SPEC)
     assert "before that 120 counts for the bounds of each of 2 without" in words.would_publish
     assert any("ferritin has no public bounds" in line for line in words.details)
     assert any("every box follows" in check for check in words.checks)
     assert not any("the noise of a count" in line for line in words.details)
     few = build_spec(PARTIES, mechanism="ranges", rows=50)
-    assert any("the noise of a count of rows is" in line for line in mechanism_of(few).words(few).details)
-    plain = mechanism_named("ranges").words(build_spec(mechanism="ranges"))
+    assert any("the noise of a count of rows is" in line for line in mechanism_of(few).statements(few).details)
+    plain = mechanism_named("ranges").statements(build_spec(mechanism="ranges"))
     assert "without" not in plain.would_publish
     assert len(plain.checks) == 1
 

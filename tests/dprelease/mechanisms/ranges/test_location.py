@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, stats
 
 from dprelease.arrays import Floats
-from dprelease.data.ranges import REACH, REACHES, STEPS, Guess, Range, guess, radius2, reach_of
+from dprelease.data.ranges import REACH, REACHES, STEPS, GuessedNoise, Range, guess, radius2, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution, isotonic
 from dprelease.mechanisms.ranges.location import PRIOR, Location, clipped, posterior
@@ -212,7 +212,7 @@ def test_counts_bound_how_far_rows_lie_from_a_point_whatever_the_noise(centre: f
     assert truth - 0.01 < least <= truth <= most < truth + 0.01
 
 
-def guessed(rows: int, numbers: Sequence[int] = (3, 4), mu: float = 0.23) -> Guess:
+def guessed(rows: int, numbers: Sequence[int] = (3, 4), mu: float = 0.23) -> GuessedNoise:
     return guess(numbers, 3, math.sqrt(3 / 2) / (mu * rows))
 
 
@@ -319,6 +319,6 @@ def test_last_digits_decide_nothing_that_a_reader_refuses() -> None:
 
 def test_nobody_reaches_beyond_the_bounds_or_for_nothing() -> None:
     even = 2 * np.random.default_rng(9).random(50_000) - 1
-    (step,) = choose([margin(even)], Guess(10.0, 1e-9))
+    (step,) = choose([margin(even)], GuessedNoise(10.0, 1e-9))
     assert reach_of(step) * even.std() * math.sqrt(radius2(1)) < 2 * 1.25
     assert choose([], guessed(500, (1,))) == []

@@ -207,7 +207,7 @@ def test_there_is_nothing_to_fit_to_plan_or_to_compare(blocks: dict[str, tuple[B
     ):
         with pytest.raises(InvalidInput, match="says nothing on how columns go together"):
             asked()
-    assert "ranges" not in {each.mechanism for each in compare(setting(1000)).settings}
+    assert "ranges" not in {each.mechanism for each in compare(setting(1000)).scenarios}
     with pytest.raises(InvalidInput, match="no fit to plan for ranges; there is for mixed, rows"):
         compare(setting(1000), ("ranges",))
     rows = build_spec(rows=8, outputs=4)

@@ -14,7 +14,7 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.estimators.fitting import fit
-from dprelease.mechanisms.assumptions import Setting
+from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream.factorization import error
@@ -135,7 +135,7 @@ def test_one_draw_has_the_scales_of_the_rounded_columns() -> None:
     terms: Any = spec.terms
     asked = {draw.scale for draw in noise.draws}
     declared = {scale for each in terms.of.noise for scale in (each.scale, each.anchor_scale)}
-    least = {scale: Fraction(scale) ** 2 * terms.stretch.noise2 for scale in declared}
+    least = {scale: Fraction(scale) ** 2 * terms.scaling.noise2 for scale in declared}
     assert len(asked) == len(declared)
     for scale, squared in zip(sorted(asked), sorted(least.values()), strict=True):
         assert Fraction(math.nextafter(scale, 0)) ** 2 < squared <= Fraction(scale) ** 2
@@ -177,7 +177,7 @@ FORECAST_COLUMNS = {"a": (numeric("x"), numeric("y")), "b": (numeric("z"),), "c"
 TARGET = Target(scope="joint", epsilon=1.0, delta=1e-6)
 
 
-def setting(of: str, **others: Any) -> Setting:
+def setting(of: str, **others: Any) -> Scenario:
     asked = {"of": of, "checkpoints": 4, "most_rows": 20_000} | others
     return planned(asked.pop("rows", 20_000), FORECAST_COLUMNS, TARGET, "stream", "w", ("x", "y", "z"), **asked)
 
@@ -200,9 +200,9 @@ def test_noise_is_larger_by_what_the_stream_makes_of_it(of: str) -> None:
 
 
 def test_it_is_compared_where_the_request_is_of_one() -> None:
-    assert [each.plan for each in compare(setting("moments"), signals=(0.3,)).settings][-1] == "stream"
+    assert [each.plan for each in compare(setting("moments"), signals=(0.3,)).scenarios][-1] == "stream"
     alone = changed(setting("moments"), mechanism="mixed", asked={})
-    assert all(each.plan != "stream" for each in compare(alone, signals=(0.3,)).settings)
+    assert all(each.plan != "stream" for each in compare(alone, signals=(0.3,)).scenarios)
 
 
 @pytest.mark.parametrize("of", ["mixed", "moments"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.base import Kept
+from dprelease.mechanisms.base import StreamState
 from dprelease.mechanisms.registry import mechanism_of, read_options
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
@@ -32,7 +32,7 @@ def first(**options: Any) -> ReleaseSpec:
         ({"of": "mixed", "checkpoints": 4097}, "has 1 to 4096 checkpoints, not 4097"),
         ({"of": "rows", "checkpoints": 2}, "a stream is of mixed or moments, not of 'rows'"),
         ({"checkpoints": 2}, "of: is missing"),
-        ({"of": "mixed", "checkpoints": 2, "curious": 1}, "a stream of 'mixed' has no curious"),
+        ({"of": "mixed", "checkpoints": 2, "collusion_threshold": 1}, "a stream of 'mixed' has no collusion_threshold"),
         ({"of": "moments", "checkpoints": 2, "k": 1}, "a stream of 'moments' has no k"),
         (
             {"of": "mixed", "checkpoints": 2, "factor": "weighted"},
@@ -137,7 +137,7 @@ def test_nothing_is_drawn_where_what_was_kept_does_not_fit() -> None:
     hospitals.publish(RecordingNoise())
     spec = following(hospitals.spec, 20)
     rows, own = random_rows(spec, "north"), hospitals.increments["north"]
-    kept = Kept(own, hospitals.blocks["north"].values)
+    kept = StreamState(own, hospitals.blocks["north"].values)
     for wrong, words in (
         (replace(kept, increments={}), "nothing is kept of checkpoint 1"),
         (replace(kept, increments={1: own[1][:, :1]}), "another shape"),
@@ -160,7 +160,7 @@ def test_later_checkpoints_cost_nothing_and_say_what_the_stream_reveals() -> Non
     assert [part.exposure for part in again.parties] == [part.exposure for part in once.parties]
     assert again.against({"north"}) == once.against({"north"}) > 0
     assert "nothing private" not in " ".join(again.words())
-    words = mechanism_of(later).words(later)
+    words = mechanism_of(later).statements(later)
     assert "nothing is charged" in " ".join(words.details)
     assert words.would_publish.startswith("checkpoint 2 of 3 of a stream, 20 new patients: ")
     assert "up to 50 patients" in words.would_publish or "all 50 patients" in words.would_publish

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.mechanisms.base import Kept
+from dprelease.mechanisms.base import StreamState
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream import terms as stream_terms
 from dprelease.mechanisms.stream.factorization import FACTORS, Factor
@@ -70,7 +70,7 @@ def rows_of(spec: ReleaseSpec, party: str, patients: Sequence[Cells]) -> Bounded
 def exact(specs: Sequence[ReleaseSpec], patients: Patients) -> Any:
     """(R, a, b) all that a whole stream releases, without noise."""
     parties = [part.party for part in specs[0].parties]
-    kept = {party: Kept({}) for party in parties}
+    kept = {party: StreamState({}) for party in parties}
     for spec in specs:
         number = spec.place.number
         there = [patients.get((number, place), FULL) for place in range(ROWS)]
@@ -79,10 +79,10 @@ def exact(specs: Sequence[ReleaseSpec], patients: Patients) -> Any:
         for party in parties:
             made = products.get(party)
             own = kept[party].increments | {number: mechanism_of(spec).exact(tables[party], spec, party, made)}  # type: ignore[operator]
-            (block,) = privatize(tables[party], spec, party, ZeroNoise(), made, kept=Kept(own, kept[party].sent))
-            kept[party] = Kept(own, block.values)
+            (block,) = privatize(tables[party], spec, party, ZeroNoise(), made, kept=StreamState(own, kept[party].sent))
+            kept[party] = StreamState(own, block.values)
     terms, over, whole = parts(specs[-1])
-    opened = over.opened(whole, {party: kept[party].sent for party in parties}, terms.stretch)
+    opened = over.opened(whole, {party: kept[party].sent for party in parties}, terms.scaling)
     (shape,) = over.shapes(whole, parties[0])
     return opened.reshape(-1, shape[0], opened.shape[1]).astype(np.float64)
 
@@ -103,7 +103,7 @@ class Scales:
 def distance(specs: Sequence[ReleaseSpec], one: Patients, two: Patients, curious: int = 0) -> float:
     """mu of two streams, for hospitals that subtract their own noise."""
     terms, over, whole = parts(specs[-1])
-    drawn = [over.noise(whole, part.party, Scales(), terms.stretch).astype(np.float64) for part in whole.parties]
+    drawn = [over.noise(whole, part.party, Scales(), terms.scaling).astype(np.float64) for part in whole.parties]
     variance = (len(drawn) - curious) * drawn[0] ** 2
     return math.sqrt(float(((exact(specs, two) - exact(specs, one)) ** 2 / variance).sum()))
 

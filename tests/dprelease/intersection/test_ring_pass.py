@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.errors import IntegrityError
 from dprelease.intersection import curve
-from dprelease.intersection.passing import Passing
+from dprelease.intersection.ring_pass import RingPass
 from dprelease.mpc.messages import MessageHeader
 from tests.dprelease.intersection.conftest import SETS
 from tests.dprelease.intersection.driver import RUN, Driver, element, side_of
@@ -65,12 +65,12 @@ def points_from(driver: Driver, sender: str, origin: str) -> MessageHeader:
 @contextmanager
 def sending(change: Callable[[bytes], bytes]) -> Iterator[None]:
     """A party whose software changes the points that it passes on."""
-    original = Passing._send_points
+    original = RingPass._send_points
 
-    def changed(party: Passing, origin: str, points: Iterator[bytes]) -> None:
+    def changed(party: RingPass, origin: str, points: Iterator[bytes]) -> None:
         original(party, origin, points if origin == party.party else map(change, points))
 
-    with patch.object(Passing, "_send_points", changed):
+    with patch.object(RingPass, "_send_points", changed):
         yield
 
 

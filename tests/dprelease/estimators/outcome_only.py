@@ -1,4 +1,4 @@
-"""Moments whose outcomes are apart, with the noise of a real release, from coded rows."""
+"""Moments with outcome-only columns, with the noise of a real release, from coded rows."""
 
 from fractions import Fraction
 
@@ -23,7 +23,7 @@ def sides(features: int, outcomes: int, public: str = "") -> tuple[tuple[Column,
     return (*x, *y), tuple(column.name for column in y)
 
 
-def apart_of(
+def outcome_only_of(
     rows: np.ndarray,
     columns: tuple[Column, ...],
     outcomes: tuple[str, ...],

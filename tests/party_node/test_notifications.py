@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from dprelease.wire.transport import connect
-from party_node.outgoing.line import Ears, HubLine
+from party_node.outgoing.hub_connection import HubConnection, Notifications
 from tests.party_node.joint_release import joint_spec, released_exactly
 from tests.party_node.test_daemon import running, until
 from tests.party_node.world import Hospital, World
@@ -97,26 +97,26 @@ def test_connections_that_are_cut_while_nobody_speaks_are_made_again(
 
 
 def test_many_news_while_a_cycle_runs_are_one_more_cycle(seldom: World) -> None:
-    desk, news = seldom.north.desk(), seldom.coordinator.news
+    hospital_state, news = seldom.north.hospital_state(), seldom.coordinator.news
     assert news is not None
-    line = HubLine(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
-    ears = Ears(desk.settings.daemon, desk.journal)
-    with seldom.north.dialled() as coordinator, closing(line), ears.open(coordinator, line):
-        ears.wait(threading.Event(), unreached=False)  # an hour, but for the first answers
-        until(lambda: all(each._seen for each in ears._listening))
-        for each in ears._listening:
+    line = HubConnection(lambda: connect(hospital_state.enrolment.hub, hospital_state.identity.credentials()))
+    notifications = Notifications(hospital_state.settings.daemon, hospital_state.journal)
+    with seldom.north.dialled() as coordinator, closing(line), notifications.open(coordinator, line):
+        notifications.wait(threading.Event(), unreached=False)  # an hour, but for the first answers
+        until(lambda: all(each._seen for each in notifications._listening))
+        for each in notifications._listening:
             each.ask()
         settle(seldom, seldom.north)
         for _ in range(3):
             news.tell("north")
-        until(ears._news.is_set)
-        ears.wait(threading.Event(), unreached=False)
-        assert not ears._news.is_set()
+        until(notifications._news.is_set)
+        notifications.wait(threading.Event(), unreached=False)
+        assert not notifications._news.is_set()
 
 
 def test_the_line_is_dialled_anew_after_it_was_hung_up(world: World) -> None:
-    desk = world.north.desk()
-    line = HubLine(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
+    hospital_state = world.north.hospital_state()
+    line = HubConnection(lambda: connect(hospital_state.enrolment.hub, hospital_state.identity.credentials()))
     line.close()  # never dialled
     first = line.channel()
     assert line.channel() is first

@@ -13,7 +13,7 @@ import numpy as np
 
 from dprelease.errors import IntegrityError, Irreparable
 from dprelease.intersection import curve
-from dprelease.intersection.exchange import Exchange, chunks, counts, distinct
+from dprelease.intersection.exchange import AlignmentExchange, chunks, counts, distinct
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.parallel import mapped
 from dprelease.intersection.ring import CHUNK_POINTS, KEY_BYTES, POINT_BYTES
@@ -25,7 +25,7 @@ from dprelease.mpc.schedule import TAG_BYTES
 from dprelease.mpc.storage import write_hashed
 
 
-class Passing(Exchange):
+class RingPass(AlignmentExchange):
     """Points of one session at one party."""
 
     def send_own(self, elements: Bytes) -> None:

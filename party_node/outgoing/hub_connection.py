@@ -23,7 +23,7 @@ from party_node.state.journal import Journal
 log = logging.getLogger(__name__)
 
 
-class HubLine:
+class HubConnection:
     """A channel to the hub, dialled when it is first needed, kept from one look to the next and dialled anew after trouble.
 
     One thread uses it and closes it: to make a stub of a channel that is closed meanwhile ends the process (gRPC 1.85).
@@ -41,9 +41,9 @@ class HubLine:
         self._open: grpc.Channel | None = None
 
     @classmethod
-    def of(cls, desk: HospitalState) -> HubLine:
-        """The line of a hospital, to the hub that its enrolment names."""
-        return cls(lambda: connect(desk.enrolment.hub, desk.identity.credentials()))
+    def of(cls, hospital: HospitalState) -> HubConnection:
+        """The connection of a hospital to the hub that its enrolment names."""
+        return cls(lambda: connect(hospital.enrolment.hub, hospital.identity.credentials()))
 
     def channel(self) -> grpc.Channel:
         """The channel; raises `InvalidInput` as `dprelease.wire.transport.connect`."""
@@ -58,7 +58,7 @@ class HubLine:
             self._open = None
 
 
-class Ears:
+class Notifications:
     """Listens to both servers, over connections that we dialled.
 
     Args:
@@ -80,7 +80,7 @@ class Ears:
         self._again = self._backoff.waits()
 
     @contextmanager
-    def open(self, coordinator: Coordinator, hub: HubLine) -> Iterator[None]:
+    def open(self, coordinator: Coordinator, hub: HubConnection) -> Iterator[None]:
         """Listen for as long as the context lasts."""
         stubs = (lambda: coordinator.stub, lambda: RelayServiceStub(hub.channel()))
         self._listening = tuple(Listening(stub, self._news.set) for stub in stubs)
@@ -118,7 +118,7 @@ class Ears:
             raise PeerUnavailable("the coordinator was started again")
 
 
-def attempt(step: Callable[[], object], what: str, note: Callable[[str], object], hub: HubLine) -> bool:
+def try_step(step: Callable[[], object], what: str, note: Callable[[str], object], hub: HubConnection) -> bool:
     """Do a step of a release or run, which never holds up another: trouble is logged, and noted in words.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The fit of a rehearsal: what it explains of the made-up rows, beside least squares on them and the planner."""
+"""The fit of a simulation: what it explains of the made-up rows, beside least squares on them and the planner."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 from coordinator.dry_run.trial_fit import explained, trial
 from dprelease.errors import InvalidInput
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.rehearsals import rehearsed
+from tests.support.simulations import simulated
 from tests.support.specs import build_spec, categorical, numeric
 
 pytestmark = pytest.mark.usefixtures("short_chains")
@@ -30,15 +30,15 @@ def test_the_share_explained() -> None:
 def test_an_outcome_that_never_varies_is_refused(tmp_path: Path) -> None:
     spec = build_spec(THREE, mechanism="moments", rows=1, epsilon=200.0)
     with pytest.raises(InvalidInput, match="y is the same in all 1 made-up rows"):
-        trial(rehearsed(spec, "y", tmp_path, ZeroNoise()), "y")
+        trial(simulated(spec, "y", tmp_path, ZeroNoise()), "y")
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("outcome_only", [False, True])
 @pytest.mark.parametrize("outcome", ["y", "smokes", "colour"])
-def test_with_little_noise_the_fit_is_that_of_least_squares(outcome: str, apart: bool, tmp_path: Path) -> None:
-    outcomes = (outcome,) if apart else ()
+def test_with_little_noise_the_fit_is_that_of_least_squares(outcome: str, outcome_only: bool, tmp_path: Path) -> None:
+    outcomes = (outcome,) if outcome_only else ()
     spec = build_spec(THREE, mechanism="moments", rows=2000, epsilon=200.0, outcomes=outcomes)
-    found = trial(rehearsed(spec, outcome, tmp_path, ZeroNoise()), outcome)
+    found = trial(simulated(spec, outcome, tmp_path, ZeroNoise()), outcome)
     assert found.signal > 0.15
     assert found.r2 == pytest.approx(found.signal, abs=1e-3)
     assert found.expected.r2 == pytest.approx(found.signal, abs=2e-2)
@@ -47,11 +47,11 @@ def test_with_little_noise_the_fit_is_that_of_least_squares(outcome: str, apart:
 
 def test_the_planner_is_asked_about_this_very_release(tmp_path: Path) -> None:
     spec = build_spec(THREE, rows=2000, outputs=400, epsilon=20.0, anchor_weight="1/7")
-    found = trial(rehearsed(spec, "y", tmp_path, SeededNoise(11)), "y")
+    found = trial(simulated(spec, "y", tmp_path, SeededNoise(11)), "y")
     assert found.expected.signal == found.signal
     assert found.result.method == "calibrated"
     other = trial(
-        rehearsed(build_spec(THREE, rows=2000, outputs=50, epsilon=20.0), "y", tmp_path, SeededNoise(11)), "y"
+        simulated(build_spec(THREE, rows=2000, outputs=50, epsilon=20.0), "y", tmp_path, SeededNoise(11)), "y"
     )
     assert other.expected.error_ratio > found.expected.error_ratio
     # Made-up rows differ from run to run with the throw-away keys; one draw of 400 mixing rows has a standard error of 0.04.
@@ -61,7 +61,7 @@ def test_the_planner_is_asked_about_this_very_release(tmp_path: Path) -> None:
 
 def test_the_planner_is_told_the_weights(tmp_path: Path) -> None:
     plain, weighed = (
-        trial(rehearsed(build_spec(THREE, rows=500, outputs=100, weights=weights), "y", tmp_path, ZeroNoise()), "y")
+        trial(simulated(build_spec(THREE, rows=500, outputs=100, weights=weights), "y", tmp_path, ZeroNoise()), "y")
         for weights in ({}, {"y": 4})
     )
     assert abs(weighed.expected.constant_r2) < abs(plain.expected.constant_r2) / 3
@@ -72,4 +72,4 @@ def test_the_planner_is_told_the_weights(tmp_path: Path) -> None:
 def test_a_fit_needs_another_column(tmp_path: Path) -> None:
     spec = build_spec({"solo": (numeric("x"),)}, mechanism="moments", rows=50)
     with pytest.raises(InvalidInput):
-        trial(rehearsed(spec, "x", tmp_path, ZeroNoise()), "x")
+        trial(simulated(spec, "x", tmp_path, ZeroNoise()), "x")

@@ -1,4 +1,4 @@
-"""Releases whose outcomes are apart: from bounded rows to what a learner reads, bit for bit with the noise off."""
+"""Releases with outcome-only columns: from bounded rows to what a learner reads, bit for bit with the noise off."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
-from dprelease.mechanisms.moments.entries import Kind, Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
 from dprelease.mechanisms.moments.released import OutcomeMoments
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.privacy.gaussian import mu_of
@@ -82,7 +82,7 @@ def test_products_of_two_outcomes_do_not_leave(name: str) -> None:
     layout = layout_of(spec)
     both = layout.outcome[layout.rows] & layout.outcome[layout.cols]
     assert (layout.rows[both] == layout.cols[both]).all()
-    assert (layout.kinds[both] == Kind.OUTCOME_SQUARE).all()
+    assert (layout.kinds[both] == EntryKind.OUTCOME_SQUARE).all()
     outcomes = np.flatnonzero(layout.outcome).tolist()
     found = released(spec, ZeroNoise()).products
     with pytest.raises(InvalidInput, match="two outcomes are not released"):

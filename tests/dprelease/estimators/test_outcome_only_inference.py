@@ -1,11 +1,11 @@
-"""Intervals of coefficients on releases whose outcomes are apart: they hold the truth as often as they say."""
+"""Intervals of coefficients on releases with outcome-only columns: they hold the truth as often as they say."""
 
 import numpy as np
 import pytest
 
 from dprelease.estimators.intervals.estimates import PopulationFit
 from dprelease.estimators.intervals.of_moments import learned_from_moments
-from tests.dprelease.estimators.apart import apart_of, sides
+from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.support.specs import categorical
 
 FEATURES, OUTCOMES, ROWS = 3, 20, 4_000
@@ -37,7 +37,7 @@ def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, cate
         columns = (*columns[: FEATURES - 1], ward, *columns[FEATURES:])
         chosen, y = [*X[:-1], FEATURES + 1], [place + 2 for place in Y]
     data = np.column_stack([coded, OFFSETS + x @ WEIGHTS + random.uniform(-spread, spread, (ROWS, OUTCOMES))])
-    moments = apart_of(data, columns, names, random, epsilon)
+    moments = outcome_only_of(data, columns, names, random, epsilon)
     return learned_from_moments(moments, chosen, y, np.zeros(FEATURES), intercept=True)
 
 
@@ -73,7 +73,7 @@ def test_features_that_determine_each_other_tell_nothing_about_weights() -> None
     data = np.column_stack([random.uniform(-1, 1, 500), levels, random.uniform(-1, 1, (500, 2))])
     columns, names = sides(2, 2, "x")
     columns = (columns[0], categorical("ward", "south", "north", public=True), *columns[2:])
-    moments = apart_of(data, columns, names, epsilon=1e5)
+    moments = outcome_only_of(data, columns, names, epsilon=1e5)
     found, without, kept = (
         learned_from_moments(moments, x, [5, 6], np.zeros(len(x)), intercept=intercept)
         for x, intercept in (([1, 2, 3, 4], True), ([1, 2, 3, 4], False), ([1, 2, 3], True))

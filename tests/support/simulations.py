@@ -1,8 +1,8 @@
-"""A throw-away consortium for rehearsals, and rehearsals of small specs."""
+"""a throw-away consortium for simulations, and simulations of small specs."""
 
 from pathlib import Path
 
-from coordinator.dry_run.simulate import Rehearsed, Signer, Signers, Stopwatch, rehearse
+from coordinator.dry_run.simulate import Signers, Simulated, SimulatedSigner, Stopwatch, simulate
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.fake import fake_spec, marked
 from dprelease.release.folder import ReleaseFolder
@@ -11,8 +11,8 @@ from tests.support.certificates import NOW, Member
 from tests.support.specs import new_consortium
 
 
-def _signer(member: Member) -> Signer:
-    return Signer(member.key, member.certificate)
+def _signer(member: Member) -> SimulatedSigner:
+    return SimulatedSigner(member.key, member.certificate)
 
 
 def made_up(spec: ReleaseSpec, rows: int | None = None) -> tuple[ReleaseSpec, Signers]:
@@ -26,9 +26,9 @@ def made_up(spec: ReleaseSpec, rows: int | None = None) -> tuple[ReleaseSpec, Si
     return fake_spec(spec, consortium.keys, spec.rows if rows is None else rows), signers
 
 
-def rehearsed(
+def simulated(
     spec: ReleaseSpec, outcome: str, folder: Path, noise: NoiseSource, watch: Stopwatch | None = None
-) -> Rehearsed:
-    """A rehearsal of the spec."""
+) -> Simulated:
+    """A simulation of the spec."""
     fake, signers = made_up(spec)
-    return rehearse(fake, outcome, signers, noise, ReleaseFolder(folder), NOW, watch or Stopwatch())
+    return simulate(fake, outcome, signers, noise, ReleaseFolder(folder), NOW, watch or Stopwatch())

@@ -1,4 +1,4 @@
-"""Fits on releases whose outcomes are apart: one covariance for all outcomes, and what public sides are good for."""
+"""Fits on releases with outcome-only columns: one covariance for all outcomes, and what public sides are good for."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from dprelease.estimators.moments.public_columns import projected
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.release import Release
-from tests.dprelease.estimators.apart import apart_of, sides
+from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.dprelease.estimators.public import least_squares, r_squared, table
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise, ZeroNoise
@@ -26,7 +26,7 @@ def test_with_many_patients_every_outcome_is_fitted_as_without_privacy(public: s
     y = list(range(FEATURES + 1, FEATURES + 13))
     data = table(FEATURES, 12, rows=40_000, seed=0)
     columns, names = sides(FEATURES, 12, public)
-    moments = apart_of(data, columns, names, np.random.default_rng(2))
+    moments = outcome_only_of(data, columns, names, np.random.default_rng(2))
     found = fit_moments(moments, X, y, data[:, moments.layout.public[1:]], intercept=True)
     best = least_squares(data, X, y, intercept=True)
     limit = r_squared(data, X, y, best[0], best[1:])
@@ -36,7 +36,7 @@ def test_with_many_patients_every_outcome_is_fitted_as_without_privacy(public: s
 def test_many_public_outcomes_are_fitted_far_better_with_the_projection_than_without() -> None:
     data = table(FEATURES, 150, rows=5_000, seed=1)
     columns, names = sides(FEATURES, 150, "y")
-    moments = apart_of(data, columns, names, np.random.default_rng(3))
+    moments = outcome_only_of(data, columns, names, np.random.default_rng(3))
     y, public = list(range(7, 157)), data[:, moments.layout.public[1:]]
     with_, without = (
         r_squared(data, X, y, found.offsets, found.weights)
@@ -49,7 +49,7 @@ def test_many_public_outcomes_are_fitted_far_better_with_the_projection_than_wit
 def test_a_projected_association_is_closer_and_knows_by_how_much() -> None:
     data = table(FEATURES, 150, rows=3_000, seed=1)
     columns, names = sides(FEATURES, 150, "y")
-    moments = apart_of(data, columns, names, np.random.default_rng(4))
+    moments = outcome_only_of(data, columns, names, np.random.default_rng(4))
     helped, truth = projected(moments, data[:, FEATURES:]), data[:, :FEATURES].T @ data[:, FEATURES:]
     y = list(range(7, 157))
     before, after = (np.linalg.norm(each.between(X, y) - truth) for each in (moments, helped))
@@ -61,7 +61,7 @@ def test_a_projected_association_is_closer_and_knows_by_how_much() -> None:
 def test_outcomes_together_are_what_they_are_one_by_one() -> None:
     data = table(FEATURES, 5, rows=5_000)
     columns, names = sides(FEATURES, 5)
-    moments = apart_of(data, columns, names, np.random.default_rng(5))
+    moments = outcome_only_of(data, columns, names, np.random.default_rng(5))
     none = np.zeros((len(data), 0))
     together = fit_moments(moments, X, list(range(7, 12)), none, intercept=True)
     for place in range(5):
@@ -72,7 +72,7 @@ def test_outcomes_together_are_what_they_are_one_by_one() -> None:
 def test_without_noise_the_inverse_is_least_squares() -> None:
     data = np.round(table(FEATURES, 3, rows=400) * 2**12) / 2**12
     columns, names = sides(FEATURES, 3)
-    moments = apart_of(data, columns, names)
+    moments = outcome_only_of(data, columns, names)
     found = inverted(moments, X, [7, 8, 9], np.full(3, -1.0), intercept=True)
     best = least_squares(data, X, [7, 8, 9], intercept=True)
     np.testing.assert_allclose(np.vstack([found.offsets, found.weights]), best, atol=1e-8)
@@ -112,7 +112,7 @@ def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_better_once
     for rows in (3_000, 8_000, 20_000):
         data = table(FEATURES, 40, rows=rows, seed=3)
         columns, names = sides(FEATURES, 40)
-        moments = apart_of(data, columns, names, np.random.default_rng(7))
+        moments = outcome_only_of(data, columns, names, np.random.default_rng(7))
         fits = [inverted(moments, X, y, lower, intercept=True, ridge=ridge) for ridge in (False, True)]
         fits.append(fit_spectral(moments, X, y, intercept=True))
         found[rows] = [r_squared(data, X, y, each.offsets, each.weights).mean() for each in fits]
