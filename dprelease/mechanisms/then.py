@@ -21,6 +21,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 from dprelease.arrays import Codes, Integers
 from dprelease.canonical import read_part, sha256
 from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column, numbers, unbounded
 from dprelease.data.ranges import REACH, Range, seen, share
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierBlocks, Inputs, Mechanism
@@ -79,9 +80,7 @@ class TermsInRanges(Terms):
             spec: whose terms these are.
             ranges: of all private numbers, in the spec's order.
         """
-        parts = tuple(part.model_copy(update={"columns": seen(part.columns, ranges)}) for part in spec.parties)
-        alone = self.model_copy(update={"first": None})
-        return spec.model_copy(update={"terms": alone, "parties": parts})
+        return with_terms(_seen(spec, ranges), self.model_copy(update={"first": None}))
 
     def consistent(self, spec: SpecBase) -> None:
         """Refuses terms of a first round that do not fit the rest of the spec."""
@@ -107,6 +106,17 @@ def coded(rows: BoundedRows, spec: SpecBase, ranges: Sequence[Range]) -> Bounded
             codes[:, place] = found[column.name].code(codes[:, place], rows.grid_bits, 1 << rows.grid_bits)
         place += len(column.released)
     return BoundedRows(codes, columns, rows.grid_bits)
+
+
+def _seen(spec: SpecBase, ranges: Sequence[Range]) -> SpecBase:
+    """The spec in which the private numbers of these ranges have their ends for bounds."""
+    parts = tuple(part.model_copy(update={"columns": seen(part.columns, ranges)}) for part in spec.parties)
+    return spec.model_copy(update={"parties": parts})
+
+
+def _any_ranges(columns: tuple[Column, ...]) -> tuple[Range, ...]:
+    """A range of each number without bounds; the sensitivity of numbers in ranges is the same whichever they are."""
+    return tuple(Range.whole(column.name) for column in unbounded(numbers(columns)))
 
 
 def unweighted(spec: SpecBase) -> SpecBase:
@@ -145,8 +155,9 @@ class Then(Mechanism[TermsInRanges]):
         return unweighted(with_terms(spec, first))
 
     def _alone(self, spec: SpecBase) -> SpecBase:
-        """The spec as the last round's mechanism reads it before ranges are known."""
-        return with_terms(spec, self.own(spec).model_copy(update={"first": None}))
+        """The spec as the last round's mechanism reads it before ranges are known: no code of its round is on the decade scale."""
+        alone = self.own(spec).model_copy(update={"first": None})
+        return with_terms(_seen(spec, _any_ranges(spec.columns)), alone)
 
     def read_terms(self, data: object) -> TermsInRanges:
         return read_part(self.terms, data, self._first)
@@ -154,9 +165,10 @@ class Then(Mechanism[TermsInRanges]):
     def propose(self, options: Any, draft: Draft) -> ProposedTerms:
         if options.ranges != FIRST:
             return self.last.propose(options, draft)
-        spent = share(draft.agreed.rows, draft.everything)
+        spent, known = share(draft.agreed.rows, draft.everything), _any_ranges(draft.everything)
+        columns = {party: seen(own, known) for party, own in draft.columns.items()}
         # A request that the last round cannot meet is refused in its own words.
-        found = self.last.propose(options, replace(draft, part=draft.part * (1 - spent)))
+        found = self.last.propose(options, replace(draft, columns=columns, part=draft.part * (1 - spent)))
         before = self._first.propose(Settings(), replace(draft, part=draft.part * spent))
         return replace(
             found,

@@ -72,7 +72,7 @@ class Comparison:
 
     Attributes:
         asked: from which the ways follow.
-        settings: one for each way to release.
+        scenarios: one for each way to release.
         signals: assumed R^2, ascending.
         cells: one for each signal and mechanism, signal by signal.
     """

@@ -109,7 +109,7 @@ def propose_mixed(options: MixedOptions, draft: Draft) -> ProposedTerms:
 
 def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
     """mu_j^2 and D2_j by party."""
-    refused = needs_bounds(draft.everything) if options.ranges != FIRST else None
+    refused = needs_bounds(draft.everything)
     if refused is not None:
         raise InvalidInput(refused)
     check_weights(draft.everything, options.weights)

@@ -11,6 +11,8 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
+from dprelease.data.decades import CELLS
+from dprelease.data.ranges import share
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.estimators.fitting import fit
 from dprelease.mechanisms.assumptions import PlannedFit, Scenario, draft_of
@@ -23,13 +25,20 @@ from dprelease.release.block import values_of
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.rounds import first_blocks, in_published_ranges, made_alone, ranges_first
+from tests.support.rounds import (
+    first_blocks,
+    in_published_ranges,
+    made_alone,
+    ranges_first,
+    ranges_first_without_bounds,
+)
 from tests.support.specs import build_spec, categorical, numeric, random_rows, with_terms
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "north": (numeric("age", 0.0, 120.0), categorical("sex", "f", "m")),
     "south": (numeric("glucose", 2.0, 30.0), numeric("weight", 30.0, 200.0)),
 }
+NUMBERS = ("age", "glucose", "weight")
 PLAIN = build_spec(COLUMNS, mechanism="mixed", grid_bits=16)
 SPEC = ranges_first(PLAIN)
 TERMS: Any = SPEC.terms
@@ -41,47 +50,50 @@ def query(spec: ReleaseSpec, rows: BoundedRows, party: str, earlier: Any) -> Any
     return values
 
 
+@pytest.mark.parametrize("unknown", [(), ("age",), NUMBERS])
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
 @pytest.mark.parametrize(("epsilon", "least"), [(0.05, 0.0), (1.0, 0.0), (200.0, 0.99)])
 @pytest.mark.parametrize("seed", range(4))
 def test_no_patient_moves_more_than_noise_is_for_whatever_the_first_round_published(
-    mechanism: str, epsilon: float, least: float, seed: int
+    unknown: tuple[str, ...], mechanism: str, epsilon: float, least: float, seed: int
 ) -> None:
     """Searched over patients at the ends and anywhere; after an exact first round of a narrow band ends are attained."""
-    spec = ranges_first(build_spec(COLUMNS, mechanism=mechanism, grid_bits=16, epsilon=epsilon))
-    random, terms = np.random.default_rng(seed), spec.terms
+    plain = build_spec(COLUMNS, mechanism=mechanism, grid_bits=16, epsilon=epsilon)
+    spec, random = ranges_first_without_bounds(plain, unknown), np.random.default_rng(seed)
     tables = {party: _narrow(random_rows(spec, party, seed)) for party in COLUMNS}
     earlier = values_of(first_blocks(spec, tables, SeededNoise(seed)))
-    unit, attained = 1 << spec.grid_bits, 0.0
-    for party, rows in tables.items():
-        alone = with_terms(spec, first=None)
-        allowed = terms.squared_sensitivity(alone, party) * terms.squared_norm  # type: ignore[attr-defined]
+    squared_norm = spec.terms.squared_norm  # type: ignore[attr-defined]
+    for party, moves in {"north": 4 + 2, "south": 4 + 4}.items():
+        rows, allowed, attained = tables[party], moves * squared_norm << (2 * spec.grid_bits), 0.0
         for _ in range(24):
-            pair = [_patient(COLUMNS[party], unit, random) for _ in range(2)]
+            pair = [_patient(rows.columns, 1 << spec.grid_bits, random) for _ in range(2)]
             moved = [query(spec, _with(rows, patient), party, earlier) for patient in pair]
-            change = (moved[0] - moved[1])[1 if mechanism == "mixed" and terms.rho else 0 :]  # type: ignore[attr-defined]
+            change = (moved[0] - moved[1])[1 if mechanism == "mixed" else 0 :]  # without the anchor
             squared = int((change.astype(object) ** 2).sum())
             assert squared <= allowed
             attained = max(attained, squared / allowed)
-    assert attained >= least
+        assert attained >= least
 
 
 def _patient(columns: tuple[Column, ...], unit: int, random: np.random.Generator) -> Any:
     """Codes of one patient: a number at an end, or anywhere; one level of a category."""
     found = []
     for column in columns:
-        width = len(column.released)
-        number = random.choice([-unit, unit, random.integers(-unit, unit + 1)], p=[0.45, 0.45, 0.1])
+        width, end = len(column.released), unit if column.bounded else CELLS * unit // 2
+        number = random.choice([-end, end, random.integers(-end, end + 1)], p=[0.45, 0.45, 0.1])
         found.append([number] if width == 1 else unit * np.eye(width)[random.integers(width)])
     return np.hstack(found).astype(np.int32)
 
 
 def _narrow(rows: BoundedRows) -> BoundedRows:
-    """Numbers in a twentieth of their bounds."""
+    """Numbers in a twentieth of their bounds, and those without any in a part of one cell of the decade scale."""
     codes, place = rows.codes.copy(), 0
     for column in rows.columns:
         width = len(column.released)
-        codes[:, place : place + width] //= 20 if width == 1 else 1
+        if not column.bounded:
+            codes[:, place] = codes[:, place] // 2000 + (33 << rows.grid_bits)
+        elif width == 1:
+            codes[:, place] //= 20
         place += width
     return replace(rows, codes=codes)
 
@@ -90,6 +102,26 @@ def _with(rows: BoundedRows, patient: Any) -> BoundedRows:
     codes = rows.codes.copy()
     codes[7] = patient
     return replace(rows, codes=codes)
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
+@pytest.mark.parametrize("weights", [{}, {"age": 3, "sex": 2}])
+def test_bounds_that_nobody_knows_change_the_first_round_alone(mechanism: str, weights: dict[str, int]) -> None:
+    """What ranges leave of the budget buys the noise that it buys for numbers with bounds, at the same price."""
+    plain = build_spec(COLUMNS, mechanism=mechanism, grid_bits=16, weights=weights)
+    known, unknown = (ranges_first_without_bounds(plain, names, weights=weights) for names in ((), NUMBERS))
+    terms: Any = unknown.terms
+    # With bounds this is the last round for a budget that leaves as much after its ranges.
+    same = with_terms(known, noise=terms.noise)
+    mechanism_of(same).check(same)
+    prices = [mechanism_of(each).cost(each).rounds[mechanism] for each in (same, unknown)]
+    assert prices[0] == prices[1]
+    shares = [1 - share(plain.rows, each.columns) for each in (known, unknown)]
+    for before, now in zip(known.terms.noise, terms.noise, strict=True):  # type: ignore[attr-defined]
+        assert (now.scale / before.scale) ** 2 == pytest.approx(shares[0] / shares[1], rel=1e-6)
+    assert check_spec(unknown).joint_epsilon <= plain.target.epsilon
+    forecasts = [mechanism_of(each).released_noise(each).columns["age"] for each in (same, unknown)]
+    assert forecasts[0] == forecasts[1]
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
@@ -188,7 +220,7 @@ def test_planners_compare_both_ways_where_a_request_asks_for_ranges(ranges: str,
     draft = draft_of(COLUMNS, 2000, 1, PLAIN.target.model_copy(update={"scope": "per-party"}))
     fit_of = PlannedFit(PLAIN.columns, "weight", ("age", "sex"))
     found = compare(Scenario(draft, "moments", fit_of, {"ranges": ranges}), ["mixed"], [0.5])
-    assert [each.plan for each in found.settings] == ways
+    assert [each.plan for each in found.scenarios] == ways
     unknown = with_bounds_unknown(PLAIN)
     draft = draft_of(unknown.columns_by_party, 2000, 1, PLAIN.target)
     setting = Scenario(draft, "mixed", PlannedFit(unknown.columns, "weight", ("age", "sex")), {"ranges": ranges})
