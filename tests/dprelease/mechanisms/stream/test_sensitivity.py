@@ -158,7 +158,7 @@ def test_no_patient_with_two_rows_anywhere_moves_it_further(of_: str) -> None:
 
 @pytest.mark.parametrize("curious", [1, 2])
 def test_what_hospitals_that_pool_learn_is_stated(curious: int) -> None:
-    first = of("moments", COLUMNS, curious=curious)
+    first = of("moments", COLUMNS, collusion_threshold=curious)
     specs = specs_of(first, (1, 3))
     one, two = PAIRS["squares"]
     found = distance(specs, {(1, 0): one}, {(1, 0): two}, curious) / nominal(first)
