@@ -24,17 +24,16 @@ from party_node.computation.work import Work
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub_connection import HubConnection, Notifications, try_step
 from party_node.outgoing.joining import hear_witness
-from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
+from party_node.outgoing.office import OVER, AgreementCalls, Coordinator, Pending
 from party_node.outgoing.reviews import Reviews
 from party_node.state.books import check as check_books
-from party_node.state.journal import FINAL, Record, Status
+from party_node.state.journal import FINAL, PUBLISHED, Record, Status
 from party_node.state.transactions import only_one
 from party_node.undecided import Undecided
 from party_node.upkeep import ChangedSettings, Renewal, TableReport, give_back, share_arena
 
 log = logging.getLogger(__name__)
 
-_OVER = {"PUBLISHED", "DONE", "REJECTED", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"}
 _GO = {"APPROVED", "RUNNING"}
 _MOST_UNSETTLED = 500  # a coordinator takes no more
 
@@ -144,7 +143,7 @@ class Daemon:
             digest = pending.digest
             if not pending.state:
                 undecided.leave("a state that only a later version has")
-            elif digest in standing or pending.state not in _OVER:
+            elif digest in standing or pending.state not in OVER:
                 step, note = (
                     partial(self._step, coordinator, work, undecided, pending),
                     partial(journal.annotate, digest),
@@ -161,11 +160,14 @@ class Daemon:
             return
         if record.status is Status.DECLINED:
             hospital.let_go(record)  # a person may decline while we compute
-            if pending.state not in _OVER:
+            if pending.state not in OVER:
                 calls.decline(record.digest, record.note)
-        elif pending.state in _OVER:
+        elif pending.state in OVER:
             if record.status not in FINAL:
                 work.end(coordinator, record, pending)
+        elif record.status is Status.ENDED and record.note != PUBLISHED:
+            if pending.state == "PROPOSED":  # our consent would let all others compute and pay for nothing
+                calls.decline(record.digest, "it is over here")
         elif record.status in {Status.WAITING, Status.ACCEPTED}:
             try:
                 self._decide(calls, undecided, record)

@@ -20,7 +20,7 @@ from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import enrolment_pb2, enrolment_pb2_grpc
 from party_node.hospital import HospitalState
 from party_node.identity import Enrolment, KeyFolder
-from party_node.outgoing.office import PEER, Coordinator
+from party_node.outgoing.office import OVER, PEER, Coordinator
 from party_node.state.books import check, reconcile
 from party_node.state.entries import CHARGED
 from party_node.state.journal import Record, Status
@@ -163,7 +163,9 @@ def _remind(hospital: HospitalState, coordinator: Coordinator, told: set[str]) -
     ours |= {release for release, status in hospital.journal.standing(ReleaseSpec).items() if status in _HELD}
     if ours <= told:
         return
-    held = {approval for pending in coordinator.releases.pending() for approval in pending.consents}
+    listed = coordinator.releases.pending()
+    held = {approval for pending in listed for approval in pending.consents}
+    ours -= {pending.digest for pending in listed if pending.state not in OVER and stages.get(pending.digest) == "close"}
     for release in sorted(ours - told):
         record = hospital.journal.get(release)
         if record is not None:

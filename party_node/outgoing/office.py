@@ -26,6 +26,9 @@ from dprelease.wire.v1 import (
 
 PEER = "the coordinator"
 
+OVER = frozenset({"PUBLISHED", "DONE", "REJECTED", "DECLINED", "FAILED", "CANCELLED", "EXPIRED"})
+"""States in which the office goes on with no agreement."""
+
 MOST_PAGES = 20
 """Pages of a list, some 3 MiB each; the rest comes when something before it is over."""
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.errors import Conflict, IntegrityError
+from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
 from dprelease.identity.invite import Invite
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import SignedStatement, charge
 from dprelease.spec_base import instant
-from party_node.outgoing.joining import enrol, open_roster
+from party_node.outgoing.joining import enrol, hear_witness, open_roster
 from party_node.state.books import Books, check, mismatches, reconcile
 from party_node.state.journal import Status
 from tests.party_node.joint_release import approved as approved_moments
@@ -220,6 +220,24 @@ def test_what_disagrees_can_be_closed_at_its_full_price(world: World) -> None:
     world.north.cycle(2)
     assert len(world.north.noise.draws) == draws
     assert reconcile(north(world)) == []
+
+
+def test_a_release_that_was_closed_before_the_office_had_our_consent_is_declined(world: World) -> None:
+    copy, release = back_up(world), world.propose()
+    world.coordinator.raises["Approve"] = PeerUnavailable("x")
+    world.north.cycle()
+    assert world.north.status(release) == "approved"
+    restore(world, copy, "ledger.sqlite")
+    assert world.north.run("ledger", "reconcile", "--yes").exit_code == 0
+    world.coordinator.raises.clear()
+    statement = world.authority.statement("north")
+    world.coordinator.charges = lambda party: statement
+    before = len(world.coordinator.received)
+    with world.north.dialled() as coordinator:
+        assert hear_witness(world.north.hospital_state(), coordinator) is None
+    world.north.cycle(2)
+    called = [method for method, _ in world.coordinator.received[before:]]
+    assert (called.count("Approve"), called.count("Decline")) == (0, 1)
 
 
 def test_a_release_that_only_the_ledger_knows_is_closed_at_what_was_reserved(world: World) -> None:
