@@ -115,9 +115,14 @@ class Daemon:
             log.info("%s stops", settings.name)
 
     def sweep(self, now: datetime) -> None:
-        """Erase what is kept of agreements that are over here, or whose end nobody can have told us any more."""
+        """Let go of agreements that are over here; erase what is kept of those whose end nobody can have told us any more."""
         for work, _ in self._works:
             work.sweep(now)
+        hospital = self._hospital
+        for release, stage in hospital.ledger.stages(hospital.settings.roster).items():
+            record = hospital.journal.get(release) if stage in {"reserve", "charge"} else None
+            if record is not None and record.status in FINAL:
+                hospital.let_go(record)
 
     def cycle(self, coordinator: Coordinator) -> None:
         """One round: look after certificate and settings, report a changed table, take releases and alignment runs a step on."""

@@ -195,7 +195,7 @@ def review() -> None:
 @json_option
 @with_desk
 def list_offers(hospital: HospitalState, page: int, as_json: bool) -> None:
-    """The releases and alignment runs that were offered here, 50 on a page; runs and those that wait are on page 1.
+    """The releases and alignment runs that were offered here, 50 on a page; page 1 has those that wait.
 
     Example: party-node review list --page 2 --json
     """

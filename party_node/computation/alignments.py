@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,6 +99,13 @@ class AlignmentWork(Work):
             note = "a later run is in force" if record.common else NOBODY
         hospital.give_up(record, Status.ENDED, note)
         log.log(logging.WARNING if note == NOBODY else logging.INFO, "%s is over: %s", record.name, note)
+
+    def sweep(self, now: datetime) -> None:
+        """As of all work; the patients of a run that is no version go too."""
+        super().sweep(now)
+        for path in sorted((self._hospital.settings.state / "rosters").glob("*")):
+            if self._is_over(path.name, now):
+                self._hospital.journal.drop_roster(path.name)
 
     def _take_turns(self, record: Record, pending: Pending, relay: RelayCalls) -> str | tuple[bytes, bytes]:
         """Pseudonyms of the patients that all hospitals have, and the secret of the run; or for whom we wait."""

@@ -63,10 +63,13 @@ class Work(ABC):
         for name in self.folders:
             for path in sorted((self._hospital.settings.state / name).glob("*")):
                 self._hospital.frozen(path.name).tidy()
-                record = self._hospital.journal.get(path.name)
-                if record is None or record.status in FINAL or moment(record.proposal.expires) + FORGOTTEN < now:
+                if self._is_over(path.name, now):
                     log.warning("%s %s: its session is removed", self.kind.noun, path.name[:12])
                     remove_folder(path)
+
+    def _is_over(self, digest: str, now: datetime) -> bool:
+        record = self._hospital.journal.get(digest)
+        return record is None or record.status in FINAL or moment(record.proposal.expires) + FORGOTTEN < now
 
     def _relay(self, record: Record) -> RelayCalls:
         return RelayCalls(self._hub.channel(), record.digest, self._hospital.settings.daemon.stall_seconds)

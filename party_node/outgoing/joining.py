@@ -165,7 +165,9 @@ def _remind(hospital: HospitalState, coordinator: Coordinator, told: set[str]) -
         return
     listed = coordinator.releases.pending()
     held = {approval for pending in listed for approval in pending.consents}
-    ours -= {pending.digest for pending in listed if pending.state not in OVER and stages.get(pending.digest) == "close"}
+    ours -= {
+        pending.digest for pending in listed if pending.state not in OVER and stages.get(pending.digest) == "close"
+    }
     for release in sorted(ours - told):
         record = hospital.journal.get(release)
         if record is not None:

@@ -131,7 +131,7 @@ class Journal:
         older = path.with_name("alignments.sqlite")
         prepare(path, _SCHEMA, LAYOUT, partial(_take_over, older=older))
         if older.exists():
-            older.unlink()  # all of it is in the journal since the layout has its number
+            older.unlink(missing_ok=True)  # all of it is in the journal since the layout has its number
             sync_folder(older.parent)
 
     def releases(self) -> list[Record]:
@@ -180,9 +180,9 @@ class Journal:
         return found
 
     def page(self, number: int) -> tuple[list[Record], int]:
-        """A page of all, oldest first, and how many there are. Page 1 has the runs, those that wait, and the newest."""
+        """A page of all, oldest first, and how many there are. Page 1 has those that wait, the runs, and the newest."""
         size = MOST_UNDECIDED
-        first = f"kind = '{Task.noun}' DESC, status = '{Status.WAITING}' DESC, seen DESC, rowid DESC"
+        first = f"status = '{Status.WAITING}' DESC, kind = '{Task.noun}' DESC, seen DESC, rowid DESC"
         query = f"SELECT {_COLUMNS} FROM offers ORDER BY {first} LIMIT ? OFFSET ?"  # noqa: S608 - the text is ours
         with self._transaction() as db:
             rows = db.execute(query, (size, size * (number - 1))).fetchall()

@@ -249,6 +249,16 @@ def test_a_run_that_ends_leaves_nothing(world: World, state: str, cycles: int) -
         assert len(noted(hospital)) == (cycles > 0)
 
 
+def test_the_patients_of_a_run_that_ended_as_the_power_went_are_swept(world: World) -> None:
+    run = accepted(overlap(world))
+    go(world, run)
+    ended = world.north.hospital_state().journal.offer(task(world), Status.ENDED).digest
+    folder = world.north.folder / "state" / "rosters"
+    (folder / ended).write_bytes(b"x" * 32)
+    world.north.daemon().sweep(datetime.now(UTC))
+    assert [path.name for path in folder.glob("*")] == [run]
+
+
 def test_a_person_may_decline_while_it_is_computed(world: World) -> None:
     run = accepted(overlap(world))
     for hospital in (world.north, world.south):

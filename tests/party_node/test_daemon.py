@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 import pytest
 
@@ -23,8 +24,9 @@ from dprelease.errors import (
 from dprelease.spec_base import Target
 from dprelease.wire.v1 import release_pb2
 from party_node.computation import releases as releases_module
+from party_node.state.journal import Status
 from party_node.state.ledger import Ledger
-from tests.party_node.world import Hospital, World
+from tests.party_node.world import Hospital, PowerCut, World
 
 PATIENCE = 30.0
 """How long a test waits for what must happen before it gives up."""
@@ -174,6 +176,25 @@ def test_a_daemon_does_not_start_on_a_catalogue_that_the_office_would_not_read(
     monkeypatch.setattr(Catalogue, "most_bytes", 300)
     with pytest.raises(DataRefused, match=r"^not declared: .* at most 300 are read; declare fewer columns or levels$"):
         start(world.north)
+
+
+@pytest.mark.parametrize("step", ["party_node.state.journal.Journal.move", "party_node.state.ledger.Ledger.refund"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_release_that_is_declined_while_the_power_goes_gets_its_budget_back(
+    world: World, step: str, listed: bool
+) -> None:
+    release = world.approved()
+    record, state = world.north.record(release), world.north.hospital_state()
+    with patch(step, side_effect=PowerCut), pytest.raises(PowerCut):
+        state.give_up(record, Status.DECLINED, "no")
+    declined = world.north.status(release) == "declined"
+    if not listed:
+        world.coordinator.records.clear()
+    start(world.north)
+    if listed:
+        world.north.cycle()
+    kinds = ["reserve", "refund"] if declined else ["reserve", *["charge", "send"] * listed]
+    assert world.north.ledger_kinds(release) == kinds
 
 
 def test_a_daemon_does_not_start_before_enrolment(world: World) -> None:

@@ -20,8 +20,9 @@ from party_node import hospital, undecided
 from party_node.decision import decision
 from party_node.outgoing.office import MOST_PAGES
 from party_node.state import transactions
-from party_node.state.journal import MOST_UNDECIDED
+from party_node.state.journal import MOST_UNDECIDED, Status
 from tests.hostile.faults import Fault, Kind, each
+from tests.party_node.aligning import task
 from tests.party_node.conftest import MakeWorld
 from tests.party_node.streams import POLICY, first, following, grow, publish
 from tests.party_node.test_changed_settings import Running
@@ -250,6 +251,15 @@ def test_a_list_without_end_is_read_no_further_than_honest_ones_go(careful: Worl
     assert careful.north.status(release) == "waiting"
     asked = [pb.ListAgreementsRequest.FromString(data) for data in careful.coordinator.heard("ListReleases")]
     assert [each.page_token for each in asked] == ["", *["further"] * (MOST_PAGES - 1)] * 2
+
+
+def test_what_waits_is_on_page_1_however_many_runs_there_were(careful: World) -> None:
+    waits = careful.propose("waits for a person")
+    careful.north.cycle()
+    journal = careful.north.hospital_state().journal
+    for number in range(MOST_UNDECIDED):
+        journal.offer(task(careful, nonce=f"{number:064x}"), Status.ENDED)
+    assert waits in {record.digest for record in journal.page(1)[0]}
 
 
 def test_review_list_shows_a_page_and_those_that_wait_first(careful: World) -> None:
