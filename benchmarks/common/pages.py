@@ -116,7 +116,10 @@ def clipped() -> None:
         f"{slopes}as it is",
         "distance of the two slopes, median, in standard errors",
     )
-    rows = [(name, *(_share(found[what]) for what in asked)) for name, found in settings.items()]
+    # Without a claim there is nothing to hold.
+    rows = [
+        (name, *(_share(found[what]) if what in found else "" for what in asked)) for name, found in settings.items()
+    ]
     _table(("population", "claimed", "as clipped", "as it is", "moved"), rows)
 
 
