@@ -119,7 +119,7 @@ def test_a_journal_that_was_being_taken_over_is_taken_over_once(
 ) -> None:
     """The process ends in the middle of the transaction, or between it and the removal of the older file."""
 
-    def ends(*_: object) -> None:
+    def ends(*_: object, **__: object) -> None:
         raise PowerCut
 
     with monkeypatch.context() as patch:
@@ -130,6 +130,12 @@ def test_a_journal_that_was_being_taken_over_is_taken_over_once(
         with pytest.raises(PowerCut):
             Journal(state / "journal.sqlite")
     assert (state / "alignments.sqlite").exists()
+    check_journal(state)
+
+
+def test_another_process_may_remove_the_older_file_first(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unlink = Path.unlink
+    monkeypatch.setattr(Path, "unlink", lambda path, **given: (unlink(path), unlink(path, **given)))
     check_journal(state)
 
 
