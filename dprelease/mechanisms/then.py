@@ -39,6 +39,8 @@ TWO_ROUNDS = (
     "columns cost, and then {last} of rows as coded in these ranges."
 )
 
+ROUNDS = "two rounds: the ranges of private numbers are those that the first publishes"
+
 OWN_RANGES = "In the first round each hospital added the whole noise to the ranges of its own columns."
 
 CLIPPED = "{what} are of numbers as clipped to the ranges that the first round published."
@@ -244,7 +246,7 @@ class Then(Mechanism[TermsInRanges]):
         return replace(
             found,
             would_publish=f"first {first.would_publish}; then {found.would_publish}",
-            details=("two rounds: the ranges of private numbers are those that the first publishes", *found.details),
+            details=(ROUNDS, *first.details, *found.details),
             trust=(*found.trust, OWN_RANGES),
             about=found.about or (CLIPPED.format(what=self.noun.capitalize()),),
             content=f"{found.content}, in ranges of its own first round",

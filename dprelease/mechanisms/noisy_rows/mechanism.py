@@ -130,13 +130,13 @@ class _NoisyRows(Linear[AnyRows]):
     weighs_columns = True
 
     def plans(self, scenario: Scenario) -> tuple[Scenario, ...]:
-        """In public bounds, where all numbers have some, and, if a request asks for it, in ranges of a first round."""
+        """In public bounds, where all numbers have some, and in a first round's ranges if a request for a joint target asks."""
         plain = {key: value for key, value in scenario.asked.items() if key != "ranges"}
         in_bounds = super().plans(replace(scenario, asked=plain))
-        if scenario.asked.get("ranges") != FIRST or not numbers(scenario.fit.columns):
+        asked, joint = scenario.asked.get("ranges") == FIRST, scenario.draft.target.scope == "joint"
+        if not (asked and joint and numbers(scenario.fit.columns)):
             return in_bounds
-        joint = scenario.having(target=scenario.draft.target.model_copy(update={"scope": "joint"}))
-        return *in_bounds, replace(joint, way="in ranges")
+        return *in_bounds, replace(scenario, way="in ranges")
 
     def cost(self, spec: SpecBase) -> Cost:
         """mu_j^2 of every party's block; a patient is in every block, so together they are one Gaussian mechanism of the sum."""

@@ -33,7 +33,8 @@ NO_BOXES: Mapping[str, Box] = MappingProxyType({})
 def noisy_blocks(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise: NoiseSource) -> tuple[Integers, ...]:
     """One party's blocks: of decades, where a column of the spec has no bounds, and of ranges; arguments as of `noisy_ranges`.
 
-    Guarantee: together mu_j-GDP, mu_j^2 = `check.cost`, for tables that differ in all private cells of one patient (replace-one).
+    Guarantee: together mu_j-GDP, mu_j^2 as of `RangesMechanism.cost`, for tables that differ in all private cells of one patient
+    (replace-one).
     """
     if terms.decades_scale is None:
         return (noisy_ranges(bounded, spec, terms, noise),)

@@ -125,7 +125,7 @@ class Row:
 
     @classmethod
     def of(cls, integers: Integers) -> Row:
-        """From (`calibration.WIDTH`,) integers of a block."""
+        """From (`terms.WIDTH`,) integers of a block."""
         *_, centre1, scale1, total, squares, centre, scale, reach = (int(each) for each in integers)
         return cls(integers[: CELLS - 1], Placed(centre1, scale1), total, squares, Placed(centre, scale), reach)
 
@@ -138,7 +138,7 @@ class Row:
         return Margin.of(law, self.last.centre / STEPS, self.last.scale / STEPS)
 
     def to_integers(self) -> Integers:
-        """(`calibration.WIDTH`,) integers of a block."""
+        """(`terms.WIDTH`,) integers of a block."""
         first, last = self.first, self.last
         tail = [first.centre, first.scale, self.total, self.squares, last.centre, last.scale, self.reach]
         return np.concatenate([self.counts, np.array(tail, np.int64)])

@@ -81,7 +81,8 @@ class Stream(Mechanism[StreamTerms]):
         """The inner mechanism, our terms, and the spec of the new patients as the former reads it."""
         terms = self.own(spec)
         over = self._over[terms.of.mechanism]
-        return over, terms, batch(over, spec, terms, terms.checkpoint)
+        (batch,) = batches(spec, terms, (terms.checkpoint,))
+        return over, terms, batch
 
     def propose(self, options: StreamOptions, draft: Draft) -> ProposedTerms:
         return propose_stream(options, draft)
@@ -280,20 +281,15 @@ def read_prefix(
     rows = released(terms, terms.used)
     sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
     return over.view(
-        _batches(over, spec, terms, used),
+        batches(spec, terms, used),
         sums,
         error(terms.factor, terms.most, used),
         public,
     )
 
 
-def batch(over: Linear[Any], spec: SpecBase, terms: StreamTerms, checkpoint: int) -> SpecBase:
-    """The spec of a checkpoint's new patients as the inner mechanism reads it."""
-    (found,) = _batches(over, spec, terms, (checkpoint,))
-    return found
-
-
-def _batches(over: Linear[Any], spec: SpecBase, terms: StreamTerms, numbers: tuple[int, ...]) -> list[SpecBase]:
+def batches(spec: SpecBase, terms: StreamTerms, numbers: tuple[int, ...]) -> list[SpecBase]:
+    """The specs of these checkpoints' new patients as the inner mechanism reads them."""
     rows = {each.checkpoint: each.rows for each in terms.history} | {terms.checkpoint: spec.rows}
     return [
         inner(spec, terms, rows[number], terms.of if number == 1 else terms.of.reseeded(number)) for number in numbers

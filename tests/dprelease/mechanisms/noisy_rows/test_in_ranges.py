@@ -169,6 +169,7 @@ def test_sentences_are_those_of_both_rounds() -> None:
     first, last = mechanism_of(ranges).statements(ranges), mechanism_of(PLAIN).statements(with_terms(SPEC, first=None))
     words = mechanism_of(SPEC).statements(SPEC)
     assert words.would_publish == f"first {first.would_publish}; then {last.would_publish}"
+    assert set(first.details) < set(words.details)
     assert set(last.trust) < set(words.trust)
     assert set(first.checks) <= set(words.checks)
     (rounds,) = [each for each in check_spec(SPEC).words() if "Two rounds" in each]
@@ -213,16 +214,23 @@ def test_a_fit_in_ranges_finds_what_public_bounds_hide() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranges", "ways"), [("none", ["mixed"]), ("first", ["mixed", "mixed in ranges"]), ("auto", ["mixed"])]
+    ("scope", "ranges", "ways"),
+    [
+        ("joint", "none", ["mixed"]),
+        ("joint", "first", ["mixed", "mixed in ranges"]),
+        ("joint", "auto", ["mixed"]),
+        ("per-party", "first", ["mixed"]),
+    ],
 )
-def test_planners_compare_both_ways_where_a_request_asks_for_ranges(ranges: str, ways: list[str]) -> None:
-    """A key of another mechanism's request may have a value that this one has not."""
-    draft = draft_of(COLUMNS, 2000, 1, PLAIN.target.model_copy(update={"scope": "per-party"}))
+def test_planners_compare_both_ways_where_a_request_asks_for_ranges(scope: str, ranges: str, ways: list[str]) -> None:
+    """A key of another mechanism's request may have a value that this one has not, and ranges have a joint target."""
+    target = PLAIN.target.model_copy(update={"scope": scope})
+    draft = draft_of(COLUMNS, 2000, 1, target)
     fit_of = PlannedFit(PLAIN.columns, "weight", ("age", "sex"))
     found = compare(Scenario(draft, "moments", fit_of, {"ranges": ranges}), ["mixed"], [0.5])
     assert [each.plan for each in found.scenarios] == ways
     unknown = with_bounds_unknown(PLAIN)
-    draft = draft_of(unknown.columns_by_party, 2000, 1, PLAIN.target)
+    draft = draft_of(unknown.columns_by_party, 2000, 1, target)
     setting = Scenario(draft, "mixed", PlannedFit(unknown.columns, "weight", ("age", "sex")), {"ranges": ranges})
     assert [each.plan for each in mechanism_named("mixed").plans(setting)] == ways[1:]
 

@@ -18,7 +18,7 @@ from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream.factorization import error
-from dprelease.mechanisms.stream.mechanism import batch
+from dprelease.mechanisms.stream.mechanism import batches
 from dprelease.planning.comparison import compare
 from dprelease.planning.forecast import forecast, proposed, rows_needed
 from dprelease.release.release import Release
@@ -58,9 +58,7 @@ def exact_mixtures(hospitals: Hospitals, release: Release) -> None:
     """A D with A of all checkpoints' signs beside one another."""
     spec, view = release.spec, release.scaled()
     terms: Any = spec.terms
-    over = mechanism_of(spec)._over["mixed"]  # type: ignore[attr-defined]
-    batches = [batch(over, spec, terms, number) for number in terms.used]
-    signs = np.hstack([mixer(each.terms, each).signs(0, each.rows) for each in batches])
+    signs = np.hstack([mixer(each.terms, each).signs(0, each.rows) for each in batches(spec, terms, terms.used)])
     rho, rows = float(terms.of.rho), hospitals.rows()
     whole = np.vstack([np.sqrt(rho) * np.ones(len(rows)), signs * np.sqrt((1 - rho) / len(signs))])
     np.testing.assert_allclose(view.values, whole @ rows, atol=1e-8)
