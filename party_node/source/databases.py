@@ -155,6 +155,11 @@ _ROWS_AT_A_TIME = 4096
 _LONGEST_VALUE = 1 << 26
 """Bytes of a value that SQLite makes anywhere in a query."""
 
+_MOST_MEMORY = 1 << 28
+"""Bytes that SQLite holds in this process; other databases of the node need few of them."""
+
+_IN_A_SHELL = "the query fails on what it reads; run it in the shell of SQLite, which says why"
+
 _STEPS_AT_A_TIME = 1_000_000
 _STEPS_OF_ANY_FILE = 20_000_000_000
 """Steps of SQLite's machine that a query of the smallest file may take: some minutes."""
@@ -195,26 +200,30 @@ class Sqlite:
     def _selected(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         cells = ", ".join(map(_as_text, columns))
         statement = f"SELECT {cells} FROM {self._source.statement}"  # noqa: S608 - party.toml's own
-        with self._answer(statement, reads_rows=True) as cursor:
+        with self._answer(statement) as cursor:
             while rows := cursor.fetchmany(_ROWS_AT_A_TIME):
                 texts = [pa.array(each, pa.binary()).cast(pa.string()) for each in zip(*rows, strict=True)]
                 yield pa.record_batch(texts, names=columns)
 
     @contextmanager
-    def _answer(self, statement: str, *, reads_rows: bool = False) -> Iterator[sqlite3.Cursor]:
+    def _answer(self, statement: str) -> Iterator[sqlite3.Cursor]:
         try:
             opened(self._file).close()
         except OSError as error:
             raise DataRefused(f"cannot read {self._file}: {error.strerror}") from None
+        compiled = False
         try:
             with closing(sqlite3.connect(f"file:{quote(str(self._file))}?mode=ro", timeout=1, uri=True)) as connection:
                 connection.text_factory = bytes
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
                 connection.set_progress_handler(self._steps(), _STEPS_AT_A_TIME)
                 connection.execute("PRAGMA query_only = on")
+                connection.execute(f"PRAGMA hard_heap_limit = {_MOST_MEMORY}")
+                connection.execute(f"EXPLAIN {statement}").close()  # reads no row
+                compiled = True
                 yield connection.execute(statement)
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            raise self._refusal(error, reads_rows=reads_rows) from None
+        except (sqlite3.Error, sqlite3.Warning, MemoryError) as error:
+            raise self._refusal(error, compiled=compiled) from None
 
     def _steps(self) -> Callable[[], bool]:
         """A function that SQLite calls now and then, and that ends the query once it has taken too many steps."""
@@ -227,16 +236,16 @@ class Sqlite:
 
         return ends
 
-    def _refusal(self, error: Exception, *, reads_rows: bool) -> DpReleaseError:
+    def _refusal(self, error: Exception, *, compiled: bool) -> DpReleaseError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _PASSING_IN_SQLITE:
             return _stopped(self._source)
-        if code in _TOO_LARGE:
+        if isinstance(error, MemoryError) or code in _TOO_LARGE:
             words = "a cell or a step of the query is larger than a table of patients needs"
         elif code == sqlite3.SQLITE_INTERRUPT:
             words = "the query computes longer than a table of patients needs; look at the view, or export the rows to a table"
         else:
-            words = _OWN_LOG if reads_rows else str(error)
+            words = _IN_A_SHELL if compiled else str(error)
         return DataRefused(f"{self._source.place}: {words}")
 
 

@@ -79,6 +79,12 @@ SOURCES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: view(path, "replace(hex(zeroblob(100000000)), '00', 'aaaaaaaa')", "SELECT 1 AS i UNION SELECT 2"),
         "a cell or a step of the query is larger than a table of patients needs",
     ),
+    "eight values of 60 MB at a time.sqlite": (
+        lambda path: view(
+            path, f"max({', '.join(f'hex(zeroblob({30_000_000 + n}))' for n in range(8))})", "SELECT 1 AS i"
+        ),
+        "a cell or a step of the query is larger than a table of patients needs",
+    ),
     "2 million times 5 MB.parquet": (repeated, "column c has a cell of more than 8,192 bytes"),
 }
 

@@ -122,6 +122,14 @@ def test_a_function_that_fails_before_the_first_row_quotes_no_cell(
     assert "the database's own log says why" in error.message
 
 
+@pytest.mark.parametrize("error", ["json_extract('{}', (SELECT id FROM patients))", "json_extract('{}', id)"])
+def test_an_error_of_sqlite_quotes_no_cell(tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture) -> None:
+    url = sqlite_table(tmp_path / "rows.sqlite", "patients", "id, x, c", ROWS)
+    refusal = refused(tmp_path, caplog, url=url, query=f"SELECT id, {error} AS x, c FROM patients")  # noqa: S608
+    assert isinstance(refusal, DataRefused)
+    assert "run it in the shell of SQLite" in refusal.message
+
+
 @pytest.mark.parametrize(
     "data", [f"{PASSWORD}\n".encode("utf-16-le"), f"{PASSWORD}\n".encode("utf-16"), b"\xff" + PASSWORD.encode()]
 )
