@@ -134,6 +134,8 @@ class Listening:
             self._call.cancel()
 
     def _answered(self, call: Any) -> None:
+        if call is not self._call:  # told late: a later one was begun once this one was done
+            return
         try:
             latest = int(call.result().latest)
         except (grpc.RpcError, grpc.FutureCancelledError):

@@ -78,7 +78,7 @@ class Mirror:
     Args:
         url: of the folder that holds them.
         pool: connections.
-        seconds: until an answer has ended, however it trickles, or a block has moved by `PROGRESS_BYTES`, again and again.
+        seconds: until an answer has ended or moved by `PROGRESS_BYTES`, again and again.
     """
 
     def __init__(self, url: str, pool: PoolManager, seconds: float = STALL_SECONDS) -> None:
@@ -139,13 +139,8 @@ class Mirror:
         """
         path = f"{key.release}/{block_file(key.party, key.sequence)}"
         with self._answer(path, offset) as (answer, deadline):
-            moved = 0
             before = offset if answer.status == 200 else 0  # bytes that are here already and come once more
-            for piece in _pieces(answer):
-                moved += len(piece)
-                if moved >= PROGRESS_BYTES:
-                    moved = 0
-                    deadline.moved()
+            for piece in _pieces(answer, deadline):
                 data = piece[before:]
                 before -= len(piece) - len(data)
                 if data:
@@ -162,8 +157,8 @@ class Mirror:
 
     def _document(self, path: str, most: int) -> bytes:
         data = bytearray()
-        with self._answer(path) as (answer, _):
-            for piece in _pieces(answer):
+        with self._answer(path) as (answer, deadline):
+            for piece in _pieces(answer, deadline):
                 data += piece
                 if len(data) > most:
                     raise IntegrityError(f"{self._url}/{path} has more than {most} bytes; it is not what it is called")
@@ -214,8 +209,13 @@ def _check_redirect(url: str, following: str) -> None:
         raise InternalError(f"{url} redirects to where everybody on the way can read and change what comes")
 
 
-def _pieces(answer: BaseHTTPResponse) -> Iterator[bytes]:
+def _pieces(answer: BaseHTTPResponse, deadline: ProgressDeadline) -> Iterator[bytes]:
+    moved = 0
     while piece := answer.read1(CHUNK_BYTES):
+        moved += len(piece)
+        if moved >= PROGRESS_BYTES:
+            moved = 0
+            deadline.moved()
         yield piece
 
 

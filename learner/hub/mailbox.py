@@ -5,7 +5,7 @@
     staging/DIGEST/parcels/ROUND/HEADER.part    its body so far
     staging/DIGEST/parcels/ROUND/HEADER.body    its body, verified
 
-Headers are held in memory too, because every party asks for them about once a second; bodies never are.
+Headers are held in memory too, because every party asks for them at each step; bodies never are.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from party_node.state.streams import Streams, over
 from party_node.state.vault import Vault
 
 RESTORE = (
-    "restore ledger.sqlite, journal.sqlite and sealed/, with streams/, from one moment, the latest that there is; or close such "
-    "releases at their full price: party-node ledger reconcile"
+    "restore ledger.sqlite, journal.sqlite and sealed/, with streams/ and alignments.sqlite of older software, from one moment, "
+    "the latest that there is; or close such releases at their full price: party-node ledger reconcile"
 )
 """Advice where the stores disagree."""
 

@@ -5,6 +5,7 @@ import shutil
 import socket
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from dprelease.errors import (
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.sequence import BlockKey
-from dprelease.wire.retry import STALL_SECONDS
+from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from learner.client import mirror as mirror_module
 from learner.client.download import Patience, consortium_of, fetch
 from learner.client.library import Library
@@ -321,6 +322,19 @@ def test_an_endless_list_or_manifest_costs_bounded_memory(
             _, peak = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             assert peak < 4 * Manifest.most_bytes
+
+
+@pytest.mark.parametrize("place", [INDEX, "manifest.json"])
+def test_a_document_that_moves_is_given_time(
+    ranged: Web, published: Path, sealed: Sealed, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[int] = []
+    monkeypatch.setattr(ProgressDeadline, "moved", lambda _: moved.append(1))
+    path = published / INDEX if place == INDEX else published / sealed.digest / place
+    path.write_bytes(path.read_bytes() + b"\n" * 4 * PROGRESS_BYTES)
+    with Mirror.dial(ranged.url) as mirror, suppress(IntegrityError):
+        list(mirror.releases()) if place == INDEX else mirror.manifest(sealed.digest)
+    assert moved
 
 
 def test_a_list_that_is_none_is_refused(ranged: Web, published: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -211,6 +212,13 @@ def test_a_server_that_does_not_know_the_call_is_left_in_peace_for_a_while(
         settled(listening)
         listening.ask()
     assert teller.asked == [0]
+
+
+def test_the_end_of_an_earlier_call_that_is_told_late_changes_nothing() -> None:
+    listening = Listening(pytest.fail, pytest.fail)
+    listening._call = object()
+    listening._answered(Mock(**{"result.return_value.latest": 5}))
+    assert listening._seen == 0
 
 
 def test_a_server_that_answers_at_once_is_asked_so_often_and_no_more(
