@@ -8,13 +8,15 @@ M is the published centre of a number, S its published standard deviation, and s
 s_i being at most sqrt(C_ii) / S_i, so that no error is smaller than what the two rounds disagree by. The part of n rows that is
 lost goes with other columns by chance, which adds the error sqrt(C_ii C_jj (1 - s_i s_j) / n) / (s_i s_j). The tail of a number
 hides where s is below `LEAST_KEPT`. The spread that counts and public bounds leave open then adds to the error of its mean, and
-Cauchy's inequality bounds its covariances. Each error is followed by itself to what an analysis g makes of the moments:
+Cauchy's inequality bounds its covariances. Derivatives at the mean of the draws carry each error e to what an analysis g makes of
+the moments. Errors may be independent. They may also go together: all covariances of a column shrink alike, and a mean moves
+away from the published centre. Errors by chance never go together. So one more error is that of all others at once:
 
-    w^2 = sum (dg/dm_i dm_i)^2 + sum_{i <= j} (dg/dC_ij dC_ij)^2,
+    w^2 = sum (dg/de e)^2 + (sum dg/de e)^2,
 
-with derivatives at the mean of the draws. Intervals are wider by w on either side. Steps of derivatives are small, so that no
-matrix leaves the semidefinite cone, as whole errors would make it. Errors of single moments add up in squares, for nothing says
-that they go together.
+with the sign of M - m_i for means and of C_ij for covariances in the second sum, which leaves out errors by chance. Errors of
+which some go together, and whose effects have opposite signs, may exceed w. Intervals are wider by w on either side. Steps of
+derivatives are small, so that hardly any matrix leaves the semidefinite cone, as whole errors would make it.
 """
 
 from __future__ import annotations
@@ -36,19 +38,21 @@ Tables = Mapping[str, Estimates]
 
 
 class Taken(NamedTuple):
-    """Largest loss of moments by clipping, original units.
+    """About the largest loss of moments by clipping, original units; a loss by chance counts with its standard deviation.
 
     Attributes:
-        mean: (k,) of means.
-        covariance: (k, k) of covariances.
+        mean: (k,) of means, all of which go together; with signs.
+        covariance: (k, k) of covariances, sizes.
+        together: (k, k) the part of these that goes together; with signs.
     """
 
     mean: Floats
     covariance: Floats
+    together: Floats
 
 
 def taken(draws: Draws) -> Taken | None:
-    """The largest loss by clipping; None where it took nothing."""
+    """About the largest loss by clipping; None where it took nothing."""
     reaches = {each.name: each for each in draws.release.reaches if each.name in draws.names and each.clips}
     if not reaches:
         return None
@@ -61,10 +65,11 @@ def taken(draws: Draws) -> Taken | None:
         whole = published.get(name, clipped[at])
         kept[at] = min(reach.kept, clipped[at] / whole)
         far[at] = reach.spread if reach.hidden else max(clipped[at] / reach.kept, whole)
-        moved[at] = moved_by(reach, mean[at])
+        moved[at] = np.copysign(moved_by(reach, mean[at]), reach.centre - mean[at])
     both, parts = np.outer(far, far), np.outer(kept, kept)
     by_chance = both * np.sqrt((1 - parts) / draws.patients)
-    return Taken(moved, np.hypot(lost(covariance, kept, kept, both), by_chance))
+    together = np.copysign(lost(covariance, kept, kept, both), covariance)
+    return Taken(moved, np.hypot(together, by_chance), together)
 
 
 def _published(draws: Draws) -> dict[str, float]:
@@ -84,15 +89,20 @@ def tables_of(draws: Draws, work: Callable[[Draws], Tables]) -> dict[str, Estima
     tables, off = dict(work(draws)), taken(draws)
     if off is None:
         return tables
-    moved, times = _moved(draws, off)
+    moved, alone, together = _moved(draws, off)
     for caption, each in work(moved).items():
         ahead, behind = np.split(each.location, 2)
-        tables[caption] = replace(tables[caption], taken=(ahead - behind) / 2 * times[:, None])
+        per_step = (ahead - behind) / 2
+        single = alone[:, None] * per_step
+        tables[caption] = replace(tables[caption], taken=np.vstack([together @ per_step, single]))
     return tables
 
 
-def _moved(draws: Draws, off: Taken) -> tuple[Draws, Floats]:
-    """2 P moments, a single one moved ahead in the first half and behind in the other, and (P,) how many steps it may be off."""
+def _moved(draws: Draws, off: Taken) -> tuple[Draws, Floats, Floats]:
+    """2 P moments, a single one moved ahead in the first half and behind in the other, and (P,) how many steps it may be off.
+
+    These are two: by itself, and together with all others.
+    """
     mean, covariance = draws.mean.mean(axis=0), draws.covariance.mean(axis=0)
     spread = np.sqrt(np.diag(covariance))
     (means,), (rows, cols) = np.nonzero(off.mean), np.nonzero(np.triu(off.covariance))
@@ -106,4 +116,5 @@ def _moved(draws: Draws, off: Taken) -> tuple[Draws, Floats]:
         mean=np.concatenate([mean + moved, mean - moved]),
         covariance=np.concatenate([covariance + turned, covariance - turned]),
     )
-    return both, np.concatenate([off.mean[means], off.covariance[rows, cols]]) / steps
+    alone, together = (np.concatenate([off.mean[means], own[rows, cols]]) / steps for own in off[1:])
+    return both, alone, together

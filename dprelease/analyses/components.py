@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -39,10 +39,10 @@ def principal_components(release: Release, columns: Sequence[str], count: int = 
     tables = tables_of(draws, lambda draws: _components(draws, typical, count))
     lower, upper = tables["share of variance"].interval()
     near = [place + 1 for place in range(min(count, len(lower) - 1)) if lower[place] < upper[place + 1]]
-    caveats = ["Intervals hold privacy noise only: the error of having sampled these patients comes on top."]
+    caveats = ["The error of having sampled these patients comes on top of intervals.", *_of_clipping(tables)]
     if near:
         told = ", ".join(f"{place} and {place + 1}" for place in near)
-        caveats.insert(0, f"Noise does not tell the sizes of components {told} apart: do not believe their loadings.")
+        caveats.insert(0, f"The sizes of components {told} cannot be told apart: do not believe their loadings.")
     return Analysis("Principal components of correlations", release, draws.names, tables, caveats=tuple(caveats))
 
 
@@ -57,9 +57,10 @@ def _components(draws: Draws, typical: Floats, count: int) -> dict[str, Estimate
     vectors = vectors * np.where(np.einsum("tij,ij->tj", vectors, typical) < 0, -1.0, 1.0)[:, None]
     names = tuple(f"component {place}" for place in range(1, len(draws.names) + 1))
     loadings = {
-        f"loadings of component {place + 1}": Estimates(draws.names, vectors[:, :, place]) for place in range(count)
+        f"loadings of component {place + 1}": Estimates(draws.names, vectors[:, :, place], limits=(-1.0, 1.0))
+        for place in range(count)
     }
-    return {"share of variance": Estimates(names, values / len(draws.names)), **loadings}
+    return {"share of variance": Estimates(names, values / len(draws.names), limits=(0.0, 1.0)), **loadings}
 
 
 def cronbach_alpha(release: Release, columns: Sequence[str]) -> Analysis:
@@ -73,16 +74,24 @@ def cronbach_alpha(release: Release, columns: Sequence[str]) -> Analysis:
         InvalidInput: an unknown name, fewer than two columns, no moments, or noise hides how a column varies.
     """
     draws = _seen(release, columns)
+    tables = tables_of(
+        draws, lambda draws: {"reliability": Estimates(("alpha",), _alpha(draws.covariance), limits=(-np.inf, 1.0))}
+    )
     caveats = (
         "Items that are scored in opposite directions lower alpha: declare them turned.",
-        "Intervals hold privacy noise only, and where noise hides correlations alpha falls towards 0.",
+        "The error of having sampled these patients comes on top of intervals.",
+        "If noise hides correlations, alpha falls towards 0.",
+        *_of_clipping(tables),
     )
-    return Analysis(
-        "Cronbach's alpha",
-        release,
-        draws.names,
-        tables_of(draws, lambda draws: {"reliability": Estimates(("alpha",), _alpha(draws.covariance))}),
-        caveats=caveats,
+    return Analysis("Cronbach's alpha", release, draws.names, tables, caveats=caveats)
+
+
+def _of_clipping(tables: Mapping[str, Estimates]) -> tuple[str, ...]:
+    """A sentence on what w leaves out, where clipping took something."""
+    if all(each.taken is None for each in tables.values()):
+        return ()
+    return (
+        "The width for clipping may be too short if clipping changes variances and covariances by different shares.",
     )
 
 

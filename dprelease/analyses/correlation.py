@@ -30,8 +30,8 @@ class Correlations(Estimates):
 
     def _tail(self, location: Floats, scale: Floats) -> Floats:
         del scale
-        r = np.tanh(location)
-        found: Floats = stdtr(self.residual, r * np.sqrt(self.residual / (1 - r**2)))
+        # r / sqrt(1 - r^2), which far ends of Fisher's scale do not overflow.
+        found: Floats = stdtr(self.residual, np.sqrt(self.residual) * np.sinh(np.clip(location, -_FAR, _FAR)))
         return found
 
 
@@ -89,3 +89,4 @@ def _between(draws: Draws, names: Sequence[str], fixed: Sequence[str]) -> Correl
 
 
 _CLOSE = 1 - 1e-12
+_FAR = 700.0

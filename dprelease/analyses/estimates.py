@@ -47,7 +47,8 @@ class Estimates:
         link: what estimates are transformed by: nothing, the logarithm of a ratio, or Fisher's z of a correlation.
         tested: whether p-values of "no effect" (0, or a ratio of 1) are meant.
         units: (q,) of the quantities, or none.
-        taken: (P, q) by how much clipping may have moved each, by `link`, in P independent ways; None where it moved nothing.
+        taken: (P, q) by how much clipping may have moved each, by `link`, in P ways; None where it moved nothing.
+        limits: of what the quantities can be, which no interval leaves.
     """
 
     names: tuple[str, ...]
@@ -58,6 +59,7 @@ class Estimates:
     tested: bool = False
     units: tuple[str, ...] = ()
     taken: Floats | None = None
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def estimate(self) -> Floats:
@@ -119,7 +121,8 @@ class Estimates:
         lower, upper = (self._quantile(part) for part in ((1 - level) / 2, (1 + level) / 2))
         inverse = _INVERSE[self.link]
         with np.errstate(over="ignore"):  # a ratio that nothing bounds
-            return inverse(lower - self.wider), inverse(upper + self.wider)
+            ends = inverse(lower - self.wider), inverse(upper + self.wider)
+        return np.clip(ends[0], *self.limits), np.clip(ends[1], *self.limits)
 
     def _quantile(self, part: float) -> Floats:
         if self.scale is None:

@@ -63,7 +63,10 @@ def two_stage_least_squares(
         "That an instrument acts on the outcome through the named features alone cannot be seen in any data.",
     ]
     if tables["first stage"].interval()[0].min() < WEAK:
-        caveats.insert(0, f"Instruments may be weak (first-stage F below {WEAK:g}): do not believe the intervals.")
+        caveats.insert(
+            0,
+            f"Instruments may be weak (an interval of the first-stage F reaches below {WEAK:g}): do not believe the intervals.",
+        )
     return Analysis(
         f"Two-stage least squares of {y}",
         release,

@@ -60,7 +60,7 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     best = int(np.argmin(worth * np.log(np.maximum(left, _LEAST_LEFT)) + np.log(worth) * np.array(size)))
     steps = tuple(f"{penalty:.3g}: {counted(count, 'feature')}" for penalty, count in zip(penalties, size, strict=True))
     tables = tables_of(draws, lambda draws: _tables(draws, (y, *x), penalties[: best + 1], steps[: best + 1]))
-    chosen = tables["coefficients"].location != 0
+    chosen, clipped = tables["coefficients"].location != 0, tables["coefficients"].taken is not None
     return Analysis(
         f"Lasso of {y}",
         release,
@@ -74,6 +74,7 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
             *draws.caveats,
             "Coefficients are shrunken, so none has a standard error or a p-value.",
             "If features resemble one another, the lasso takes one, and noise decides which: see how often each is chosen.",
+            *(["A feature that is not chosen gets no width for clipping."] if clipped else []),
         ),
         facts={"penalty": f"{penalties[best]:.4g}, of the least BIC for {worth:.0f} patients without noise"},
     )
@@ -96,7 +97,7 @@ def _tables(
     chosen, x = drawn[-1], tuple(names[1:])
     return {
         "coefficients": Estimates(x, chosen * spread[:, :1] / spread[:, 1:]),
-        "explained": Estimates(steps, explained),
+        "explained": Estimates(steps, explained, limits=(0.0, 1.0)),
     }
 
 

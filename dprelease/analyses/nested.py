@@ -62,10 +62,10 @@ def nested(release: Release, outcome: str, on: Sequence[str], without: Sequence[
 def _tables(draws: Draws, y: str, x: tuple[str, ...], tested: tuple[str, ...]) -> dict[str, Estimates]:
     model = least_squares(draws, y, x)
     variance = np.einsum("tii->ti", draws.covariance)[:, draws.places(x)]
-    tables = {"variance inflation": Estimates(x, np.einsum("tii->ti", model.inverse) * variance)}
+    tables = {"variance inflation": Estimates(x, np.einsum("tii->ti", model.inverse) * variance, limits=(1.0, np.inf))}
     if tested:
         rest = tuple(name for name in x if name not in tested)
         smaller = on_covariance(draws.mean, draws.covariance, 0, draws.places(rest), rest, draws.patients)
         added = (model.explained - smaller.explained)[:, None]
-        tables["explained"] = Estimates((f"R-squared added by {', '.join(tested)}",), added)
+        tables["explained"] = Estimates((f"R-squared added by {', '.join(tested)}",), added, limits=(0.0, 1.0))
     return tables

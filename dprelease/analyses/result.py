@@ -18,8 +18,9 @@ from dprelease.estimators.result import SEVERAL_ROWS
 from dprelease.release.reaches import Reach
 from dprelease.release.release import Release
 
-_BOTH = "Errors and intervals hold privacy noise and sampling."
-_NOISE = "Errors and intervals hold privacy noise only: they are about these patients."
+_BOTH = "hold privacy noise and sampling."
+_NOISE = "hold privacy noise only: they are about these patients."
+_CLIPPING = "Intervals also hold what clipping may take."
 _SAFE = (
     "If noise is large, P values of tables, of chi-square tests and of 'least squares would do' err on the safe side. Without "
     "an effect they are below 0.05 in 0 to 5 % of cases."
@@ -67,7 +68,8 @@ class Analysis:
         """The caveats, and those that every analysis of this release has."""
         told = [EQUAL_SPREAD] if self._of_residuals else []
         if self._clipped:
-            told += [f"Estimates describe all rows; {WIDER}. Tests count it as error.", *tails(self._clipped)]
+            told += [f"Estimates describe all rows; {WIDER}.", *tails(self._clipped)]
+            told += ["Tests count what clipping may take as error."] if self.tests else []
             told.append(f"How far: {'; '.join(map(str, self._clipped))}.")
         on_draws = any(table.tested and len(table.location) > 1 for table in self.tables.values())
         if on_draws or any(test.resolution for test in self.tests.values()):
@@ -122,7 +124,12 @@ def _table(caption: str, found: Estimates) -> Table:
     ]
     parts = ["estimate", *([] if known else ["standard_error", "lower", "upper"])]
     parts += [*(["p_value"] if found.tested else []), *(["unit"] if any(found.units) else [])]
-    told = [_NOISE if found.scale is None else _BOTH, *([_RATIO[found.link]] if found.link in _RATIO else [])]
+    ends = "Errors and intervals" if found.taken is None else "Errors"
+    told = [
+        f"{ends} {_NOISE if found.scale is None else _BOTH}",
+        *([_RATIO[found.link]] if found.link in _RATIO else []),
+    ]
+    told += [] if found.taken is None else [_CLIPPING]
     headings = (
         Heading("table", detail=True),
         Heading("name", " "),
@@ -132,9 +139,9 @@ def _table(caption: str, found: Estimates) -> Table:
         Heading("scale", detail=True),
         Heading("wider", detail=True),
     )
-    holds = "noise" if found.scale is None else "noise and sampling"
+    holds = ["noise", *([] if found.scale is None else ["sampling"]), *([] if found.taken is None else ["clipping"])]
     rows = [
-        (caption, name, one, float(sd), holds, found.link, float(wider))
+        (caption, name, one, float(sd), " and ".join(holds), found.link, float(wider))
         for name, one, sd, wider in zip(found.names, estimates, found.noise_sd, found.wider, strict=True)
     ]
     return Table.of("tables", headings, rows, title=caption, below=() if known else (" ".join(told),))

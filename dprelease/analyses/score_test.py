@@ -9,7 +9,7 @@ have mean 0 at the true b, and the covariance Omega(b) = E[(N u)(N u)'] + sigma^
 is the least of r' Omega^-1 r over b. It has the chi-square law of as many degrees as coefficients are tested, however noisy S is
 (or more small values, where noise hides b), and without noise it is q times F. A test on the draws would refuse too rarely: their
 prior draws estimates to 0, and their spread counts its width as error. sigma^2 and S_zz of the sampling part alone are the draws'.
-The largest loss of a covariance by clipping counts as further noise of its entry.
+The loss of a covariance by clipping counts as further noise of its entry, and all of it that goes together as one more error.
 
 Source: Stock and Wright (2000), GMM with weak identification; Guggenberger, Kleibergen, Mavroeidis and Chen (2012), On the
 asymptotic sizes of subset Anderson-Rubin and Lagrange multiplier tests.
@@ -48,7 +48,7 @@ def are_zero(draws: Draws, outcome: str, features: Sequence[str], tested: Sequen
     if off is not None:
         _, _, units = zip(*(draws.moments.lookup(name) for name in names), strict=True)
         at = draws.places(names)
-        moved = off.covariance[np.ix_(at, at)] / np.outer(units, units)
+        moved = np.stack([each[np.ix_(at, at)] / np.outer(units, units) for each in off[1:]])
     return score_test(draws.moments, x, [features.index(name) for name in tested], target, moved)
 
 
@@ -66,32 +66,37 @@ def score_test(
         features: d indices in the matrix.
         tested: q places among the features.
         target: index in the matrix.
-        moved: (d + 1, d + 1) standard deviations of what clipping may have taken from covariances, the target last; scaled units.
-            The intercept takes up its loss of means.
+        moved: (2, d + 1, d + 1) standard deviations of what clipping may have taken from covariances, the target last; scaled
+            units. The first are of single covariances, the others go together and have signs. The intercept takes up its loss of
+            means.
     """
     places, n, q = [0, *features, target], moments.rows, len(tested)
     free = [0, *(1 + place for place in range(len(features)) if place not in tested)]
     degrees = n - len(features) - 1
     released, sd = moments.between(places, places) / n, moments.noise_between(places, places) / n
+    together = np.zeros_like(sd)
     if moved is not None:
-        sd[1:, 1:] = np.hypot(sd[1:, 1:], moved)
+        sd[1:, 1:] = np.hypot(sd[1:, 1:], moved[0])
+        together[1:, 1:] = moved[1]
     likely = Evidence(moments).likely()[np.ix_(places, places)]
     within, across = likely[:-1, :-1], likely[:-1, -1]
     sampling = (likely[-1, -1] - across @ np.linalg.solve(within, across)) / degrees * within
     level = moments.layout.level[places]
     units = np.eye(len(places))[:-1]
 
+    def errors(rows: Floats, weights: Floats) -> Floats:
+        """Weights in rows' N weights of all independent errors."""
+        single = by_entry(outer(rows, np.broadcast_to(weights, rows.shape)), sd, level).reshape(len(rows), -1)
+        return np.column_stack([single, rows @ together @ weights])
+
     def statistic(b: Floats) -> tuple[float, Floats]:
         """r' Omega^-1 r and its derivative."""
         u = np.zeros(len(places))
         u[free], u[-1] = -b, 1.0
-        noise = by_entry(outer(units, np.broadcast_to(u, units.shape)), sd, level).reshape(len(units), -1)
+        noise = errors(units, u)
         score = released[:-1] @ u
         lifted = np.linalg.solve(noise @ noise.T + sampling, score)
-        moved = np.append(lifted, 0.0)
-        by_unit = by_entry(outer(units[free], np.broadcast_to(moved, units[free].shape)), sd, level).reshape(
-            len(free), -1
-        )
+        by_unit = errors(units[free], np.append(lifted, 0.0))
         return float(score @ lifted), 2 * (by_unit @ (lifted @ noise)) - 2 * (released[free, :-1] @ lifted)
 
     start = np.linalg.solve(within[np.ix_(free, free)], across[free])

@@ -8,6 +8,8 @@ import pytest
 
 import dprelease.analyses as analyses
 from dprelease.analyses import Analysis, compare_groups, contingency_table, correlations, logistic, nested
+from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.draws import draws_of
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.instruments import two_stage_least_squares
 from dprelease.release.reaches import Reach
@@ -82,7 +84,8 @@ def test_a_correlation_is_wider_by_three_errors_and_a_difference_by_one() -> Non
     found = correlations(release, ["x", "y"]).tables["correlations"]
     r = found.estimate[0]
     lost, chance = r * (kept**-2 - 1), kept**-4 * (1 - kept**2) / PATIENTS
-    errors = lost**2 + chance, *(((kept**-2 - 1) ** 2 + chance) * (r / 2) ** 2,) * 2
+    together = lost - 2 * (kept**-2 - 1) * r / 2
+    errors = lost**2 + chance, *(((kept**-2 - 1) ** 2 + chance) * (r / 2) ** 2,) * 2, together**2
     assert found.wider[0] * (1 - r**2) == pytest.approx(np.sqrt(sum(errors)), rel=1e-4)
     lower, upper = found.interval()
     inner = replace(found, taken=None).interval()
@@ -92,13 +95,53 @@ def test_a_correlation_is_wider_by_three_errors_and_a_difference_by_one() -> Non
     cells = patients()
     ill = (cells["ill"] == "yes").var()
     chance = cells["x"].var() / kept**2 / ill * (1 - kept) / PATIENTS
-    assert differences.wider**2 == pytest.approx((differences.estimate * (1 / kept - 1)) ** 2 + chance)
+    assert differences.wider**2 == pytest.approx(2 * (differences.estimate * (1 / kept - 1)) ** 2 + chance)
 
 
 def test_a_mean_is_wider_by_what_both_rounds_disagree_by() -> None:
     means = compare_groups(clipped(1.0, y=0.7), "y", ["group"]).tables["means of group"]
     away = 0.7 - patients()["y"].mean()
-    assert means.wider == pytest.approx(away)
+    assert means.wider == pytest.approx(np.sqrt(2) * away)
+
+
+@pytest.mark.parametrize("names", [("x", "y"), ("x", "y", "z")])
+def test_errors_that_go_together_add_up(names: tuple[str, ...]) -> None:
+    away = 0.3
+    release = clipped(1.0, **{name: float(patients()[name].mean()) + away for name in names})
+    draws = draws_of(release, names)
+    total = tables_of(draws, lambda draws: {"total": Estimates(("total",), draws.mean.sum(axis=1, keepdims=True))})
+    many = len(names)
+    assert total["total"].wider == pytest.approx(away * np.sqrt(many + many**2))
+
+
+def confounded() -> tuple[Release, Release, tuple[str, ...]]:
+    """A slope of 0 beside many skewed numbers that are cut off at 2.5, and the same as they are."""
+    random = np.random.default_rng(6)
+    shared = random.exponential(size=MANY // 2)
+    own = random.exponential(size=(50, MANY // 2))
+    skewed = np.where(random.random(own.shape) < 0.5, shared, own)
+    sum_of = skewed.sum(axis=0)
+    standard = (sum_of - sum_of.mean()) / sum_of.std()
+    x, y = 0.7 * standard + 0.7 * random.normal(size=(2, MANY // 2))
+    names = tuple(f"z{place}" for place in range(len(skewed)))
+    columns = (*(numeric(name, -20, 20) for name in "xy"), *(numeric(name, 0, 40) for name in names))
+    cells, cut = dict(zip(names, skewed, strict=True)), np.minimum(skewed, 2.5)
+    release = released(columns, {"x": x, "y": y, **dict(zip(names, cut, strict=True))})
+    release.__dict__["reaches"] = tuple(
+        Reach(name, "", 0.0, 2.5, np.cov(whole, part)[0, 1] / whole.var(), True, float(whole.mean()), 9.0, True)
+        for (name, whole), part in zip(cells.items(), cut, strict=True)
+    )
+    return release, released(columns, {"x": x, "y": y} | cells), names
+
+
+def test_clipping_of_many_confounders_alike_makes_no_finding() -> None:
+    release, whole, given = confounded()
+    found, truth = (correlations(of, ["x", "y"], given).tables["correlations"] for of in (release, whole))
+    lower, upper = found.interval()
+    assert lower[0] < truth.estimate[0] < upper[0]
+    assert (np.arctanh(found.estimate) - np.arctanh(truth.estimate))[0] < found.wider[0]
+    assert found.p_value[0] > 0.05
+    assert nested(release, "y", ["x", *given], ["x"]).tests["the coefficients of x are 0"].p_value > 0.05
 
 
 def test_a_tail_that_hides_leaves_what_spreads_allow() -> None:
@@ -135,6 +178,37 @@ def test_estimates_within_the_width_are_no_finding() -> None:
     nearer = Estimates(("a",), np.array([[0.8]]), np.array([[0.5]]), tested=True)
     assert replace(off, taken=np.array([[1.2]])).p_value == pytest.approx(nearer.p_value)
     assert off["a"].taken == pytest.approx(off.taken)
+
+
+def test_no_interval_leaves_what_a_quantity_can_be() -> None:
+    release = clipped(0.65)
+    for ask, caption, (least, most) in (
+        ("cronbach_alpha", "reliability", (-np.inf, 1)),
+        ("principal_components", "share of variance", (0, 1)),
+        ("nested", "variance inflation", (1, np.inf)),
+        ("nested", "explained", (0, 1)),
+    ):
+        found = ASKED[ask](release).tables[caption]
+        lower, upper = found.interval()
+        assert least <= lower.min()
+        assert upper.max() <= most
+        without = replace(found, limits=(-np.inf, np.inf)).interval()
+        assert without[0].min() < least or without[1].max() > most
+
+
+def test_a_table_says_that_its_intervals_hold_clipping_too() -> None:
+    components = ASKED["principal_components"](clipped(0.8))
+    said = components.summary()
+    assert "Errors hold privacy noise only: they are about these patients. Intervals also hold what clipping" in said
+    assert "by different shares" in said
+    assert "count what clipping" not in said
+    assert "not chosen gets no width" in ASKED["lasso"](clipped(0.8)).summary()
+
+
+def test_far_ends_of_the_scale_of_correlations_have_a_p_value() -> None:
+    with np.errstate(all="raise"):
+        found = correlations(clipped(0.1), ["x", "y"]).tables["correlations"]
+        assert replace(found, taken=np.array([[1e4]])).p_value == pytest.approx([1.0])
 
 
 def long_tailed() -> tuple[Release, Release]:

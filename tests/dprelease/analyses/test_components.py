@@ -30,7 +30,7 @@ def test_components_that_noise_does_not_tell_apart_are_named() -> None:
     x = np.random.default_rng(1).normal(size=(2000, 4))
     cells = {f"x{place}": x[:, place] for place in range(4)}
     release = released(tuple(number(name, values) for name, values in cells.items()), cells, 0.01, 2)
-    assert "does not tell the sizes of components 1 and 2" in principal_components(release, list(cells)).warnings[0]
+    assert "The sizes of components 1 and 2" in principal_components(release, list(cells)).warnings[0]
 
 
 def test_alpha() -> None:
