@@ -59,7 +59,7 @@ def score_test(
     target: int,
     moved: Floats | None = None,
 ) -> JointTest:
-    """Tests whether the coefficients of some features are all 0, others and an intercept given.
+    """The test of `are_zero`, by places in the matrix.
 
     Args:
         moments: as released.

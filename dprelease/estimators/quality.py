@@ -145,7 +145,7 @@ def is_hidden(noise_sd: float, width: float) -> bool:
 
 
 def unresolved(quality: Quality, target: int, constant_noise_sd: float, width: float) -> dict[str, str]:
-    """Unidentified numbers of a target, and why: among ``explained``, ``mse``, ``constant_mse`` and ``constant``.
+    """Unresolved numbers of a target, and why: among ``explained``, ``mse``, ``constant_mse`` and ``constant``.
 
     Args:
         quality: of a fit, original units.

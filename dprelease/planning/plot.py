@@ -16,7 +16,7 @@ from dprelease.planning.forecast import MOST_ROWS, forecast
 
 POINTS = 49
 DECADES = 2
-"""How far n goes on either side of the setting's; epsilon goes half as far."""
+"""How far n goes on either side of the scenario's; epsilon goes half as far."""
 
 
 def over_rows(scenario: Scenario, signal: float) -> tuple[Floats, Floats]:

@@ -147,21 +147,21 @@ def two(world: World) -> tuple[Stub, Stub]:
 
 
 @pytest.fixture
-def hospital_state(office: Office) -> Desk:
+def desk(office: Office) -> Desk:
     """North and south, and a coordinator that deals."""
     return Desk(office)
 
 
 @pytest.fixture
-def release(hospital_state: Desk) -> Agreement:
+def release(desk: Desk) -> Agreement:
     """Joint moments of both, approved."""
-    return approved(hospital_state.office)
+    return approved(desk.office)
 
 
 @pytest.fixture
-def offers(hospital_state: Desk, release: Agreement) -> Offers:
+def offers(desk: Desk, release: Agreement) -> Offers:
     """The first round of that release."""
-    return Offers.of(release.read_spec(), hospital_state.office.keys)
+    return Offers.of(release.read_spec(), desk.office.keys)
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ class Desk:
     Attributes:
         office: the store and everybody's keys.
         clock: the dealer's.
-        dealer: one of its own; a second hospital_state at the same office is a second coordinator on one database.
+        dealer: one of its own; a second desk at the same office is a second coordinator on one database.
     """
 
     office: Office

@@ -60,32 +60,30 @@ def test_the_specs_order_is_what_counts(store: Store, collusion_threshold: int) 
     office.report(catalogue("west", columns=(SMOKER, BMI)))
     parties = dict.fromkeys(("west", "north", "south"), "*")
     release = approved(office, parties=parties, collusion_threshold=collusion_threshold, dealer="coordinator")
-    hospital_state, offers = Desk(office), Offers.of(release.read_spec(), office.keys)
-    sealed = hospital_state.get(offers)
+    desk, offers = Desk(office), Offers.of(release.read_spec(), office.keys)
+    sealed = desk.get(offers)
     assert tuple(sealed) == ("west", "north", "south")
     offers.check_correlations(sealed)
-    assert hospital_state.rows() == [(offers.session, party, 1) for party in ("north", "south", "west")]
+    assert desk.rows() == [(offers.session, party, 1) for party in ("north", "south", "west")]
 
 
-def test_a_running_release_is_still_dealt_for(hospital_state: Desk, release: Agreement, offers: Offers) -> None:
-    advance(hospital_state.office.store, release.digest, IntakeReported(frozenset({"south"})))
-    offers.check_correlations(hospital_state.get(offers))
+def test_a_running_release_is_still_dealt_for(desk: Desk, release: Agreement, offers: Offers) -> None:
+    advance(desk.office.store, release.digest, IntakeReported(frozenset({"south"})))
+    offers.check_correlations(desk.get(offers))
 
 
-def test_two_sessions_have_nothing_in_common(hospital_state: Desk, offers: Offers) -> None:
-    other = Offers.of(offers.spec, hospital_state.office.keys, number=2)
-    first, second = (
-        unseal(one.keys["north"], hospital_state.get(one)["north"], one.context("north")) for one in (offers, other)
-    )
+def test_two_sessions_have_nothing_in_common(desk: Desk, offers: Offers) -> None:
+    other = Offers.of(offers.spec, desk.office.keys, number=2)
+    first, second = (unseal(one.keys["north"], desk.get(one)["north"], one.context("north")) for one in (offers, other))
     assert len(first) == len(second) == 64  # a mask's seed and the seed r of the one pair
     assert not {first[:32], first[32:]} & {second[:32], second[32:]}
 
 
 def test_nothing_that_was_dealt_is_ever_on_disk_in_the_clear(
-    hospital_state: Desk, offers: Offers, slow: Slow, tmp_path: Path
+    desk: Desk, offers: Offers, slow: Slow, tmp_path: Path
 ) -> None:
     slow.go.set()
-    sealed = hospital_state.get(offers)
+    sealed = desk.get(offers)
     (made,) = slow.made
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     for party, message in made.items():
@@ -94,29 +92,29 @@ def test_nothing_that_was_dealt_is_ever_on_disk_in_the_clear(
             assert message[start : start + 32] not in stored
 
 
-def test_a_round_has_one_session_and_rounds_do_not_go_back(hospital_state: Desk, offers: Offers) -> None:
-    spec, keys = offers.spec, hospital_state.office.keys
-    first = hospital_state.get(offers)
+def test_a_round_has_one_session_and_rounds_do_not_go_back(desk: Desk, offers: Offers) -> None:
+    spec, keys = offers.spec, desk.office.keys
+    first = desk.get(offers)
     with pytest.raises(Conflict, match=r"another session of release .* was dealt for in round 1 already"):
-        hospital_state.ask(Offers.of(spec, keys), "north")
+        desk.ask(Offers.of(spec, keys), "north")
     third = Offers.of(spec, keys, number=3)
-    hospital_state.get(third)
+    desk.get(third)
     for number in (2, 3):
         with pytest.raises(Conflict, match="in round 3 already"):
-            hospital_state.ask(Offers.of(spec, keys, number), "south")
-    assert hospital_state.get(offers) == first
-    hospital_state.get(Offers.of(spec, keys, MOST_ROUNDS))
-    assert {number for _, _, number in hospital_state.rows()} == {1, 3, MOST_ROUNDS}
+            desk.ask(Offers.of(spec, keys, number), "south")
+    assert desk.get(offers) == first
+    desk.get(Offers.of(spec, keys, MOST_ROUNDS))
+    assert {number for _, _, number in desk.rows()} == {1, 3, MOST_ROUNDS}
 
 
-def test_one_partys_second_offer_makes_no_second_deal(hospital_state: Desk, offers: Offers) -> None:
+def test_one_partys_second_offer_makes_no_second_deal(desk: Desk, offers: Offers) -> None:
     """Whoever signs two offers for a round makes two sessions; the coordinator deals for one of them."""
-    hospital_state.get(offers)
+    desk.get(offers)
     header = offer(offers.spec, "south", public_bytes(new_session_key()).hex())
-    again = sign_message(hospital_state.office.keys["south"], header)
+    again = sign_message(desk.office.keys["south"], header)
     with pytest.raises(Conflict):
-        hospital_state.ask(Offers(offers.spec, [offers.parcels[0], again], offers.keys), "north")
-    assert {session for session, _, _ in hospital_state.rows()} == {offers.session}
+        desk.ask(Offers(offers.spec, [offers.parcels[0], again], offers.keys), "north")
+    assert {session for session, _, _ in desk.rows()} == {offers.session}
 
 
 def advance(store: Store, digest: str, *events: Any) -> None:
@@ -135,24 +133,22 @@ ENDS: dict[str, Callable[[Store, str], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_when_a_release_ends_its_deals_are_gone(
-    hospital_state: Desk, release: Agreement, offers: Offers, end: str
-) -> None:
-    hospital_state.get(offers)
-    hospital_state.get(Offers.of(offers.spec, hospital_state.office.keys, number=2))
-    assert len(hospital_state.rows()) == 4
-    ENDS[end](hospital_state.office.store, release.digest)
-    assert hospital_state.rows() == []
+def test_when_a_release_ends_its_deals_are_gone(desk: Desk, release: Agreement, offers: Offers, end: str) -> None:
+    desk.get(offers)
+    desk.get(Offers.of(offers.spec, desk.office.keys, number=2))
+    assert len(desk.rows()) == 4
+    ENDS[end](desk.office.store, release.digest)
+    assert desk.rows() == []
     with pytest.raises(Conflict, match="nothing is dealt now"):
-        hospital_state.ask(offers, "south")
+        desk.ask(offers, "south")
 
 
-def test_another_releases_deals_stay(hospital_state: Desk, release: Agreement, offers: Offers) -> None:
-    other = Offers.of(approved(hospital_state.office, title="another").read_spec(), hospital_state.office.keys)
-    hospital_state.get(offers)
-    hospital_state.get(other)
-    advance(hospital_state.office.store, release.digest, Cancelled("no"))
-    assert {session for session, _, _ in hospital_state.rows()} == {other.session}
+def test_another_releases_deals_stay(desk: Desk, release: Agreement, offers: Offers) -> None:
+    other = Offers.of(approved(desk.office, title="another").read_spec(), desk.office.keys)
+    desk.get(offers)
+    desk.get(other)
+    advance(desk.office.store, release.digest, Cancelled("no"))
+    assert {session for session, _, _ in desk.rows()} == {other.session}
 
 
 def test_deals_are_kept_by_session_and_party_until_the_release_ends(any_store: Store) -> None:
@@ -194,12 +190,12 @@ def test_the_office_answers_others_while_it_is_making_a_deal(world: World, two: 
     assert len(slow.begun) == 1
 
 
-def test_however_many_ask_a_deal_is_made_once(hospital_state: Desk, offers: Offers, slow: Slow) -> None:
+def test_however_many_ask_a_deal_is_made_once(desk: Desk, offers: Offers, slow: Slow) -> None:
     answers: list[object] = []
 
     def call(party: str) -> None:
         try:
-            answers.append(hospital_state.ask(offers, party))
+            answers.append(desk.ask(offers, party))
         except PeerUnavailable as error:
             answers.append(error.message)
 
@@ -210,54 +206,54 @@ def test_however_many_ask_a_deal_is_made_once(hospital_state: Desk, offers: Offe
         caller.join(SECONDS)
     assert len(answers) == 12
     assert all("is being made; ask again" in str(answer) for answer in answers)
-    assert hospital_state.rows() == []
+    assert desk.rows() == []
     slow.go.set()
-    offers.check_correlations(hospital_state.get(offers))
+    offers.check_correlations(desk.get(offers))
     assert len(slow.begun) == 1
 
 
-def test_a_second_session_does_not_start_beside_the_first(hospital_state: Desk, offers: Offers, slow: Slow) -> None:
-    other = Offers.of(offers.spec, hospital_state.office.keys)
+def test_a_second_session_does_not_start_beside_the_first(desk: Desk, offers: Offers, slow: Slow) -> None:
+    other = Offers.of(offers.spec, desk.office.keys)
     for one in (offers, other, other):
         with pytest.raises(PeerUnavailable):
-            hospital_state.ask(one, "north")
+            desk.ask(one, "north")
     slow.go.set()
-    hospital_state.get(offers)
+    desk.get(offers)
     with pytest.raises(Conflict):
-        hospital_state.ask(other, "north")
+        desk.ask(other, "north")
     assert len(slow.begun) == 1
 
 
-def test_one_deal_is_made_at_a_time(hospital_state: Desk, offers: Offers, slow: Slow) -> None:
-    other = Offers.of(approved(hospital_state.office, title="another").read_spec(), hospital_state.office.keys)
+def test_one_deal_is_made_at_a_time(desk: Desk, offers: Offers, slow: Slow) -> None:
+    other = Offers.of(approved(desk.office, title="another").read_spec(), desk.office.keys)
     for one in (offers, other):
         with pytest.raises(PeerUnavailable):
-            hospital_state.ask(one, "north")
+            desk.ask(one, "north")
     until(lambda: bool(slow.begun))
     slow.go.set()
-    hospital_state.get(offers)
-    hospital_state.get(other)
+    desk.get(offers)
+    desk.get(other)
     assert (len(slow.begun), slow.most) == (2, 1)
 
 
-def test_two_coordinators_on_one_database_agree_on_one_deal(hospital_state: Desk, offers: Offers, slow: Slow) -> None:
+def test_two_coordinators_on_one_database_agree_on_one_deal(desk: Desk, offers: Offers, slow: Slow) -> None:
     """Both make one; the first that is kept counts, the other is dropped."""
-    second = Desk(hospital_state.office)
-    for one in (hospital_state, second):
+    second = Desk(desk.office)
+    for one in (desk, second):
         with pytest.raises(PeerUnavailable):
             one.ask(offers, "north")
     until(lambda: len(slow.begun) == 2)
     slow.go.set()
-    until(lambda: hospital_state.idle and second.idle)
+    until(lambda: desk.idle and second.idle)
     assert len(slow.made) == 2
-    sealed = hospital_state.get(offers)
+    sealed = desk.get(offers)
     assert second.get(offers) == sealed
     offers.check_correlations(sealed)
-    assert len(hospital_state.rows()) == 2
+    assert len(desk.rows()) == 2
 
 
 def test_work_that_fails_leaves_nothing_and_is_begun_anew(
-    hospital_state: Desk, offers: Offers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    desk: Desk, offers: Offers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures = [MemoryError(), IntegrityError("something that was foreseen")]
 
@@ -269,15 +265,15 @@ def test_work_that_fails_leaves_nothing_and_is_begun_anew(
     monkeypatch.setattr(dealing, "deal", failing)
     for word in ("MemoryError", "something that was foreseen"):
         with pytest.raises(PeerUnavailable):
-            hospital_state.ask(offers, "north")
-        until(lambda: hospital_state.idle)
-        assert hospital_state.rows() == []
+            desk.ask(offers, "north")
+        until(lambda: desk.idle)
+        assert desk.rows() == []
         assert word in caplog.text
-    offers.check_correlations(hospital_state.get(offers))
+    offers.check_correlations(desk.get(offers))
 
 
 def test_a_deal_is_kept_for_all_parties_or_for_none(
-    hospital_state: Desk, offers: Offers, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, offers: Offers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: object, *arguments: object, **named: object) -> None:
         raise PeerUnavailable("the disk is full")
@@ -285,23 +281,23 @@ def test_a_deal_is_kept_for_all_parties_or_for_none(
     with monkeypatch.context() as patch:
         patch.setattr("coordinator.store.agreements.History.note", full)  # in the same transaction, after the deals
         with pytest.raises(PeerUnavailable, match="being made"):
-            hospital_state.ask(offers, "north")
-        until(lambda: hospital_state.idle)
-    assert hospital_state.rows() == []
-    offers.check_correlations(hospital_state.get(offers))
+            desk.ask(offers, "north")
+        until(lambda: desk.idle)
+    assert desk.rows() == []
+    offers.check_correlations(desk.get(offers))
 
 
 def test_a_release_that_ends_while_its_deal_is_made_keeps_nothing(
-    hospital_state: Desk, release: Agreement, offers: Offers, slow: Slow
+    desk: Desk, release: Agreement, offers: Offers, slow: Slow
 ) -> None:
     with pytest.raises(PeerUnavailable):
-        hospital_state.ask(offers, "north")
-    with hospital_state.office.store.writing() as tx:
+        desk.ask(offers, "north")
+    with desk.office.store.writing() as tx:
         tx.releases.advance(release.digest, Cancelled("no"), NOW)
     slow.go.set()
-    until(lambda: hospital_state.idle)
+    until(lambda: desk.idle)
     assert len(slow.made) == 1
-    assert hospital_state.rows() == []
+    assert desk.rows() == []
 
 
 def test_a_server_that_stops_does_not_wait_for_a_deal_and_the_next_begins_anew(

@@ -73,55 +73,55 @@ REFUSED: dict[str, tuple[type[DpReleaseError], Change]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_offers_that_make_no_session(hospital_state: Desk, offers: Offers, slow: Slow, what: str) -> None:
+def test_offers_that_make_no_session(desk: Desk, offers: Offers, slow: Slow, what: str) -> None:
     error, change = REFUSED[what]
-    changed = change(offers, hospital_state.office)
+    changed = change(offers, desk.office)
     for party in ("north", "south"):
         with pytest.raises(DpReleaseError) as refused:
-            hospital_state.ask(changed, party)
+            desk.ask(changed, party)
         assert type(refused.value) is error
-    assert hospital_state.idle
-    assert hospital_state.rows() == []
+    assert desk.idle
+    assert desk.rows() == []
     slow.go.set()
     if what != "keys that did not approve":
-        offers.check_correlations(hospital_state.get(offers))
+        offers.check_correlations(desk.get(offers))
 
 
-def test_bytes_that_are_no_offer(hospital_state: Desk, offers: Offers, slow: Slow) -> None:
+def test_bytes_that_are_no_offer(desk: Desk, offers: Offers, slow: Slow) -> None:
     good = offers.request().offers
     out_of_range = good[1].replace(b'"round":1,', b'"round":65,')
     assert out_of_range != good[1]
     for data in (b"", b"{}", b"\xff", good[1] + b" ", out_of_range):
         with pytest.raises(InvalidInput):
-            hospital_state.send(pb.RequestDealRequest(offers=[good[0], data]), "north")
-    assert hospital_state.idle
+            desk.send(pb.RequestDealRequest(offers=[good[0], data]), "north")
+    assert desk.idle
 
 
-def test_whose_session_key_cannot_be_used_is_said(hospital_state: Desk, offers: Offers) -> None:
-    bad = resigned(offers, hospital_state.office, (1,), payload="00" * 32)
+def test_whose_session_key_cannot_be_used_is_said(desk: Desk, offers: Offers) -> None:
+    bad = resigned(offers, desk.office, (1,), payload="00" * 32)
     with pytest.raises(IntegrityError, match="south offered something that is not a session key"):
-        hospital_state.ask(bad, "north")
+        desk.ask(bad, "north")
 
 
-def test_keys_come_from_approvals_that_are_checked_again(hospital_state: Desk, slow: Slow) -> None:
+def test_keys_come_from_approvals_that_are_checked_again(desk: Desk, slow: Slow) -> None:
     """An approval that got into the database under another key lends that key no authority."""
-    release = hospital_state.office.propose(mechanism="moments")
+    release = desk.office.propose(mechanism="moments")
     spec = release.read_spec()
-    hospital_state.office.enrol("south")  # a new key of the same name; the spec names the old one
-    with hospital_state.office.store.writing() as tx:
+    desk.office.enrol("south")  # a new key of the same name; the spec names the old one
+    with desk.office.store.writing() as tx:
         for party in ("north", "south"):
-            signed = hospital_state.office.approval(spec, party).to_bytes()
+            signed = desk.office.approval(spec, party).to_bytes()
             tx.releases.advance(release.digest, Approved(party), NOW, signed)
     with pytest.raises(IntegrityError, match="the approval by south was not made with the key that the release names"):
-        hospital_state.ask(Offers.of(spec, hospital_state.office.keys), "north")
-    assert hospital_state.idle
+        desk.ask(Offers.of(spec, desk.office.keys), "north")
+    assert desk.idle
 
 
-def test_only_a_party_of_the_release_is_dealt_to(hospital_state: Desk, offers: Offers, slow: Slow) -> None:
-    hospital_state.office.enrol("west")
+def test_only_a_party_of_the_release_is_dealt_to(desk: Desk, offers: Offers, slow: Slow) -> None:
+    desk.office.enrol("west")
     with pytest.raises(AccessDenied, match="west is not a party of release"):
-        hospital_state.ask(offers, "west")
-    assert hospital_state.idle
+        desk.ask(offers, "west")
+    assert desk.idle
 
 
 @pytest.mark.parametrize(
@@ -134,34 +134,34 @@ def test_only_a_party_of_the_release_is_dealt_to(hospital_state: Desk, offers: O
     ],
     ids=["mixed", "rows", "one party", "rotating"],
 )
-def test_where_the_coordinator_is_no_dealer(hospital_state: Desk, slow: Slow, changed: dict[str, object]) -> None:
-    hospital_state.office.enrol("west")
-    hospital_state.office.report(catalogue("west", columns=(BMI,)))
-    offers = Offers.of(approved(hospital_state.office, **changed).read_spec(), hospital_state.office.keys)
+def test_where_the_coordinator_is_no_dealer(desk: Desk, slow: Slow, changed: dict[str, object]) -> None:
+    desk.office.enrol("west")
+    desk.office.report(catalogue("west", columns=(BMI,)))
+    offers = Offers.of(approved(desk.office, **changed).read_spec(), desk.office.keys)
     with pytest.raises(InvalidInput, match="the coordinator deals nothing for release"):
-        hospital_state.ask(offers, "south")
-    assert hospital_state.idle
+        desk.ask(offers, "south")
+    assert desk.idle
 
 
-def test_nothing_is_dealt_before_everybody_approved(hospital_state: Desk, slow: Slow) -> None:
-    release = hospital_state.office.propose(mechanism="moments")
+def test_nothing_is_dealt_before_everybody_approved(desk: Desk, slow: Slow) -> None:
+    release = desk.office.propose(mechanism="moments")
     spec = release.read_spec()
-    offers = Offers.of(spec, hospital_state.office.keys)
+    offers = Offers.of(spec, desk.office.keys)
     for party in ("north", "south"):
         with pytest.raises(Conflict, match="is PROPOSED: nothing is dealt now"):
-            hospital_state.ask(offers, "north")
-        with hospital_state.office.store.writing() as tx:
-            signed = hospital_state.office.approval(spec, party).to_bytes()
+            desk.ask(offers, "north")
+        with desk.office.store.writing() as tx:
+            signed = desk.office.approval(spec, party).to_bytes()
             tx.releases.advance(release.digest, Approved(party), NOW, signed)
-    assert hospital_state.idle
+    assert desk.idle
     slow.go.set()
-    offers.check_correlations(hospital_state.get(offers))
+    offers.check_correlations(desk.get(offers))
 
 
 def test_nothing_is_dealt_after_the_deadline_though_the_clockwork_did_not_notice_yet(
-    hospital_state: Desk, offers: Offers, slow: Slow
+    desk: Desk, offers: Offers, slow: Slow
 ) -> None:
-    hospital_state.clock.now = NOW + RUN_TIME
+    desk.clock.now = NOW + RUN_TIME
     with pytest.raises(Conflict, match=r"the time of release .* is over"):
-        hospital_state.ask(offers, "north")
-    assert hospital_state.idle
+        desk.ask(offers, "north")
+    assert desk.idle

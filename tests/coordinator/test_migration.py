@@ -74,10 +74,8 @@ def test_an_office_goes_on_with_its_migrated_database(older_url: str) -> None:
             first.PUBLISHED: Stage.PUBLISHED,
             first.CANCELLED: Stage.CANCELLED,
         }
-        offers, hospital_state = first.offers_of(found[first.DEALT].read_spec()), Desk(office, Clock(LATER))
-        offers.check_correlations(
-            hospital_state.get(offers)
-        )  # what was dealt then: these session keys open nothing else
+        offers, desk = first.offers_of(found[first.DEALT].read_spec()), Desk(office, Clock(LATER))
+        offers.check_correlations(desk.get(offers))  # what was dealt then: these session keys open nothing else
         half = found[first.PROPOSED]
         for party, refused in (("east", True), ("south", False)):
             with store.writing() as tx:

@@ -153,10 +153,10 @@ def _kept_together(turned: Floats, h: Floats, factors: Floats, member: Floats) -
 
 def _eigenvalues(clipped: Floats, total: Floats) -> Floats:
     """(T, d) eigenvalues at which k and h are worked out, from those after clipping, and (T, 1) sums that ranges say."""
-    clipping_corrected = at = clipped
+    corrected = at = clipped
     for _ in range(_TURNS):
-        at = clipping_corrected * (total / clipping_corrected.sum(axis=1, keepdims=True))
-        clipping_corrected = clipped / _kept(at, 1.0)
+        at = corrected * (total / corrected.sum(axis=1, keepdims=True))
+        corrected = clipped / _kept(at, 1.0)
     return at
 
 

@@ -70,7 +70,7 @@ def learned_from_moments(
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 
-    If the features are hidden, O(d^4) to say which of them would have to be left out.
+    If the features are unidentified, O(d^4) to say which of them would have to be left out.
 
     Args:
         moments: as released.

@@ -57,7 +57,7 @@ def learned_from_rows(
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
-    If the features are hidden, O(d^4) to say which of them would have to be left out.
+    If the features are unidentified, O(d^4) to say which of them would have to be left out.
 
     Args:
         rows: as released, the anchor included.

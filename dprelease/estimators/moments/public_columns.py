@@ -307,8 +307,8 @@ def clipped_to_feasible(side: PublicSide, seen: Floats, posterior_mean: Floats, 
         posterior_mean: (r, l) from `Vectors.posterior`.
         radius: (l,) bounds of |t|.
     """
-    step_length = side.shrinkage(side.multipliers(seen, radius)) * np.abs(seen) / side.singular[:, None]
-    return np.clip(posterior_mean, -step_length, step_length)
+    limit = side.shrinkage(side.multipliers(seen, radius)) * np.abs(seen) / side.singular[:, None]
+    return np.clip(posterior_mean, -limit, limit)
 
 
 def fit_public_features(moments: Moments, features: list[int], targets: list[int], *, intercept: bool) -> ScaledFit:

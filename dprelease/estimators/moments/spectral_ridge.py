@@ -273,15 +273,15 @@ class _Ridges:
             inside, scores, r2 = self._inside(points, chunk), self.scores.T[chunk], self.r2[chunk, None]
             parts = (law[part, chunk, None] * np.diff(np.clip(inside - part, 0, 1), axis=1) for part in range(PARTS))
             prior = sum(parts, np.zeros(1))
-            posterior_mean = belief(prior, self._likelihood(points, chunk))
-            averaged = posterior_mean @ kept
+            probabilities = belief(prior, self._likelihood(points, chunk))
+            averaged = probabilities @ kept
             found = averaged * scores
             # What is believed of t follows g as well: kept and 1/total go opposite ways over t.
-            stronger = averaged * (posterior_mean @ (1 / total)) - posterior_mean @ (kept / total)
+            stronger = averaged * (probabilities @ (1 / total)) - probabilities @ (kept / total)
             rate[:, chunk] = (averaged + stronger * scores**2 / r2).T
-            within = posterior_mean @ (ratio * of_score / total) * r2
+            within = probabilities @ (ratio * of_score / total) * r2
             sums = (found * self.xi * scores) @ kept.T  # u.g as each t has it
-            between = (posterior_mean * (sums - (posterior_mean * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+            between = (probabilities * (sums - (probabilities * sums).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
             share[:, chunk] = averaged.T
             variance[chunk] = (found**2 * self.xi**2 * within).sum(axis=1) + between
         return share, variance, rate

@@ -81,7 +81,7 @@ class Moments(ABC):
     @property
     @abstractmethod
     def joint(self) -> NoisyMoments:
-        """Moments of which all products are released: those of the features where outcomes are apart."""
+        """Moments of which all products are released: those of the features with outcome-only columns."""
 
     @abstractmethod
     def between(self, rows: Indices, columns: Indices) -> Floats:
