@@ -136,7 +136,7 @@ def everything(effort: Effort) -> Iterator[list[Cell]]:
         print(f"{table.name}: left out, there is no {FOLDER / str(table.path)} (set DPRELEASE_TABLES)", flush=True)
     tasks = [(table, budget) for table in wanted if table not in absent for budget in effort.budgets]
     with ProcessPoolExecutor() as pool:
-        yield from pool.map(measure, *zip(*tasks, strict=True), repeat(effort))
+        yield from pool.map(measure, *zip(*tasks, strict=True), repeat(effort, len(tasks)))
 
 
 def measure(table: Table, budget: Budget, effort: Effort) -> list[Cell]:

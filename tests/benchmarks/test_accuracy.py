@@ -301,3 +301,8 @@ def test_tukey_refuses_too_few_models() -> None:
     random = np.random.default_rng(7)
     x, y = np.column_stack([np.ones(400), random.normal(size=(400, 3))]), random.normal(size=400)
     assert plug_rivals.tukey(x, y, 40, math.log(3), 1e-5, random) is None
+
+
+def test_without_any_table_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    assert list(accuracy.everything(accuracy.QUICK)) == []
