@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -72,7 +73,8 @@ class Storage:
         self._root, self._limit, self._share = root, limit_bytes, share
         self._staging, self._published = root / "staging", root / "published"
         self.index = PublishedIndex(self._published)
-        # A release must not be moved away between the renaming of its last block and the syncing of its folder.
+        # A release must not be moved away between the renaming of its last block and the syncing of its folder, nor while the
+        # room that all take is added up.
         self._moving = threading.Lock()
         try:
             make_folder(self._staging)
@@ -129,8 +131,10 @@ class Storage:
         published = self.published(key.release)
         if published:
             return next((entry for entry in published.manifest().blocks if entry.sealed.key == key), None)
-        path = self._sealed(key)
-        return BlockEntry.from_bytes(path.read_bytes()) if path.exists() else None
+        try:
+            return BlockEntry.from_bytes(self._sealed(key).read_bytes())
+        except FileNotFoundError:
+            return None
 
     def keep_entry(self, entry: BlockEntry) -> None:
         """Keep an announced block that was checked.
@@ -141,7 +145,7 @@ class Storage:
         """
         sealed = entry.sealed
         path = self._sealed(sealed.key)
-        with on_disk():
+        with on_disk(), self._moving:
             self._check_room(path, sealed.party, sealed.size, self.held(sealed.key))
             write_durably(path, entry.to_bytes())
 
@@ -153,7 +157,7 @@ class Storage:
             TooManyRequests: the party has its share staged already.
         """
         path = self.parcels(digest) / f"{_checked(_NAME, party)}{_RESERVED}"
-        with on_disk():
+        with on_disk(), self._moving:
             if not path.exists():
                 self._check_room(path, party, size, 0)
                 write_durably(path, str(size).encode())
@@ -165,7 +169,7 @@ class Storage:
     def held(self, key: BlockKey) -> int:
         """How many bytes of a block are here."""
         for path in (self._block(key), self._part(key)):
-            if path.exists():
+            with suppress(FileNotFoundError):
                 return path.stat().st_size
         return 0
 
@@ -194,7 +198,8 @@ class Storage:
     def forget(self, key: BlockKey) -> None:
         """Give up a block that is not complete, and that it was announced."""
         self.discard_part(key)
-        self._sealed(key).unlink(missing_ok=True)
+        with self._moving:
+            self._sealed(key).unlink(missing_ok=True)
 
     def complete(self, key: BlockKey) -> None:
         """Turn a verified part into a block of the release."""

@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,17 @@ def test_what_is_announced_counts_against_the_limit(tmp_path: Path, world: World
     storage.drop(sealed.digest)
     storage.keep_entry(entry(world, sealed, "south"))
     storage.close()
+
+
+def test_room_is_added_up_while_another_release_ends(storage: Storage, world: World) -> None:
+    def come_and_go(release: Sealed) -> None:
+        for _ in range(200):
+            storage.keep_entry(entry(world, release, "north"))
+            storage.drop(release.digest)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(come_and_go, [world.sealed(title) for title in ("one", "two")]))
+    assert storage.staged() == ()
 
 
 def test_a_full_disk_is_refused_before_it_is_full(
