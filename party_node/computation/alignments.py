@@ -24,7 +24,7 @@ from dprelease.intersection.task import Task
 from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
-from party_node.computation.work import Work, take_turns
+from party_node.computation.work import Work, put_back, take_turns
 from party_node.outgoing.hub import RelayCalls
 from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
 from party_node.state.journal import Journal, Record, Status
@@ -81,8 +81,8 @@ class AlignmentWork(Work):
                 return done
             journal.finish(record.digest, *done)
             log.info("%s: done here", record.name)
-        else:  # for peers that are not as far, what the relay has lost
-            relay.put(self._hospital.session(record).outgoing(), relay.messages())
+        else:
+            put_back(record, self._hospital.session(record), relay)
         coordinator.finish(record.digest)
         return None
 

@@ -7,13 +7,11 @@ the steps; here are the disk on which they are kept, the relay between hospitals
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dprelease.arrays import Codes
 from dprelease.data.bounding import BoundedRows
-from dprelease.errors import Conflict
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
@@ -25,7 +23,7 @@ from dprelease.release.block import Block, SealedBlock
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.once import require
 from party_node.computation.rounds import NOTHING, RoundsBefore
-from party_node.computation.work import take_turns
+from party_node.computation.work import put_back, take_turns
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import RelayCalls
 from party_node.outgoing.hub_connection import HubConnection
@@ -116,9 +114,6 @@ class Computation:
         return mechanism_of(self._spec).matrix(self._bounded(), self._spec, self._earlier)
 
 
-log = logging.getLogger(__name__)
-
-
 class JointWork:
     """All sessions of one party.
 
@@ -182,19 +177,13 @@ class JointWork:
         return privatize(done.bounded, spec, party, self._noise, done.products, before.values, kept)
 
     def keep_up(self, record: Record) -> None:
-        """Our block is made: put back what the relay has lost of our session, if there is one, for peers that are not as far.
+        """Our block is made: put back what the relay has lost of our session, if there is one.
 
         Raises:
             PeerUnavailable: the relay is away; try again.
         """
         if mechanism_of(record.spec).schedule(record.spec) is not None:
-            try:
-                relay = self._relay(record)
-                if relay.put(self._hospital.session(record).outgoing(), relay.messages()):
-                    log.info("%s: the relay had lost messages of ours; they are there again", record.name)
-            except Conflict as error:
-                # Published by now, or the offers of others are not back yet: nothing to mend here, and nothing happened.
-                log.debug("%s: the relay takes no messages: %s", record.name, error.message)
+            put_back(record, self._hospital.session(record), self._relay(record))
 
     def _relay(self, record: Record) -> RelayCalls:
         return RelayCalls(self._hub.channel(), record.digest, self._hospital.settings.daemon.stall_seconds)

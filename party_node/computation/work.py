@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from datetime import datetime, timedelta
 from typing import ClassVar, Protocol, TypeVar
 
-from dprelease.errors import DpReleaseError, PeerUnavailable
+from dprelease.errors import Conflict, DpReleaseError, PeerUnavailable
 from dprelease.files.durable import remove_folder
 from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
@@ -115,3 +115,17 @@ def take_turns(session: Resumable[Result], folder: SessionFolder, relay: RelayCa
             done = session.advance()
             if done is not None:
                 return done
+
+
+def put_back(record: Record, folder: SessionFolder, relay: RelayCalls) -> None:
+    """Ours is done: give the relay what it has lost of our session, for peers that are not as far.
+
+    Raises:
+        PeerUnavailable: the relay is away; try again.
+    """
+    try:
+        if relay.put(folder.outgoing(), relay.messages()):
+            log.info("%s: the relay had lost messages of ours; they are there again", record.name)
+    except Conflict as error:
+        # All is over by now, or the offers of others are not back yet: nothing to mend here, and nothing happened.
+        log.debug("%s: the relay takes no messages: %s", record.name, error.message)

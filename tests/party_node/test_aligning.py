@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dprelease.errors import DataRefused, DpReleaseError, Irreparable, PolicyRefused, SpecRefused
+from dprelease.errors import Conflict, DataRefused, DpReleaseError, Irreparable, PolicyRefused, SpecRefused
 from dprelease.intersection import curve
 from dprelease.mpc.messages import sign_message
 from dprelease.spec_base import instant
@@ -247,6 +247,22 @@ def test_a_run_that_ends_leaves_nothing(world: World, state: str, cycles: int) -
         assert not list((hospital.folder / "state" / "rosters").glob("*"))
         assert hospital.hospital_state().make_catalogue().aligned is None
         assert len(noted(hospital)) == (cycles > 0)
+
+
+def test_a_run_that_ends_between_the_looks_at_office_and_relay_is_no_trouble(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = accepted(overlap(world))
+    world.alignments.ends = False
+    while status(world.south, run) != "finished":
+        for hospital in (world.north, world.south):
+            hospital.cycle()
+    world.relay.raises = Conflict("it is over")
+    world.south.cycle()
+    assert "is held" not in caplog.text
+    world.alignments.move(run, "DONE")
+    go(world, run)
+    assert status(world.south, run) == "in force"
 
 
 def test_the_patients_of_a_run_that_ended_as_the_power_went_are_swept(world: World) -> None:
