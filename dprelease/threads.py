@@ -1,14 +1,20 @@
-"""Threads of the linear algebra: one in every command and daemon, all cores for a product that is worth them.
+"""Threads: one of the linear algebra in every command, all cores for a product that is worth them, and the memory they leave.
 
 The threads of OpenBLAS wait for one another in busy loops. A small product on two threads takes tens of times as long as on
 one, if as many processes are busy as there are cores. A command therefore starts with one thread. A large product takes all
 cores for as long as it runs. A variable that a person has set, such as OPENBLAS_NUM_THREADS, is obeyed. A program that
 imports the library keeps the threads it has.
+
+Memory that threads free goes back to the operating system: a daemon is small again between releases. The C library keeps what
+it has freed for the next use, each thread's in an arena of its own, eight for each core. It trims the end of the first arena
+only, so that every other keeps the largest buffers that a thread once had in it. Arrow keeps a pool.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -22,6 +28,8 @@ VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECL
 """Variables that people set. A library reads its own once, when numpy is imported."""
 WORTH_ALL_CORES = 10**9
 """Multiplications of a product that takes a tenth of a second on one core: far longer than waiting threads delay it."""
+
+_M_ARENA_MAX = -8  # malloc.h
 
 _decided_here = False
 _one_at_a_time = Lock()
@@ -59,3 +67,20 @@ def _controller() -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def share_arena() -> None:
+    """Let all threads that begin from now on share the arenas that there are (Linux with glibc): before any work, one or two."""
+    limit = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if limit is not None:
+        limit(_M_ARENA_MAX, 1)
+
+
+def give_back() -> None:
+    """Free pages of the C library's arenas (Linux with glibc) and of Arrow's pool, if Arrow was loaded."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

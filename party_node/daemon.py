@@ -16,6 +16,7 @@ from pathlib import Path
 from dprelease.cli.console import StopSignal
 from dprelease.errors import DpReleaseError, IntegrityError, Irreparable, PeerUnavailable
 from dprelease.privacy.noise import NoiseSource
+from dprelease.threads import give_back, share_arena
 from dprelease.wire.boundary import row_for
 from dprelease.wire.retry import Backoff
 from party_node.computation.alignments import AlignmentWork
@@ -30,7 +31,7 @@ from party_node.state.books import check as check_books
 from party_node.state.journal import FINAL, PUBLISHED, Record, Status
 from party_node.state.transactions import only_one
 from party_node.undecided import Undecided
-from party_node.upkeep import ChangedSettings, Renewal, TableReport, give_back, share_arena
+from party_node.upkeep import ChangedSettings, Renewal, TableReport
 
 log = logging.getLogger(__name__)
 

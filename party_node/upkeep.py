@@ -1,10 +1,8 @@
-"""Upkeep of the daemon at every round: its certificate, what the office knows of the table, the settings file, memory."""
+"""Upkeep of the daemon at every round: its certificate, what the office knows of the table, the settings file."""
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -186,23 +184,3 @@ def differences(before: PartySettings, after: PartySettings) -> str:
     }
     words += [f"columns {what}: {listed(sorted(names))}" for what, names in columns.items() if names]
     return "; ".join(words) or "the order of columns"
-
-
-_M_ARENA_MAX = -8  # malloc.h
-
-
-def share_arena() -> None:
-    """Let all threads that begin from now on share the arenas that there are (Linux with glibc): before any work, one or two."""
-    limit = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if limit is not None:
-        limit(_M_ARENA_MAX, 1)
-
-
-def give_back() -> None:
-    """Free pages of the C library's arenas (Linux with glibc) and of Arrow's pool, if Arrow was loaded."""
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None:
-        arrow.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)

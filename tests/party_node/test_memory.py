@@ -56,7 +56,7 @@ def test_what_releases_free_does_not_add_up(world: World, monkeypatch: pytest.Mo
 STREAMS = """
 import ctypes, threading
 from pathlib import Path
-from party_node.upkeep import give_back, share_arena
+from dprelease.threads import give_back, share_arena
 
 C, MIB = ctypes.CDLL(None), 1 << 20
 C.malloc.restype, C.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
