@@ -27,14 +27,13 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri
 
 from benchmarks.paper_primo.data import Sums
 from benchmarks.paper_primo.noise import Noise
 from benchmarks.paper_primo.projection import project_jointly
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.marginals import shares
-from dprelease.estimators.moments.gain import CAUTIOUS_QUANTILE, STEP_LENGTHS, step_length
+from dprelease.estimators.moments.gain import cautious_step_length
 from dprelease.estimators.moments.public_columns import PublicSide, Vectors, clipped_to_feasible
 from dprelease.estimators.moments.spectral_ridge import _denoised, _Ridges
 
@@ -130,8 +129,8 @@ class Release:
         ridges = _Ridges(xi, vectors.T @ self.xy / rows, s2, np.maximum(r2 / rows**2, _TINY**2), self.mean_square)
         kept, posterior_variance, _ = ridges.posterior(shares(ridges.explained()))
         turned = kept * ridges.scores
-        of_s = 2 * s2 * (turned**2).sum(axis=0) ** 2
-        found: Floats = vectors @ (_cautious(xi @ turned**2, posterior_variance, of_s) * turned)
+        square, of_s = xi @ turned**2, 2 * s2 * (turned**2).sum(axis=0) ** 2
+        found: Floats = vectors @ (cautious_step_length(square, square, posterior_variance, of_s) * turned)
         return found
 
 
@@ -152,9 +151,7 @@ def _beside_features(side: PublicSide, gained: PublicSide, evidence: Vectors) ->
         (t**2).sum(axis=0),
         (t**2 * posterior_variance).sum(axis=0),
     )
-    steps = STEP_LENGTHS[:, None]
-    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS_QUANTILE)) * np.sqrt(unsure)) - steps**2 * square
-    alpha = np.where(square > 0, step_length(quantile), 0.0)
+    alpha = cautious_step_length(along, square, unsure)
     return side.right @ (alpha * t / side.singular[:, None])
 
 
@@ -205,11 +202,3 @@ def naive(sums: Sums, noise: Noise, radius2: float, random: np.random.Generator)
         one = replace(sums, xy=sums.xy[:, [place]], square=sums.square[[place]])
         found[:, place] = Release.draw(one, noise, radius2, random).ridged()[:, 0]
     return found
-
-
-def _cautious(square: Floats, of_g: Floats, of_s: Floats) -> Floats:
-    """(l,) how far each model goes: the `risk` quantile of a gain (2 alpha - alpha^2) square, as in `spectral_ridge`."""
-    steps = STEP_LENGTHS[:, None]
-    spread = np.sqrt(steps**2 * 4 * of_g + steps**4 * of_s)
-    quantile = (2 * steps - steps**2) * square + float(ndtri(CAUTIOUS_QUANTILE)) * spread
-    return np.where(square > 0, step_length(quantile), 0.0)

@@ -38,6 +38,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from dprelease.arrays import Floats
 from dprelease.estimators.quality import Quality
@@ -68,6 +69,22 @@ def step_length(gain: Floats) -> Floats:
     """
     steps = STEP_LENGTHS.reshape(-1, *[1] * (gain.ndim - 1))
     found: Floats = np.where(gain >= SUFFICIENT_SHARE * gain.max(axis=0), steps, 0.0).max(axis=0)
+    return found
+
+
+def cautious_step_length(linear: Floats, square: Floats, of_linear: Floats, of_square: Floats | float = 0.0) -> Floats:
+    """alpha, one for each outcome, by a low quantile of a gain 2 alpha a - alpha^2 b whose law is about normal.
+
+    Args:
+        linear: (l,) means of a.
+        square: (l,) means of b; there is no step if it is 0.
+        of_linear: (l,) variances of a.
+        of_square: of b, (l,) or one for all.
+    """
+    steps = STEP_LENGTHS[:, None]
+    spread = np.sqrt(4 * steps**2 * of_linear + steps**4 * of_square)
+    quantile = 2 * steps * linear - steps**2 * square + float(ndtri(CAUTIOUS_QUANTILE)) * spread
+    found: Floats = np.where(square > 0, step_length(quantile), 0.0)
     return found
 
 

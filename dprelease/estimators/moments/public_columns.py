@@ -34,13 +34,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import pooled
-from dprelease.estimators.moments.gain import CAUTIOUS_QUANTILE, STEP_LENGTHS, Judged, step_length
+from dprelease.estimators.moments.gain import Judged, cautious_step_length
 from dprelease.estimators.moments.spectral_ridge import Slopes, beside_constant, determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import ScaledFit
@@ -340,9 +340,7 @@ def fit_public_features(moments: Moments, features: list[int], targets: list[int
         (t**2).sum(axis=0),
         (t**2 * posterior_variance).sum(axis=0),
     )
-    steps = STEP_LENGTHS[:, None]
-    quantile = 2 * steps * (along + float(ndtri(CAUTIOUS_QUANTILE)) * np.sqrt(unsure)) - steps**2 * square
-    alpha = np.where(square > 0, step_length(quantile), 0.0)
+    alpha = cautious_step_length(along, square, unsure)
     # A posterior mean moves with what is seen by its variance over that of the noise; t is S^-1 times what is seen.
     noise = whitened.noise_sd[places]
     rate = rows * np.divide(

@@ -38,18 +38,16 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp, ndtri
+from scipy.special import logsumexp
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import Marginals, pooled
 from dprelease.estimators.moments.gain import (
-    CAUTIOUS_QUANTILE,
-    STEP_LENGTHS,
     Judged,
     by_scores,
-    step_length,
+    cautious_step_length,
     unbiased_quality,
     warnings,
 )
@@ -175,10 +173,8 @@ def fit_spectral(
     turned = kept * asked.scores
     y = every.take(chosen)
     square = xi @ turned**2
-    of_g, of_s = 4 * posterior_variance, 2 * s2 * (turned**2).sum(axis=0) ** 2
-    steps = STEP_LENGTHS[:, None]
-    cautious = (2 * steps - steps**2) * square + ndtri(CAUTIOUS_QUANTILE) * np.sqrt(steps**2 * of_g + steps**4 * of_s)
-    alpha = np.where(square > 0, step_length(cautious), 0.0)
+    of_square = 2 * s2 * (turned**2).sum(axis=0) ** 2
+    alpha = cautious_step_length(square, square, posterior_variance, of_square)
     bend = -2 * s2 * alpha**2 * (asked.scores * turned * _bends(values, kept)).sum(axis=0)
     slopes = Slopes(whiten @ vectors, alpha * turned, alpha * rate, bend, centre)
     problem = Judged(released or moments, moments, list(features), list(targets))
