@@ -353,12 +353,12 @@ class HospitalState:
     def give_up(self, record: Record, status: Status, note: str) -> None:
         """End a release or an alignment run here; see `let_go` for what comes back. One that is over stays as it ended."""
         standing = set(Status) - FINAL | {status}
-        if (
-            status is Status.DECLINED
-        ):  # first: the daemon lets go again of what it has declined, and could not go on without
+        if status is Status.DECLINED:
+            # First: the daemon lets go again of all that it has declined, and could not go on without.
             self.journal.move(record.digest, standing, status, note)
             self.let_go(record)
-        else:  # last: the office tells of an end again until it stands here
+        else:
+            # Last: the office tells of an end again until it stands here.
             self.let_go(record)
             self.journal.move(record.digest, standing, status, note)
         self.streams.sweep()

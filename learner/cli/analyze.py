@@ -54,8 +54,8 @@ class Analyses(click.Group):
 def analyze() -> None:
     """Tables, tests and models out of a release of joint moments, after verifying it.
 
-    All of it is post-processing and costs no privacy. Intervals hold privacy noise and, where the table says so, sampling. Columns
-    are named as in `learner fit`; lists are separated by commas, and options may be repeated.
+    All of it is post-processing and costs no privacy. Intervals hold privacy noise and, where the table says so, sampling
+    and clipping. Columns are named as in `learner fit`; lists are separated by commas, and options may be repeated.
 
     \b
     Example:

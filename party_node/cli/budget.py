@@ -17,7 +17,7 @@ from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import NotFound
 from dprelease.files.durable import write_durably
 from dprelease.privacy.price import epsilon_at, epsilon_text, mu2_text, price_text, room_text
-from party_node.cli.options import with_desk
+from party_node.cli.options import with_hospital
 from party_node.hospital import HospitalState
 from party_node.outgoing.joining import open_roster as add_roster
 from party_node.state.books import mismatches
@@ -107,7 +107,7 @@ def ledger() -> None:
     help="delta at which epsilon is shown; the consortium's, max_delta of the policy or 1e-6 if left out.",
 )
 @json_option
-@with_desk
+@with_hospital
 def show(hospital: HospitalState, delta: float | None, as_json: bool) -> None:
     """Amounts that the roster has spent and has left, and the account after every entry, with what each round of a release took.
 
@@ -130,7 +130,7 @@ def usual_delta(hospital: HospitalState) -> float:
 
 @ledger.command("open")
 @click.argument("roster")
-@with_desk
+@with_hospital
 def open_roster(hospital: HospitalState, roster: str) -> None:
     """Open the account of another roster: another set of patients, never the same ones under a new name.
 
@@ -141,7 +141,7 @@ def open_roster(hospital: HospitalState, roster: str) -> None:
 
 
 @ledger.command()
-@with_desk
+@with_hospital
 def verify(hospital: HospitalState) -> None:
     """Check the hash chain; note the printed hash somewhere else to recognise a lost tail.
 
@@ -153,7 +153,7 @@ def verify(hospital: HospitalState) -> None:
 
 @ledger.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@with_desk
+@with_hospital
 def reconcile(hospital: HospitalState, yes: bool) -> None:
     """After a restore: close every release on which ledger, journal and sealed blocks disagree, at its full price.
 
@@ -175,7 +175,7 @@ def reconcile(hospital: HospitalState, yes: bool) -> None:
 
 @ledger.command()
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
-@with_desk
+@with_hospital
 def export(hospital: HospitalState, output: Path) -> None:
     """Write all entries as JSON lines, hashes included, and beside them each round's part of a price, which no hash covers.
 

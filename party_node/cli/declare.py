@@ -41,7 +41,7 @@ _LETTERS = str.maketrans(
 
 HEAD = """\
 # A first party.toml, made by `party-node declare` from the header and the first lines of a file.
-# It is a proposal: confirm every line. What is left blank ("" or []) has to be filled in before the file can be used.
+# It is a proposal: confirm every line, and fill in all that is blank ("" or []) before the file is used.
 # Bounds and levels come from a codebook, never from the data: the largest value is a patient (docs/party.md, Declaring columns).
 # Policy: without [policy.auto_approve] a person looks at every release (docs/party.md, Deciding; a sample is deploy/party.toml).
 """

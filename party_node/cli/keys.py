@@ -9,7 +9,7 @@ import click
 from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.identity.peer_keys import PeerKeys
-from party_node.cli.options import with_desk
+from party_node.cli.options import with_hospital
 from party_node.hospital import HospitalState
 from party_node.identity import alignment_key_text, key_check, read_digits
 
@@ -23,7 +23,7 @@ def alignment_key() -> None:
 
 
 @alignment_key.command()
-@with_desk
+@with_hospital
 def new(hospital: HospitalState) -> None:
     """Make the key, at one hospital, and print it for the others.
 
@@ -36,7 +36,7 @@ def new(hospital: HospitalState) -> None:
 
 @alignment_key.command("import")
 @click.argument("text")
-@with_desk
+@with_hospital
 def import_key(hospital: HospitalState, text: str) -> None:
     """Take over the key that another hospital made.
 
@@ -46,7 +46,7 @@ def import_key(hospital: HospitalState, text: str) -> None:
 
 
 @click.command()
-@with_desk
+@with_hospital
 def fingerprint(hospital: HospitalState) -> None:
     """Print this party's key fingerprint, for the other hospitals to pin.
 
@@ -65,7 +65,7 @@ def peers() -> None:
 
 @peers.command("list")
 @json_option
-@with_desk
+@with_hospital
 def list_peers(hospital: HospitalState, as_json: bool) -> None:
     """The pinned keys.
 
@@ -81,7 +81,7 @@ def list_peers(hospital: HospitalState, as_json: bool) -> None:
 
 @peers.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@with_desk
+@with_hospital
 def export(hospital: HospitalState, file: Path) -> None:
     """Write the keys that are known here, ours among them, for the other hospitals to pin.
 
@@ -99,7 +99,7 @@ def export(hospital: HospitalState, file: Path) -> None:
 @click.option(
     "--digest", help="Digest of the file, as all hospitals compared it by telephone; you are asked if it is left out."
 )
-@with_desk
+@with_hospital
 def pin(hospital: HospitalState, party: str | None, digits: str | None, file: Path | None, digest: str | None) -> None:
     """Pin a peer's key after comparing it with its IT department, or the keys of all after comparing their digest.
 
@@ -137,7 +137,7 @@ def _pin_all(hospital: HospitalState, told: PeerKeys, digest: str | None) -> Non
 
 @peers.command()
 @click.argument("party")
-@with_desk
+@with_hospital
 def forget(hospital: HospitalState, party: str) -> None:
     """Remove a pinned key, before pinning another.
 

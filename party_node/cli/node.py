@@ -13,7 +13,7 @@ from dprelease.identity.invite import Invite
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.price import price_text
 from party_node.cli.budget import usual_delta
-from party_node.cli.options import read_party, with_config, with_desk
+from party_node.cli.options import read_party, with_config, with_hospital
 from party_node.daemon import Daemon
 from party_node.hospital import HospitalState
 from party_node.outgoing.joining import enrol as join
@@ -22,7 +22,7 @@ from party_node.outgoing.joining import enrol as join
 @click.command()
 @click.argument("token")
 @click.option("--ledger-lost", is_flag=True, help="Open a new ledger, charged with all that is known of the lost one.")
-@with_desk
+@with_hospital
 def enrol(hospital: HospitalState, token: str, ledger_lost: bool) -> None:
     """Join the consortium with an invite; keys are made here and stay here.
 

@@ -37,7 +37,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return read
 
 
-def with_desk(command: Callable[..., None], needs: str | None = None) -> Callable[..., None]:
+def with_hospital(command: Callable[..., None], needs: str | None = None) -> Callable[..., None]:
     """Give a command `--config`; it receives the hospital's state as `hospital`, opened when it runs.
 
     Args:

@@ -9,7 +9,7 @@ import click
 from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import InvalidInput
 from dprelease.one_line import one_line
-from party_node.cli.options import with_desk
+from party_node.cli.options import with_hospital
 from party_node.hospital import HospitalState
 from party_node.source.public_columns import covered, declare, latest, public_declarations, public_norm2
 
@@ -35,7 +35,7 @@ def public() -> None:
 @public.command("declare")
 @click.argument("columns", nargs=-1, required=True)
 @click.option("--irrevocable", is_flag=True, help="Do not ask: it is understood that this cannot be taken back.")
-@with_desk
+@with_hospital
 def declare_columns(hospital: HospitalState, columns: tuple[str, ...], irrevocable: bool) -> None:
     """Declare COLUMNS of party.toml public, for good.
 
@@ -54,7 +54,7 @@ def declare_columns(hospital: HospitalState, columns: tuple[str, ...], irrevocab
 
 @public.command("list")
 @json_option
-@with_desk
+@with_hospital
 def list_columns(hospital: HospitalState, as_json: bool) -> None:
     """Every declaration of a public column, oldest first; also one that a later declaration took the place of.
 
@@ -80,7 +80,7 @@ def list_columns(hospital: HospitalState, as_json: bool) -> None:
 @public.command("norm")
 @click.argument("columns", nargs=-1, required=True)
 @json_option
-@partial(with_desk, needs="pyarrow")
+@partial(with_hospital, needs="pyarrow")
 def norm_of_columns(hospital: HospitalState, columns: tuple[str, ...], as_json: bool) -> None:
     """The largest squared norm of a patient's public COLUMNS, in scaled units: what a request calls outcome_norm2.
 

@@ -20,7 +20,7 @@ from dprelease.one_line import counted
 from dprelease.privacy.price import epsilon_figure, room_text, rounded_up
 from dprelease.release.accounting import trust
 from dprelease.release.spec import ReleaseSpec
-from party_node.cli.options import with_desk
+from party_node.cli.options import with_hospital
 from party_node.decision.decision import Assessment
 from party_node.hospital import HospitalState
 from party_node.source.findings import Findings
@@ -193,7 +193,7 @@ def review() -> None:
 @review.command("list")
 @click.option("--page", type=click.IntRange(1), default=1, help="Which 50, the newest on page 1.", show_default=True)
 @json_option
-@with_desk
+@with_hospital
 def list_offers(hospital: HospitalState, page: int, as_json: bool) -> None:
     """The releases and alignment runs that were offered here, 50 on a page; page 1 has those that wait.
 
@@ -218,7 +218,7 @@ def list_offers(hospital: HospitalState, page: int, as_json: bool) -> None:
 @click.argument("digits")
 @json_option
 @explain_option
-@with_desk
+@with_hospital
 def show(hospital: HospitalState, digits: str, as_json: bool, explain: bool) -> None:
     """Show content and price of a release, or the hospitals of an alignment run. No noise exists yet.
 
@@ -232,7 +232,7 @@ def show(hospital: HospitalState, digits: str, as_json: bool, explain: bool) -> 
 @review.command()
 @click.argument("digits")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@with_desk
+@with_hospital
 def approve(hospital: HospitalState, digits: str, yes: bool) -> None:
     """Approve a release or an alignment run; the daemon signs when it looks next.
 
@@ -253,7 +253,7 @@ def approve(hospital: HospitalState, digits: str, yes: bool) -> None:
 @review.command()
 @click.argument("digits")
 @click.option("--reason", default="", help="Told to the consortium's office; write nothing about patients.")
-@with_desk
+@with_hospital
 def decline(hospital: HospitalState, digits: str, reason: str) -> None:
     """Decline a release before anything was computed, or take no part in an alignment run any longer.
 
