@@ -9,7 +9,6 @@ Every method keeps the same (epsilon, delta) for a patient's whole row under rep
     ranges, bounds 50 times as wide
                ranges where every number's upper bound lies 50 times as far from its lower one, from 5,000 patients on
     blocks     one release of mixed blocks, joint target, fitted by `calibrated`; it serves every outcome
-    constant   the mean out of the same joint moments
     adassp     a curator's AdaSSP, recalibrated: its three releases with a third of mu^2 each
     adassp oracle  a stronger one than was published: a joint sensitivity of our own, and an oracle picks the best of six
                choices for each table, outcome and budget; for information
@@ -19,12 +18,16 @@ Every method keeps the same (epsilon, delta) for a patient's whole row under rep
 The curator's methods answer one outcome with the whole budget. R^2 is counted on the private rows, outcomes not clipped,
 so 0 is what the true mean would get; it is what a fit explains of the rows at hand, not of new ones. ``together`` means
 that every numeric column of a table is an outcome: the budget of AdaSSP (the oracle's) then is divided over them, ours is not.
+
+Releases of moments are the dear part. They are drawn in parts until their standard errors decide every reach, 200 at most.
+Known outcomes and wide bounds have no reach at the second target, and are not drawn there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -38,7 +41,21 @@ from benchmarks.accuracy.ours import by_blocks, by_moments
 from benchmarks.accuracy.plot import plot
 from benchmarks.accuracy.problem import Problem
 from benchmarks.accuracy.ranges import by_ranges
-from benchmarks.accuracy.reaches import KNOWN, MANY, RANGES, TIMES, WIDE, judge
+from benchmarks.accuracy.reaches import (
+    BUDGET,
+    KNOWN,
+    LARGE,
+    MANY,
+    MOMENTS,
+    RANGES,
+    TIMES,
+    WIDE,
+    Turn,
+    decided,
+    judge,
+    quantile,
+    turns,
+)
 from benchmarks.accuracy.tables import FOLDER, TABLES, Table
 from benchmarks.common.report import RESULTS, Results, main
 from dprelease.arrays import Floats
@@ -51,8 +68,6 @@ Cell = dict[str, Any]
 SEED = 20261121
 WEIGHT = weighting.KNOWN
 """Of an outcome that is known beforehand, as plans propose it."""
-LARGE = 10_000
-"""Patients from which on joint moments should beat the constant predictor at epsilon = 1."""
 TOLERANCE = 2.0
 """Standard errors of a difference of medians that count as equal."""
 AGAINST = (
@@ -83,7 +98,7 @@ class Budget:
         return mu_of(self.epsilon, self.delta)
 
 
-BUDGETS = (Budget("(1, 1e-6)", 1.0, 1e-6), Budget("(ln 3, 1e-5)", math.log(3), 1e-5))
+BUDGETS = (Budget(BUDGET, 1.0, 1e-6), Budget("(ln 3, 1e-5)", math.log(3), 1e-5))
 
 
 @dataclass(frozen=True)
@@ -91,7 +106,8 @@ class Effort:
     """How many draws.
 
     Attributes:
-        releases: of joint moments, and runs of gradient descent.
+        part: releases of joint moments that are drawn at once.
+        most: of them at all, and runs of gradient descent.
         cheap: draws of what costs little.
         tries: runs of each choice of gradient descent.
         steps: of gradient descent at most.
@@ -99,7 +115,8 @@ class Effort:
         tables: how many, the smallest.
     """
 
-    releases: int
+    part: int
+    most: int
     cheap: int
     tries: int
     steps: int
@@ -107,11 +124,11 @@ class Effort:
     tables: int
 
 
-QUICK, FULL = Effort(2, 50, 2, 25, BUDGETS[:1], 4), Effort(200, 400, 4, 200, BUDGETS, len(TABLES))
+QUICK, FULL = Effort(2, 2, 50, 2, 25, BUDGETS[:1], 4), Effort(32, 200, 400, 4, 200, BUDGETS, len(TABLES))
 
 
 def run(quick: bool) -> Results:
-    """R^2 per table, outcome and method at two privacy targets, 200 draws (2 draws on four tables at one target when quick)."""
+    """R^2 per table, outcome and method at two privacy targets, 32 to 200 draws (2 on four tables at one target when quick)."""
     results = Results()
     effort = QUICK if quick else FULL
     for budget in effort.budgets:
@@ -129,13 +146,13 @@ def run(quick: bool) -> Results:
 
 
 def everything(effort: Effort) -> Iterator[list[Cell]]:
-    """`measure` of every table that is there at every target, in order, on all cores."""
+    """`measure` of every table that is there at every target, in order, on all cores that this process may use."""
     wanted = TABLES[-effort.tables :]
     absent = [table for table in wanted if not table.present]
     for table in absent:
         print(f"{table.name}: left out, there is no {FOLDER / str(table.path)} (set DPRELEASE_TABLES)", flush=True)
     tasks = [(table, budget) for table in wanted if table not in absent for budget in effort.budgets]
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         yield from pool.map(measure, *zip(*tasks, strict=True), repeat(effort, len(tasks)))
 
 
@@ -143,35 +160,63 @@ def measure(table: Table, budget: Budget, effort: Effort) -> list[Cell]:
     """All methods on all numeric outcomes of one table: one entry for each outcome."""
     problem = Problem.of(table)
     seed = [SEED, problem.rows, round(budget.delta * 1e7)]
-    numbers = tuple(problem.outcomes)
-    fits, constants = by_moments(problem, numbers, budget.mu, effort.releases, np.random.default_rng(seed))
-    in_ranges = {RANGES: problem} | ({WIDE: Problem.of(table.wider(TIMES))} if problem.rows >= MANY else {})
-    declared = {
-        method: by_ranges(each, table.targets, budget.mu, effort.releases, np.random.default_rng([*seed, len(numbers)]))
-        for method, each in in_ranges.items()
-    }
-    cells: list[Cell] = []
-    for place, target in enumerate(numbers):
-        random = np.random.default_rng([*seed, place])
-        others, chosen = by_others(problem, target, budget, effort, random)
-        scores = {"moments": fits[target], "constant": constants[target], **others}
-        scores |= {method: found[target] for method, found in declared.items() if target in found}
-        cells.append(
-            {
-                "table": table.name,
-                "n": problem.rows,
-                "columns": len(table.columns),
-                "clipped": problem.clipped,
-                "budget": budget.name,
-                "epsilon": budget.epsilon,
-                "target": target,
-                "declared": target in table.targets,
-                "not private": problem.regression(target, problem.variables).best(),
-                "methods": {name: summary(values) for name, values in scores.items()},
-                "chosen": chosen,
-            }
-        )
-    return cells
+    cells: dict[str, Cell] = {}
+    for place, target in enumerate(problem.outcomes):
+        scores, chosen = by_others(problem, target, budget, effort, np.random.default_rng([*seed, place]))
+        cells[target] = {
+            "table": table.name,
+            "n": problem.rows,
+            "columns": len(table.columns),
+            "clipped": problem.clipped,
+            "budget": budget.name,
+            "epsilon": budget.epsilon,
+            "target": target,
+            "declared": target in table.targets,
+            "not private": problem.regression(target, problem.variables).best(),
+            "methods": {name: summary(values) for name, values in scores.items()},
+            "chosen": chosen,
+        }
+    for method, draw in _releases(problem, budget, np.random.default_rng([*seed, len(cells)])):
+        found = until_decided(draw, {target: turns(cell, method) for target, cell in cells.items()}, effort)
+        for target, values in found.items():
+            cells[target]["methods"][method] = summary(values)
+    return list(cells.values())
+
+
+Draw = Callable[[int], Mapping[str, Floats]]
+"""R^2 of so many releases, target to (draws,)."""
+
+
+def _releases(problem: Problem, budget: Budget, random: np.random.Generator) -> Iterator[tuple[str, Draw]]:
+    """Methods that release moments; what others are compared with comes first."""
+    mu, targets = budget.mu, problem.table.targets
+    yield MOMENTS, lambda draws: by_moments(problem, tuple(problem.outcomes), mu, draws, random)
+    yield RANGES, lambda draws: by_ranges(problem, targets, mu, draws, random)
+    if budget.name != BUDGET:
+        return
+    if problem.rows >= MANY:
+        wide = Problem.of(problem.table.wider(TIMES))
+        yield WIDE, lambda draws: by_ranges(wide, targets, mu, draws, random)
+    for known in targets:
+        yield KNOWN, lambda draws, known=known: by_ranges(problem, (known,), mu, draws, random, {known: WEIGHT})  # type: ignore[misc]
+
+
+def until_decided(draw: Draw, against: Mapping[str, Sequence[Turn]], effort: Effort) -> dict[str, Floats]:
+    """R^2 of as many releases as decide what depends on them, target to (draws,).
+
+    Args:
+        draw: R^2 of some more.
+        against: target to the levels that its figures turn on.
+        effort: how many at a time, and at most.
+    """
+    found = dict(draw(effort.part))
+    while not all(decided(values, against[target]) for target, values in found.items()):
+        left = effort.most - len(next(iter(found.values())))
+        if left <= 0:
+            break
+        more = draw(min(effort.part, left))
+        found = {target: np.append(values, more[target]) for target, values in found.items()}
+    return found
 
 
 def by_others(
@@ -192,9 +237,7 @@ def by_others(
     scores["published"] = score(published_adassp(problem, target, epsilon, delta, draws, random))
     scores["blocks"] = by_blocks(problem, target, epsilon, delta, draws, random)
     descent = tuned_descent(problem, target, mu, effort.steps, effort.tries, random)
-    known = by_ranges(problem, (target,), mu, effort.releases, random, {target: WEIGHT})
-    scores[KNOWN] = known[target]
-    ones = np.ones(effort.releases)
+    ones = np.ones(effort.most)
     paths = descend(problem, target, mu, descent.steps, descent.clip * ones, descent.rate * ones, random)
     scores["descent"], chosen["descent"] = score(paths[descent.averaged]), vars(descent)
     return scores, chosen
@@ -202,9 +245,8 @@ def by_others(
 
 def summary(scores: Floats) -> dict[str, float]:
     """Median and 5 % quantile, and the median's standard error from the order statistics beside it."""
-    around = 0.5 / math.sqrt(len(scores))
-    worst, low, median, high = np.quantile(scores, [0.05, 0.5 - around, 0.5, 0.5 + around])
-    return {"median": float(median), "q05": float(worst), "se": float(high - low) / 2, "draws": len(scores)}
+    median, error = quantile(scores, 0.5)
+    return {"median": median, "q05": quantile(scores, 0.05)[0], "se": error, "draws": len(scores)}
 
 
 def _tuned_adassp(

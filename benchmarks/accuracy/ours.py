@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.accuracy.problem import Problem
+from benchmarks.accuracy.problem import Problem, Regression
 from benchmarks.common.block_releases import mixed
 from benchmarks.common.fits import fit_moments
 from dprelease.arrays import Floats
@@ -42,24 +42,21 @@ def noisy_moments(problem: Problem, mu: float, random: np.random.Generator) -> N
 
 def by_moments(
     problem: Problem, targets: Sequence[str], mu: float, draws: int, random: np.random.Generator
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """R^2 of `shrinkage` and of the constant predictor that goes with it, target to (draws,).
-
-    Every draw is one release that all targets share.
-    """
+) -> dict[str, Floats]:
+    """R^2 of `shrinkage`, target to (draws,). Every draw is one release that all targets share."""
     regressions = {target: problem.regression(target, problem.variables) for target in targets}
-    fits: dict[str, list[float]] = {target: [] for target in targets}
-    flat: dict[str, list[float]] = {target: [] for target in targets}
-    for _ in range(draws):
+    found = {target: np.empty(draws) for target in targets}
+    for draw in range(draws):
         moments = noisy_moments(problem, mu, random)
         for target, regression in regressions.items():
-            found = fit_moments(moments, regression.features, [regression.index], intercept=True)
-            slopes = found.weights[:, 0]
-            models = [np.append(found.offsets, slopes), np.append(found.constant, 0 * slopes)]
-            scores = regression.score(np.array(models))
-            fits[target].append(float(scores[0]))
-            flat[target].append(float(scores[1]))
-    return ({name: np.array(of) for name, of in each.items()} for each in (fits, flat))  # type: ignore[return-value]
+            found[target][draw] = r_squared(moments, regression)
+    return found
+
+
+def r_squared(moments: NoisyMoments, regression: Regression) -> float:
+    """R^2 of `shrinkage` on one release."""
+    fit = fit_moments(moments, regression.features, [regression.index], intercept=True)
+    return float(regression.score(np.append(fit.offsets, fit.weights[:, 0])[None])[0])
 
 
 def by_blocks(

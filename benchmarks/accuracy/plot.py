@@ -44,7 +44,9 @@ def plot(cells: Sequence[dict[str, Any]], path: Path) -> None:
             axis.axhline(place, color="0.9", lw=0.8, zorder=0)
             axis.plot(cell["not private"], place, "k|", ms=16, mew=2)
             for shift, (method, (colour, marker, _)) in enumerate(STYLES.items()):
-                found = cell["methods"][method]
+                found = cell["methods"].get(method)
+                if found is None:  # not drawn at this target
+                    continue
                 height = place + 0.1 * ((len(STYLES) - 1) / 2 - shift)
                 median, worst = max(found["median"], LEAST), max(found["q05"], LEAST)
                 axis.plot([worst, median], [height, height], color=colour, lw=1)

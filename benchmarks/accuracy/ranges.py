@@ -15,9 +15,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.accuracy.ours import CURIOUS
+from benchmarks.accuracy.ours import CURIOUS, r_squared
 from benchmarks.accuracy.problem import Coding, Problem
-from benchmarks.common.fits import fit_moments
 from dprelease.arrays import Codes, Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn
@@ -58,12 +57,10 @@ def by_ranges(
     """
     bounded, found = bounded_rows(problem), {target: np.empty(draws) for target in targets}
     for draw in range(draws):
-        moments = moments_in_ranges(bounded, mu, random, weights)
+        moments, _ = both_rounds(bounded, mu, random, weights)
         seen = in_ranges(problem, moments.layout.columns)
         for target in targets:
-            regression = seen.regression(target, seen.variables)
-            fit = fit_moments(moments, regression.features, [regression.index], intercept=True)
-            found[target][draw] = regression.score(np.append(fit.offsets, fit.weights[:, 0])[None])[0]
+            found[target][draw] = r_squared(moments, seen.regression(target, seen.variables))
     return found
 
 
@@ -76,17 +73,6 @@ def bounded_rows(problem: Problem) -> dict[str, BoundedRows]:
     return {
         party: BoundedRows(own, columns, GRID_BITS) for (party, columns), own in zip(parts.items(), split, strict=True)
     }
-
-
-def moments_in_ranges(
-    bounded: Mapping[str, BoundedRows],
-    mu: float,
-    random: np.random.Generator,
-    weights: Mapping[str, float] | None = None,
-    k: float = 0.0,
-) -> NoisyMoments:
-    """The moments of `both_rounds`; arguments as of it."""
-    return both_rounds(bounded, mu, random, weights, k)[0]
 
 
 def both_rounds(

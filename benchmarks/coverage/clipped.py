@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from benchmarks.accuracy.ranges import GRID_BITS, moments_in_ranges
+from benchmarks.accuracy.ranges import GRID_BITS, both_rounds
 from benchmarks.common.report import Results
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows, bound
@@ -106,7 +106,7 @@ def held(setting: Clipped, draws: int, seed: int = 1) -> Held:
     for _ in range(draws):
         weights = random.uniform(-REACH, REACH, FEATURES)
         bounded = _bounded(_outcome(_patients(setting.shape, setting.patients, random), weights), columns)
-        moments = moments_in_ranges(bounded, mu, random, k=setting.k)
+        moments, _ = both_rounds(bounded, mu, random, k=setting.k)
         features, target = range(1, FEATURES + 1), [FEATURES + 1]
         found = learned_from_moments(moments, features, target, np.zeros(FEATURES), intercept=True)
         if not found.noise_ratio < LIMIT:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from benchmarks.accuracy.ranges import GRID_BITS, moments_in_ranges
+from benchmarks.accuracy.ranges import GRID_BITS, both_rounds
 from benchmarks.common.fits import fit_moments
 from benchmarks.plug_and_play.tables import Schema, raw
 from dprelease.arrays import Floats
@@ -34,7 +34,7 @@ def predictions(
     bounded = {
         party: BoundedRows(bound(raw(train, part), part, GRID_BITS), part, GRID_BITS) for party, part in columns.items()
     }
-    moments = moments_in_ranges(bounded, mu, random)
+    moments, _ = both_rounds(bounded, mu, random)
     seen, layout = moments.layout.columns, moments.layout
     target = moments.names.index(schema.target) + 1
     features = [

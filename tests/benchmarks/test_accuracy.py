@@ -16,6 +16,7 @@ from benchmarks.accuracy import adassp, descent, tables
 from benchmarks.accuracy.ours import by_blocks, noisy_moments
 from benchmarks.accuracy.problem import Problem
 from benchmarks.accuracy.ranges import bounded_rows, by_ranges, in_ranges, published_ranges
+from benchmarks.accuracy.reaches import MOMENTS, RANGES, Turn, decided, turns
 from benchmarks.accuracy.tables import TABLES, Table
 from benchmarks.plug_and_play import ours as plug_ours
 from benchmarks.plug_and_play import rivals as plug_rivals
@@ -227,6 +228,39 @@ def test_a_summary_has_the_median_and_its_standard_error() -> None:
     assert found["median"] == pytest.approx(2, abs=0.05)
     assert found["q05"] == pytest.approx(2 - 1.645, abs=0.1)
     assert found["se"] == pytest.approx(math.sqrt(math.pi / 2 / 20_000), rel=0.2)
+
+
+def test_a_quantile_is_decided_three_standard_errors_from_its_level() -> None:
+    """Of 400 evenly spread values the median has a standard error of .025, and the 5 % quantile one of .011."""
+    scores = np.linspace(0, 1, 400)
+    for part, error in ((0.5, 0.025), (0.05, 0.0109)):
+        assert decided(scores, [Turn(part, part - 3.1 * error)])
+        assert not decided(scores, [Turn(part, part - 2.9 * error)])
+    assert not decided(scores, [Turn(0.5, 9.0), Turn(0.05, 0.05)])
+
+
+def test_releases_are_drawn_until_they_decide() -> None:
+    effort = accuracy.Effort(8, 20, 0, 0, 0, (), 0)
+    asked = []
+
+    def draw(draws: int) -> dict[str, Floats]:
+        asked.append(draws)
+        return {"easy": np.linspace(0.4, 0.6, draws), "hard": np.linspace(-1, 1, draws)}
+
+    clear = {"easy": [Turn(0.5, 0.0)], "hard": []}
+    assert len(accuracy.until_decided(draw, clear, effort)["hard"]) == 8
+    found = accuracy.until_decided(draw, clear | {"hard": [Turn(0.5, 0.0)]}, effort)
+    assert [len(values) for values in found.values()] == [20, 20]
+    assert asked == [8, 8, 8, 4]
+
+
+def test_what_a_figure_turns_on_is_its_reach_and_what_it_is_compared_with() -> None:
+    methods = {"adassp": {"median": 0.1}, MOMENTS: {"median": 0.3}}
+    cell = {"declared": True, "target": "children", "budget": "(1, 1e-6)", "n": 6366, "methods": methods}
+    assert turns(cell, RANGES) == [Turn(0.5, 0.1), Turn(0.05, -0.02), Turn(0.5, 0.3 - 0.01)]
+    assert turns(cell | {"methods": {"adassp": {"median": 0.1}}}, MOMENTS) == [Turn(0.5, 0.1)]
+    assert turns(cell | {"budget": "another"}, RANGES) == [Turn(0.5, 0.1)]
+    assert turns(cell | {"declared": False}, RANGES) == []
 
 
 def test_a_table_without_bounds_is_fitted_and_predicted() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import moments_utility as utility
 from benchmarks.accuracy.problem import Problem
-from benchmarks.accuracy.ranges import bounded_rows, moments_in_ranges
+from benchmarks.accuracy.ranges import both_rounds, bounded_rows
 from benchmarks.accuracy.tables import TABLES
 from benchmarks.common.fits import fit_moments
 from dprelease.data.ranges import Range
@@ -81,7 +81,7 @@ def test_hidden_features_are_needed_for_a_twentieth_of_the_gain_in_ranges_and_fo
 def test_draws_stay_within_norms_though_their_density_does_not_know_them():
     """Of one release of the demo's survey at (1, 1e-6), squares of every hospital's numbers are within what clipping allows."""
     problem = Problem.of(next(table for table in TABLES if table.path is None))
-    moments = moments_in_ranges(bounded_rows(problem), mu_of(1.0, 1e-6), np.random.default_rng(7))
+    moments, _ = both_rounds(bounded_rows(problem), mu_of(1.0, 1e-6), np.random.default_rng(7))
     assert moments.clipping is not None
     squares = np.diagonal(posterior(moments), axis1=1, axis2=2)
     filled = np.array([squares[:, ball.places] @ (np.array(ball.radii) ** -2.0) for ball in moments.balls])
