@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
-from dprelease.mechanisms.base import FIRST_ROUND, NO_STREAM_STATE, EarlierBlocks, Inputs, StreamState
+from dprelease.mechanisms.base import FIRST_ROUND, NO_STREAM_STATE, EarlierRounds, Inputs, StreamState
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -25,7 +25,7 @@ def privatize(
     party: str,
     noise: NoiseSource,
     products: Products | None = None,
-    earlier: EarlierBlocks = FIRST_ROUND,
+    earlier: EarlierRounds = FIRST_ROUND,
     kept: StreamState = NO_STREAM_STATE,
 ) -> tuple[Block, ...]:
     """One party's blocks of one round, by sequence number.
@@ -39,7 +39,7 @@ def privatize(
         party: name of the party in the spec.
         noise: secret noise; `SecureNoise` outside tests.
         products: what the session left, where the mechanism has one.
-        earlier: what all parties sent in earlier rounds; the blocks are those of the round after.
+        earlier: what the rounds before gave; the blocks are those of the round after.
         kept: of a stream, the increment of this checkpoint among the others.
 
     Returns:
@@ -48,14 +48,13 @@ def privatize(
     Raises:
         DataRefused: the rows are not those the spec describes.
         InvalidInput: the products are not those that the mechanism needs.
-        IntegrityError: an honest party builds nothing on the earlier rounds.
     """
     check_rows(bounded, spec, party)
     none, mechanism = bounded.public[:0, :0], mechanism_of(spec)
     made = mechanism.privatize(spec, party, Inputs(bounded, noise, products, earlier, kept))
     return tuple(
         Block(expected_header(spec, party, at), values, none if at else bounded.public)
-        for at, values in enumerate(made, len(earlier.get(party, ())))
+        for at, values in enumerate(made, len(earlier.values.get(party, ())))
     )
 
 

@@ -19,6 +19,7 @@ from dprelease.agreement import check_all
 from dprelease.data.bounding import BoundedRows
 from dprelease.files.durable import write_durably
 from dprelease.identity.signing import PrivateKey
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
@@ -130,14 +131,14 @@ def simulate(
             for party, signer in signers.parties.items()
         }
         check_all(approvals.values(), spec, signers.root, {part.party: part.key for part in spec.parties})
-    blocks = _blocks(spec, rows, signers, commitments, noise, watch)
+    blocks, known = _blocks(spec, rows, signers, commitments, noise, watch)
     with watch.step("seal, sign and write blocks"):
         entries = [_sealed(each, signers.parties[party], folder) for party, made in blocks.items() for each in made]
     with watch.step("assemble and sign the manifest"):
         data = assemble(spec, entries, approvals, signers.hub.certificate, __version__, now).to_bytes()
         folder.write_manifest(data, sign_manifest(signers.hub.key, data))
     with watch.step("read back and verify"):
-        release = folder.verify(signers.root)
+        release = folder.verify(signers.root, known)
     return Simulated(spec, rows, folder, release)
 
 
@@ -148,12 +149,13 @@ def _blocks(
     commitments: Mapping[str, str],
     noise: NoiseSource,
     watch: Stopwatch,
-) -> dict[str, tuple[Block, ...]]:
-    mechanism = mechanism_of(spec)
+) -> tuple[dict[str, tuple[Block, ...]], EarlierRounds]:
+    """The blocks of all rounds, and what those before the last gave."""
+    mechanism, earlier = mechanism_of(spec), FIRST_ROUND
     schedule, products = mechanism.schedule(spec), {}
     blocks: dict[str, tuple[Block, ...]] = dict.fromkeys(rows, ())
     for sequences in spec.rounds():
-        earlier = values_of(blocks)
+        earlier = mechanism.earlier(spec, values_of(blocks))
         if schedule is not None and sequences == spec.rounds()[-1]:
             matrices = {party: mechanism.matrix(table, spec, earlier) for party, table in rows.items()}
             identities = {party: signer.key for party, signer in signers.parties.items()}
@@ -161,7 +163,7 @@ def _blocks(
         with watch.step("draw noise" if schedule else "query and draw noise"):
             for party, table in rows.items():
                 blocks[party] += privatize(table, spec, party, noise, products.get(party), earlier)
-    return blocks
+    return blocks, earlier
 
 
 def _sealed(block: Block, signer: SimulatedSigner, folder: ReleaseFolder) -> BlockEntry:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
 
 from dprelease.arrays import Codes, Floats, Integers
 from dprelease.canonical import read_part
@@ -40,10 +42,33 @@ OwnTerms = TypeVar("OwnTerms", bound=Terms)
 Columns = Mapping[str, tuple[Column, ...]]
 """Party to its declared columns, in released order."""
 
-EarlierBlocks = Mapping[str, tuple[Integers, ...]]
-"""Party to the noisy integers of its blocks of all earlier rounds, by sequence number; empty in the first round."""
+Values = Mapping[str, tuple[Integers, ...]]
+"""Party to the noisy integers of its blocks, by sequence number."""
 
-FIRST_ROUND: EarlierBlocks = MappingProxyType({})
+
+@dataclass(frozen=True, repr=False)
+class EarlierRounds:
+    """The rounds before one, read once for all that builds on them (`Mechanism.earlier`).
+
+    Attributes:
+        values: what all parties sent in them.
+        view: what they published; None before the first round.
+        left: the spec of what is left to release; None before the first round.
+    """
+
+    values: Values
+    view: Any = None
+    left: SpecBase | None = None
+
+    def is_of(self, values: Values) -> bool:
+        """Tells whether these are the blocks that were read."""
+        return self.values.keys() == values.keys() and all(
+            len(own) == len(values[party]) and all(map(np.array_equal, own, values[party]))
+            for party, own in self.values.items()
+        )
+
+
+FIRST_ROUND = EarlierRounds(MappingProxyType({}))
 """Nothing is earlier."""
 
 
@@ -73,14 +98,14 @@ class Inputs:
         rows: the party's, as the spec describes them, the same in every round.
         noise: secret noise; `SecureNoise` outside tests.
         products: what a session left; None without one.
-        earlier: what all parties sent in earlier rounds.
+        earlier: what the rounds before gave.
         kept: of a stream, the increment of this checkpoint among the others.
     """
 
     rows: BoundedRows
     noise: NoiseSource
     products: Products | None = None
-    earlier: EarlierBlocks = field(default_factory=dict)
+    earlier: EarlierRounds = FIRST_ROUND
     kept: StreamState = NO_STREAM_STATE
 
 
@@ -175,19 +200,19 @@ class Mechanism(ABC, Generic[OwnTerms]):
 
         Raises:
             InvalidInput: the products are not those that the mechanism needs.
-            IntegrityError: as `check_round`.
         """
 
     @abstractmethod
     def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
     ) -> Any:
         """The view that learners fit on, from all parties' noisy integers.
 
         Args:
             spec: the spec.
-            values: party to the noisy integers of its blocks.
+            values: of the last round.
             public: (n, a) codes of all public columns.
+            earlier: what the rounds before gave.
             upto: of a stream, a checkpoint that was published, this one or one before: what was read then. A block begins with
                 all numbers of the party's blocks of the checkpoints before. This one unless told.
 
@@ -256,24 +281,17 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """The messages of the session that blocks come from; None where every party makes its block alone."""
         return None
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
-        """(n, d) what a party multiplies with its peers' in a session; raises as `check_round`."""
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierRounds = FIRST_ROUND) -> Codes:
+        """(n, d) what a party multiplies with its peers' in a session."""
         raise NotImplementedError(f"mechanism {self.name!r} has no session")
 
-    def check_round(self, spec: SpecBase, earlier: EarlierBlocks) -> None:
-        """Refuse earlier rounds on which no honest party builds another.
+    def earlier(self, spec: SpecBase, values: Values) -> EarlierRounds:
+        """The rounds that all parties sent these blocks in, for the round after them.
 
         Raises:
-            IntegrityError: a party's blocks are not what it must have made.
+            IntegrityError: a party's blocks are not what it must have made, so no honest party builds on them.
         """
-
-    def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
-        """Ranges of single columns that a first round published, from all blocks; None without one.
-
-        Raises:
-            IntegrityError: as `check_round`.
-        """
-        return None
+        return EarlierRounds(values)
 
     def ranged(self, spec: SpecBase) -> frozenset[str]:
         """Names of the columns whose ranges a release publishes for later releases, which use them at no charge."""
@@ -378,7 +396,7 @@ class Linear(Mechanism[OwnTerms]):
         return (self.masked(noisy, spec, party, inputs.products),)
 
     def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
     ) -> Any:
         """The view of the one block of every party; see `Mechanism.read`."""
         blocks = {party: only for party, (only,) in values.items()}

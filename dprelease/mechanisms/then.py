@@ -19,12 +19,12 @@ import numpy as np
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
 
 from dprelease.arrays import Codes, Integers
-from dprelease.canonical import read_part, sha256
+from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, numbers, unbounded
 from dprelease.data.ranges import REACH, Range, seen, share
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import FIRST_ROUND, EarlierBlocks, Inputs, Mechanism
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds, Inputs, Mechanism, Values
 from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.schedule import Schedule
@@ -90,24 +90,21 @@ class TermsInRanges(Terms):
             self.first.consistent(unweighted(spec))
 
 
-def coded(rows: BoundedRows, spec: SpecBase, ranges: Sequence[Range]) -> BoundedRows:
-    """The rows as numbers in these ranges, clipped to them, where columns of the spec have their ends for bounds.
-
-    Args:
-        rows: of one party, in public bounds.
-        spec: what is left once the ranges are known.
-        ranges: of all private numbers.
-    """
-    found, known = {each.name: each for each in ranges}, {column.name: column for column in spec.columns}
+def coded(rows: BoundedRows, earlier: EarlierRounds) -> tuple[BoundedRows, SpecBase]:
+    """The rows of one party in the ranges of the first round, clipped to them, and the spec in which columns have their ends."""
+    left = earlier.left
+    assert left is not None  # noqa: S101 - nobody builds on the first round before it is read
+    found = {each.name: each for each in earlier.view.ranges}
+    known = {column.name: column for column in left.columns}
     columns = tuple(known[column.name] for column in rows.columns)
     if columns == rows.columns:
-        return rows
+        return rows, left
     codes, place = rows.codes.copy(), 0
     for column, now in zip(rows.columns, columns, strict=True):
         if now != column:
             codes[:, place] = found[column.name].code(codes[:, place], rows.grid_bits, 1 << rows.grid_bits)
         place += len(column.released)
-    return BoundedRows(codes, columns, rows.grid_bits)
+    return BoundedRows(codes, columns, rows.grid_bits), left
 
 
 def _seen(spec: SpecBase, ranges: Sequence[Range]) -> SpecBase:
@@ -144,7 +141,6 @@ class Then(Mechanism[TermsInRanges]):
         self.name, self.purpose, self.terms, self.options = last.name, last.purpose, last.terms, last.options
         self.checks_sum, self.noun = first.checks_sum or last.checks_sum, last.noun or last.name
         self.row_per_patient, self.weighs_columns, self.fits = last.row_per_patient, last.weighs_columns, last.fits
-        self._latest: tuple[str, Any, SpecBase] | None = None
 
     def _rounds(self, spec: SpecBase) -> tuple[Round, Round]:
         """Both. Nothing that anybody asks of the last before the first is published depends on the ranges."""
@@ -198,41 +194,29 @@ class Then(Mechanism[TermsInRanges]):
         found = self.last.schedule(spec)
         return None if found is None else replace(found, task=spec.digest())
 
-    def check_round(self, spec: SpecBase, earlier: EarlierBlocks) -> None:
-        self._read_first(spec, earlier)
+    def earlier(self, spec: SpecBase, values: Values) -> EarlierRounds:
+        if not any(values.values()):
+            return EarlierRounds(values)
+        found = self._first.read(self._before(spec), values, np.zeros((spec.rows, 0), np.int32), FIRST_ROUND)
+        return EarlierRounds(values, found, self.own(spec).in_ranges(spec, found.ranges))
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
-        ranges, left = self._read_first(spec, earlier)
-        return self.last.matrix(coded(rows, left, ranges.ranges), left)
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierRounds = FIRST_ROUND) -> Codes:
+        return self.last.matrix(*coded(rows, earlier))
 
     def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
-        before = self._before(spec)
-        if len(inputs.earlier.get(party, ())) < sum(self._first.rounds(before)):
-            return self._first.privatize(before, party, inputs)
-        ranges, left = self._read_first(spec, inputs.earlier)
-        return self.last.privatize(left, party, replace(inputs, rows=coded(inputs.rows, left, ranges.ranges)))
+        if inputs.earlier.left is None:
+            return self._first.privatize(self._before(spec), party, inputs)
+        rows, left = coded(inputs.rows, inputs.earlier)
+        return self.last.privatize(left, party, replace(inputs, rows=rows))
 
     def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
     ) -> Any:
-        last = {party: blocks[-1:] for party, blocks in values.items()}
-        return self.last.read(self._read_first(spec, _before_the_last(values))[1], last, public)
-
-    def first_ranges(self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]]) -> Any:
-        return self._read_first(spec, _before_the_last(values))[0]
+        assert earlier.left is not None  # noqa: S101 - nobody reads the last round without the first
+        return self.last.read(earlier.left, values, public, FIRST_ROUND)
 
     def ranged(self, spec: SpecBase) -> frozenset[str]:
         return frozenset(name for mechanism, own in self._rounds(spec) for name in mechanism.ranged(own))
-
-    def _read_first(self, spec: SpecBase, earlier: EarlierBlocks) -> tuple[Any, SpecBase]:
-        """Results of the first round, and the spec that is left for the last."""
-        blocks = [sha256(block.tobytes()) for part in spec.parties for block in earlier[part.party]]
-        name, latest = ":".join([spec.digest(), *blocks]), self._latest
-        if latest is None or latest[0] != name:  # to read takes a tenth of a second a column, and a session asks often
-            found = self._first.read(self._before(spec), earlier, np.zeros((spec.rows, 0), np.int32))
-            left = self.own(spec).in_ranges(spec, found.ranges)
-            self._latest = latest = name, found, left
-        return latest[1:]
 
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
@@ -274,8 +258,3 @@ class Then(Mechanism[TermsInRanges]):
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
         return self.last.review_reasons(self._alone(spec), party, named=named)
-
-
-def _before_the_last(values: Mapping[str, tuple[Integers, ...]]) -> EarlierBlocks:
-    """Blocks of all parties before the last round."""
-    return {party: blocks[:-1] for party, blocks in values.items()}

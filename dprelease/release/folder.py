@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import write_durably
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -75,15 +76,15 @@ class ReleaseFolder:
         """
         return _parse(self.signed_manifest()[0])
 
-    def verify(self, root_pem: str) -> Release:
-        """Check manifest and blocks against a pinned root, offline.
+    def verify(self, root_pem: str, known: EarlierRounds = FIRST_ROUND) -> Release:
+        """Check manifest and blocks against a pinned root, offline; `known` as of `Release`.
 
         Raises:
             NotFound: the folder holds no release.
             IntegrityError: any link of the chain is broken.
         """
         data, signature = self.signed_manifest()
-        return verify_release(data, signature, self._read_block, root_pem)
+        return verify_release(data, signature, self._read_block, root_pem, known)
 
     def _read_block(self, sealed: SealedBlock) -> bytes:
         try:

@@ -12,6 +12,7 @@ import numpy as np
 from dprelease.arrays import Codes, Floats
 from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, original_units
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
@@ -53,12 +54,14 @@ class Release:
         blocks: party to its blocks, by sequence number.
         guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
         upto: of a stream, an earlier checkpoint whose numbers are read; None for this one's.
+        known: what the rounds before the last gave, where that is known; read again if it is of other blocks.
     """
 
     spec: ReleaseSpec
     blocks: Mapping[str, tuple[Block, ...]]
     guarantee: tuple[str, ...]
     upto: int | None = None
+    known: EarlierRounds = FIRST_ROUND
 
     @property
     def digest(self) -> str:
@@ -98,6 +101,11 @@ class Release:
         return {
             number: rows for number, rows in self.spec.place.batches.items() if self.upto is None or number <= self.upto
         }
+
+    @cached_property
+    def _before(self) -> int:
+        """Blocks of a party before those of the last round."""
+        return self.spec.rounds()[-1].start
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -181,9 +189,19 @@ class Release:
         Raises:
             IntegrityError: the blocks do not belong together.
         """
-        values, public = values_of(self.blocks), self.public_codes
-        view: View = mechanism_of(self.spec).read(self.spec, values, public, self.upto)
+        last = {party: own[self._before :] for party, own in values_of(self.blocks).items()}
+        view: View = mechanism_of(self.spec).read(self.spec, last, self.public_codes, self.earlier, self.upto)
         return view
+
+    @cached_property
+    def earlier(self) -> EarlierRounds:
+        """The rounds before the last.
+
+        Raises:
+            IntegrityError: the blocks do not belong together.
+        """
+        values = {party: own[: self._before] for party, own in values_of(self.blocks).items()}
+        return self.known if self.known.is_of(values) else mechanism_of(self.spec).earlier(self.spec, values)
 
     @property
     def regressable(self) -> Regressable:
@@ -210,10 +228,10 @@ class Release:
             )
         return self.view
 
-    @cached_property
+    @property
     def first_ranges(self) -> Ranges | None:
         """Centre, scale and distribution of the numbers whose ranges a first round of the release published; None without one."""
-        found: Ranges | None = mechanism_of(self.spec).first_ranges(self.spec, values_of(self.blocks))
+        found: Ranges | None = self.earlier.view
         return found
 
     def panel(self) -> Panel:

@@ -14,6 +14,7 @@ from dprelease.agreement import check_all
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.certificates import check_certificate, read_certificate
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import Block, SealedBlock, block_size, read_block
@@ -87,7 +88,13 @@ def check_entry(entry: BlockEntry, spec: ReleaseSpec, root_pem: str, at: str) ->
     verify_block(signer.key, sealed)
 
 
-def verify_release(data: bytes, signature: str, read: Callable[[SealedBlock], bytes], root_pem: str) -> Release:
+def verify_release(
+    data: bytes,
+    signature: str,
+    read: Callable[[SealedBlock], bytes],
+    root_pem: str,
+    known: EarlierRounds = FIRST_ROUND,
+) -> Release:
     """Check a manifest and all its blocks; the only way to obtain a `Release` from files.
 
     Args:
@@ -95,6 +102,7 @@ def verify_release(data: bytes, signature: str, read: Callable[[SealedBlock], by
         signature: the hub's signature, hexadecimal.
         read: checked identity of a block to its bytes.
         root_pem: the consortium root that the learner pinned.
+        known: as of `Release`.
 
     Raises:
         IntegrityError: any link of the chain is broken.
@@ -107,7 +115,7 @@ def verify_release(data: bytes, signature: str, read: Callable[[SealedBlock], by
         if sha256(block) != sealed.sha256:
             raise IntegrityError(f"{sealed.key.words} differs from the digest that it was signed under")
         blocks[party] = (*blocks.get(party, ()), read_block(block, manifest.spec, party, sealed.sequence))
-    release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee))
+    release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee), known=known)
     if mechanism_of(manifest.spec).checks_sum:
         _ = release.view  # blocks that do not belong together are refused here, not at the first fit
     return release

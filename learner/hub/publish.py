@@ -12,6 +12,7 @@ from datetime import datetime
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, NotFound
 from dprelease.identity.signing import PrivateKey
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.block import block_keys, read_block
 from dprelease.release.manifest import assemble, sign_manifest
@@ -43,25 +44,20 @@ def received(storage: Storage, record: ApprovedRelease) -> tuple[str, ...]:
     return tuple(party for party in record.parties if party not in missing)
 
 
-def read_ahead(storage: Storage, digest: str) -> bool:
-    """Read the earlier rounds of a release, once all their blocks are here: hospitals compute the last one meanwhile.
-
-    Mechanisms remember what they read last, so that `prepare` need not read it again.
-
-    Returns:
-        Tells whether they were read.
+def read_ahead(storage: Storage, digest: str) -> EarlierRounds | None:
+    """What the earlier rounds of a release gave, once all their blocks are here: hospitals compute the last one meanwhile.
 
     Raises:
         IntegrityError: an honest hospital builds nothing on these blocks.
     """
     record = storage.record(digest)
     if record is None:
-        return False
+        return None
     spec = record.spec
     earlier = range(spec.rounds()[-1].start)
     keys = {part.party: [BlockKey(digest, part.party, at) for at in earlier] for part in spec.parties}
     if not earlier or not all(storage.is_complete(key) for own in keys.values() for key in own):
-        return False
+        return None
     files = storage.release(digest)
     values = {
         party: tuple(
@@ -69,11 +65,12 @@ def read_ahead(storage: Storage, digest: str) -> bool:
         )
         for party, own in keys.items()
     }
-    mechanism_of(spec).check_round(spec, values)
-    return True
+    return mechanism_of(spec).earlier(spec, values)
 
 
-def prepare(storage: Storage, record: ApprovedRelease, signer: Signer, now: datetime) -> None:
+def prepare(
+    storage: Storage, record: ApprovedRelease, signer: Signer, now: datetime, known: EarlierRounds = FIRST_ROUND
+) -> None:
     """Write the signed manifest of a complete set beside its blocks, and verify the whole. Nothing is visible yet.
 
     Raises:
@@ -89,11 +86,20 @@ def prepare(storage: Storage, record: ApprovedRelease, signer: Signer, now: date
     data = assemble(record.spec, blocks, approvals, signer.certificate, __version__, now).to_bytes()
     folder = storage.release(digest)
     folder.write_manifest(data, sign_manifest(signer.key, data))
-    folder.verify(signer.root_pem)
+    folder.verify(signer.root_pem, known)
 
 
-def advance(storage: Storage, coordination: Coordination, signer: Signer, digest: str, now: datetime) -> bool:
+def advance(
+    storage: Storage,
+    coordination: Coordination,
+    signer: Signer,
+    digest: str,
+    now: datetime,
+    known: EarlierRounds = FIRST_ROUND,
+) -> bool:
     """Take a staged release as far as it goes; of an alignment run, remove what is here once it is over.
+
+    What its earlier rounds gave may be known (`read_ahead`).
 
     Returns:
         Tells whether it is finished with: published and reported, or over without a publication.
@@ -125,7 +131,7 @@ def advance(storage: Storage, coordination: Coordination, signer: Signer, digest
                 f"release {digest[:12]} was published and is gone from published/, so this storage is older; stop, put its folder "
                 "back there from a mirror, a backup or a learner's copy, and start again"
             )
-        prepare(storage, record, signer, now)
+        prepare(storage, record, signer, now, known)
         _refuse_revoked(record, coordination.revoked())
         coordination.authorize(digest)
     storage.reveal(digest)  # again after a crash or on a full disk: it may be visible and not listed

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.wire.news import Listening, wait_for_news
 from dprelease.wire.retry import Backoff
 from learner.hub.coordination import PEER, Coordination
@@ -117,7 +118,7 @@ class Publisher(Worker):
         self._now = now
         self._sweep_seconds = sweep_seconds
         self._backoff = backoff
-        self._ahead: set[str] = set()
+        self._ahead: dict[str, EarlierRounds] = {}
         self._news = Listening(lambda: coordination.stub, self.wake)
 
     def nudge(self, digest: str) -> None:
@@ -136,17 +137,18 @@ class Publisher(Worker):
             Tells whether everybody who had to be asked was there.
         """
         reached, staged = True, self._storage.staged()
-        self._ahead.intersection_update(staged)
+        self._ahead = {digest: known for digest, known in self._ahead.items() if digest in staged}
         for digest in staged:
             if self._stopping.is_set():
                 break
             what = f"{'release' if self._storage.run(digest) is None else 'alignment run'} {digest[:12]}"
             try:
-                if advance(self._storage, self._coordination, self._signer(), digest, self._now()):
+                known = self._ahead.get(digest, FIRST_ROUND)
+                if advance(self._storage, self._coordination, self._signer(), digest, self._now(), known):
                     over = "published" if self._storage.published(digest) else "over, and not published"
                     log.info("%s is %s", what, over if what.startswith("release") else "over")
-                elif digest not in self._ahead and read_ahead(self._storage, digest):
-                    self._ahead.add(digest)
+                elif digest not in self._ahead and (earlier := read_ahead(self._storage, digest)):
+                    self._ahead[digest] = earlier
             except (PeerUnavailable, InternalError) as error:
                 away = isinstance(error, PeerUnavailable) and error.peer == PEER  # of which `Upkeep` warns
                 log.log(logging.INFO if away else logging.WARNING, "%s waits: %s", what, error.message)

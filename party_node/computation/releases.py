@@ -121,4 +121,4 @@ class ReleaseWork(Work):
         bounded = hospital.approved(record)
         require(hospital, record.digest, "send" if sealed else "reserve", before=sealed)
         kept = hospital.streams.keep(record, hospital.settings.name, bounded, None)
-        return privatize(bounded, record.spec, hospital.settings.name, self._noise, None, before.values, kept)
+        return privatize(bounded, record.spec, hospital.settings.name, self._noise, None, before.earlier, kept)

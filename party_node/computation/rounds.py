@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dprelease.arrays import Integers
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PublicKey
-from dprelease.mechanisms.base import FIRST_ROUND, EarlierBlocks
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock, block_size, view_block
@@ -32,11 +33,11 @@ class RoundsBefore:
     """The rounds before one.
 
     Attributes:
-        values: party to the noisy integers of its blocks.
+        earlier: what they gave.
         digests: SHA-256 of every block, round after round, in the spec's order of parties.
     """
 
-    values: EarlierBlocks
+    earlier: EarlierRounds
     digests: tuple[str, ...] = ()
 
 
@@ -75,7 +76,7 @@ class RoundWork:
             return NOTHING
         spec, kept = record.spec, self._hospital.earlier(record.digest)
         found = self._known.get(record.digest)
-        if found is not None and len(found.values[self._hospital.settings.name]) == len(own):
+        if found is not None and len(found.earlier.values[self._hospital.settings.name]) == len(own):
             return found
         keys = tuple(
             BlockKey(record.digest, part.party, at)
@@ -120,9 +121,8 @@ class RoundWork:
 
 
 def _read(spec: ReleaseSpec, keys: tuple[BlockKey, ...], data: dict[SealedBlock, bytes]) -> RoundsBefore:
-    values: dict[str, tuple[object, ...]] = {part.party: () for part in spec.parties}
+    values: dict[str, tuple[Integers, ...]] = {part.party: () for part in spec.parties}
     for key, each in zip(keys, data.values(), strict=True):
         values[key.party] += (view_block(each, spec, key.party, key.sequence).values.copy(),)
-    found = RoundsBefore(values, tuple(sealed.sha256 for sealed in data))  # type: ignore[arg-type]
-    mechanism_of(spec).check_round(spec, found.values)
-    return found
+    earlier = mechanism_of(spec).earlier(spec, values)
+    return RoundsBefore(earlier, tuple(sealed.sha256 for sealed in data))

@@ -78,7 +78,7 @@ class Computation:
         before: RoundsBefore = NOTHING,
     ) -> None:
         self._spec = spec
-        self._earlier = before.values
+        self._earlier = before.earlier
         self._party = party
         self._folder = folder
         self._relay = relay
@@ -174,7 +174,7 @@ class JointWork:
             return done
         require(hospital, record.digest, "send", before=own)
         kept = hospital.streams.keep(record, party, done.bounded, done.products)
-        return privatize(done.bounded, spec, party, self._noise, done.products, before.values, kept)
+        return privatize(done.bounded, spec, party, self._noise, done.products, before.earlier, kept)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of our session, if there is one.

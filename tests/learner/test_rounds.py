@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, NotFound
+from dprelease.mechanisms.base import EarlierRounds, Values
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.block import SealedBlock, read_block
 from dprelease.release.spec import ReleaseSpec
@@ -158,7 +159,12 @@ def test_earlier_rounds_are_read_once_while_hospitals_compute_the_last(
     join: Join, monkeypatch: pytest.MonkeyPatch, coordinator: FakeCoordinator, world: World, sealed: Sealed
 ) -> None:
     mechanism, read = mechanism_of(sealed.spec), []
-    monkeypatch.setattr(type(mechanism), "check_round", lambda _, spec, earlier: read.append((spec.digest(), earlier)))
+
+    def earlier_of(_: Any, spec: ReleaseSpec, values: Values) -> EarlierRounds:
+        read.append((spec.digest(), values))
+        return EarlierRounds(values)
+
+    monkeypatch.setattr(type(mechanism), "earlier", earlier_of)
     north, south = join("north"), join("south")
     north.upload()
     eventually(lambda: coordinator.named("GetRelease") != [])

@@ -212,9 +212,8 @@ def blocks_of(spec: ReleaseSpec, tables: Mapping[str, BoundedRows], noise: Any) 
     schedule, products = mechanism.schedule(spec), {}
     blocks: dict[str, tuple[Block, ...]] = dict.fromkeys(tables, ())
     for sequences in spec.rounds():
-        earlier = values_of(blocks)
+        earlier = mechanism.earlier(spec, values_of(blocks))
         if schedule is not None and sequences == spec.rounds()[-1]:
-            mechanism.check_round(spec, earlier)
             matrices = {party: mechanism.matrix(rows, spec, earlier) for party, rows in tables.items()}
             keys = {party: new_private_key() for party in tables}
             commitments = dict.fromkeys(tables, "5e" * 32)

@@ -17,7 +17,7 @@ from dprelease.canonical import Rational, Value
 from dprelease.data.columns import Column, Name, integer_sensitivity, is_public, released_names
 from dprelease.errors import SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import Inputs, Mechanism
+from dprelease.mechanisms.base import EarlierRounds, Inputs, Mechanism, Values
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.registry import register
@@ -114,7 +114,7 @@ class Sums(Mechanism[SumsTerms]):
         return tuple(exact + inputs.noise.discrete_gaussian(scale, exact.shape) for _ in range(BLOCKS))
 
     def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
     ) -> NoisyRows:
         grid, shown = 2.0**-spec.grid_bits, is_public(spec.columns)
         sums = np.empty((BLOCKS, len(shown)))

@@ -30,7 +30,7 @@ from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.storage import SessionState
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
-from dprelease.release.block import Block, values_of
+from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, RoundsBefore
 from party_node.computation.sessions import Computation, FinishedSession
@@ -40,7 +40,7 @@ from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.party_node.world import PowerCut
 from tests.support.certificates import Member
 from tests.support.noise import ZeroNoise
-from tests.support.rounds import first_blocks, in_published_ranges, ranges_first
+from tests.support.rounds import after, first_blocks, in_published_ranges, ranges_first
 from tests.support.specs import Consortium, build_spec, categorical, new_consortium, numeric, random_rows
 from tests.support.specs import sign_approval as approve
 
@@ -168,7 +168,7 @@ class Site:
 
     def finish(self, done: FinishedSession) -> None:
         """Make the block."""
-        spec, earlier = self.world.spec, self.world.before.values
+        spec, earlier = self.world.spec, self.world.before.earlier
         (self.block,) = privatize(done.bounded, spec, self.name, self.noise, done.products, earlier)
 
     def lose(self) -> None:
@@ -251,7 +251,7 @@ class JointWorld:
         if len(spec.rounds()) > 1:
             first = first_blocks(spec, self.tables, ZeroNoise())
             digests = tuple(sha256(block.to_bytes()) for own in first.values() for block in own)
-            self.before, self.known = RoundsBefore(values_of(first), digests), in_published_ranges(spec, first)
+            self.before, self.known = RoundsBefore(after(spec, first), digests), in_published_ranges(spec, first)
 
     def __getitem__(self, name: str) -> Site:
         return self.sites[name]

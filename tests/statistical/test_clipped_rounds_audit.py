@@ -29,13 +29,13 @@ from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
-from dprelease.release.block import Block, values_of
+from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Sighting, audit_known
 from tests.statistical.sightings import of_moments, of_ranges, together
 from tests.support.joint import multiply_directly
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
-from tests.support.rounds import first_blocks, in_published_ranges, ranges_first
+from tests.support.rounds import after, first_blocks, in_published_ranges, ranges_first
 from tests.support.specs import build_spec, categorical, numeric
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
@@ -88,7 +88,7 @@ class FirstRound:
 
     def moments(self, noise: NoiseSource, runs: int) -> list[Sighting]:
         """Second rounds that follow it; products by secret sharing, masks drawn anew for each."""
-        shares, earlier = multiply_directly(self.known, self.rows).shares, values_of(self.blocks)
+        shares, earlier = multiply_directly(self.known, self.rows).shares, after(SPEC, self.blocks)
         largest = limits(layout_of(SPEC), ROWS, SPEC.grid_bits, joint_moments(SPEC).scales, len(COLUMNS))
         released = []
         for _ in range(runs):

@@ -14,12 +14,11 @@ from dprelease.mechanisms import then
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
-from dprelease.release.block import values_of
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Sighting, audit_known
 from tests.statistical.sightings import of_moments, of_ranges, together
 from tests.support.noise import SeededNoise
-from tests.support.rounds import in_published_ranges, ranges_first
+from tests.support.rounds import after, in_published_ranges, ranges_first
 from tests.support.specs import build_spec, numeric
 
 COLUMN = numeric("x")
@@ -51,7 +50,7 @@ def released(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource, starts: i
     """One release before an attacker who knows both tables; of all first rounds that were drawn the last one counts."""
     shown = [privatize(rows, spec, "a", noise)[0] for _ in range(starts)]
     first = {"a": (shown[-1],)}
-    (last,) = privatize(rows, spec, "a", noise, earlier=values_of(first))
+    (last,) = privatize(rows, spec, "a", noise, earlier=after(spec, first))
     moments = of_moments(in_published_ranges(spec, first), [last.values[0]], TABLES)
     return together(*(of_ranges(spec, {"a": block}, TABLES) for block in shown), *moments)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import NumericColumn
+from dprelease.mechanisms.base import EarlierRounds
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.privacy.noise import NoiseSource
@@ -63,6 +62,11 @@ def first_blocks(
     return {party: privatize(rows, spec, party, noise) for party, rows in tables.items()}
 
 
+def after(spec: ReleaseSpec, first: Mapping[str, tuple[Block, ...]]) -> EarlierRounds:
+    """The first round, as the round after it takes it."""
+    return mechanism_of(spec).earlier(spec, values_of(first))
+
+
 def made_alone(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource) -> Release:
     """The release of one party that has every column.
 
@@ -75,7 +79,7 @@ def made_alone(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource) -> Rele
     first = first_blocks(spec, {party: rows}, noise)
     if len(spec.rounds()) == 1:
         return Release(spec, first, ())
-    last = privatize(rows, spec, party, noise, earlier=values_of(first))
+    last = privatize(rows, spec, party, noise, earlier=after(spec, first))
     return Release(spec, {party: (*first[party], *last)}, ())
 
 
@@ -86,8 +90,6 @@ def in_published_ranges(spec: ReleaseSpec, first: Mapping[str, tuple[Block, ...]
         spec: from `ranges_first`.
         first: party to its block of the first round.
     """
-    terms: Any = spec.terms
-    before = spec.model_copy(update={"terms": terms.first})
-    found = mechanism_of(before).read(before, values_of(first), np.zeros((spec.rows, 0), np.int32))
-    left: ReleaseSpec = terms.in_ranges(spec, found.ranges)
+    left = after(spec, first).left
+    assert isinstance(left, ReleaseSpec)
     return left

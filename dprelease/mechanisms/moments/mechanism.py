@@ -19,7 +19,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Name, needs_bounds, private
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import COARSEST, FIRST_ROUND, Columns, EarlierBlocks, Linear, NoiseScaling
+from dprelease.mechanisms.base import COARSEST, FIRST_ROUND, Columns, EarlierRounds, Linear, NoiseScaling
 from dprelease.mechanisms.draft import AUTO, FIRST, NONE, Draft, ProposedTerms, PublishedRanges, read_positive
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
@@ -364,7 +364,7 @@ class MomentsMechanism(Linear[JointMoments]):
     def schedule(self, spec: SpecBase) -> Schedule | None:
         return schedule_of(spec) if len(spec.parties) > 1 else None
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierRounds = FIRST_ROUND) -> Codes:
         return coded(rows, spec)
 
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:

@@ -12,7 +12,7 @@ from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.ranges import parts
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import COARSEST, Inputs, Mechanism
+from dprelease.mechanisms.base import COARSEST, EarlierRounds, Inputs, Mechanism, Values
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.prefix_sums import largest_error, squared_sensitivity
@@ -105,7 +105,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
         return noisy_blocks(inputs.rows, spec, self.own(spec), inputs.noise)
 
     def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
     ) -> Ranges:
         from dprelease.mechanisms.ranges.read import read  # slow to load, and only learners ask
 

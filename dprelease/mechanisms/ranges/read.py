@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from dprelease.arrays import Integers
@@ -11,6 +9,7 @@ from dprelease.data.columns import Column, numbers
 from dprelease.data.decades import Box
 from dprelease.data.ranges import STEPS
 from dprelease.errors import IntegrityError
+from dprelease.mechanisms.base import Values
 from dprelease.mechanisms.ranges.box import read_box
 from dprelease.mechanisms.ranges.reach import follows
 from dprelease.mechanisms.ranges.released import Ranges, Summary, later_range
@@ -19,7 +18,7 @@ from dprelease.mechanisms.ranges.terms import RangesTerms, largest, largest_deca
 from dprelease.spec_base import SpecBase
 
 
-def read(spec: SpecBase, terms: RangesTerms, blocks: Mapping[str, tuple[Integers, ...]]) -> Ranges:
+def read(spec: SpecBase, terms: RangesTerms, blocks: Values) -> Ranges:
     """All columns of a release.
 
     Args:

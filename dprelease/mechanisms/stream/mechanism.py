@@ -21,7 +21,7 @@ from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import unbounded
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.base import FIRST_ROUND, EarlierBlocks, Inputs, Linear, Mechanism, StreamState
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds, Inputs, Linear, Mechanism, StreamState, Values
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mechanisms.stream.factorization import decoding, error
@@ -110,7 +110,7 @@ class Stream(Mechanism[StreamTerms]):
         found = over.schedule(new)
         return None if found is None else replace(found, task=spec.digest())
 
-    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierBlocks = FIRST_ROUND) -> Codes:
+    def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierRounds = FIRST_ROUND) -> Codes:
         over, _, new = self._at(spec)
         return over.matrix(rows, new)
 
@@ -127,7 +127,7 @@ class Stream(Mechanism[StreamTerms]):
         return (stream_block(over, new, terms, party, replace(inputs, kept=kept)),)
 
     def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
     ) -> Any:
         over, terms, _ = self._at(spec)
         blocks = {party: only for party, (only,) in values.items()}

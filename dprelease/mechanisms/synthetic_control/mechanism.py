@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dprelease.arrays import Codes, Integers
 from dprelease.errors import InvalidInput, SpecRefused
-from dprelease.mechanisms.base import COARSEST, Inputs, Mechanism
+from dprelease.mechanisms.base import COARSEST, EarlierRounds, Inputs, Mechanism, Values
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mechanisms.synthetic_control import released
@@ -79,7 +79,7 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
         return noisy_panel(inputs.rows, spec, self.own(spec), inputs.noise)
 
     def read(
-        self, spec: SpecBase, values: Mapping[str, tuple[Integers, ...]], public: Codes, upto: int | None = None
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
     ) -> released.Panel:
         ((weights, donors),) = values.values()
         return released.read(spec, self.own(spec), weights, donors)

@@ -24,7 +24,6 @@ from dprelease.mechanisms.ranges.released import later_range
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options, read_terms
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import check_spec
-from dprelease.release.block import values_of
 from dprelease.release.spec import ReleaseSpec
 from tests.dprelease.moments.clipped_shapes import (
     BITS,
@@ -36,7 +35,7 @@ from tests.dprelease.moments.clipped_shapes import (
     squared_distances,
 )
 from tests.support.noise import SeededNoise
-from tests.support.rounds import first_blocks, in_published_ranges, ranges_first
+from tests.support.rounds import after, first_blocks, in_published_ranges, ranges_first
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric, random_rows, with_terms
 
 
@@ -308,7 +307,7 @@ def test_numbers_are_coded_in_the_ranges_that_were_published() -> None:
         centre, scale, reach = first[party][0].values[0, -3:].tolist()
         assert (own[0].centre, own[0].half_width) == (centre, 3 * scale * 5**reach // 4**reach)
         assert own[0].reach == reach
-        coded = mechanism.matrix(rows, SPEC, values_of(first))
+        coded = mechanism.matrix(rows, SPEC, after(SPEC, first))
         assert not np.array_equal(coded, mechanism_of(PLAIN).matrix(rows, PLAIN))
 
 

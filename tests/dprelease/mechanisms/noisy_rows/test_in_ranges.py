@@ -16,16 +16,16 @@ from dprelease.data.ranges import share
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.estimators.fitting import fit
 from dprelease.mechanisms.assumptions import PlannedFit, Scenario, draft_of
-from dprelease.mechanisms.base import Inputs
+from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds, Inputs
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of
 from dprelease.planning.comparison import compare
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import check_spec, trust
-from dprelease.release.block import values_of
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.rounds import (
+    after,
     first_blocks,
     in_published_ranges,
     made_alone,
@@ -44,7 +44,7 @@ SPEC = ranges_first(PLAIN)
 TERMS: Any = SPEC.terms
 
 
-def query(spec: ReleaseSpec, rows: BoundedRows, party: str, earlier: Any) -> Any:
+def query(spec: ReleaseSpec, rows: BoundedRows, party: str, earlier: EarlierRounds) -> Any:
     """The exact integers of the last round."""
     (values,) = mechanism_of(spec).privatize(spec, party, Inputs(rows, ZeroNoise(), earlier=earlier))
     return values
@@ -61,7 +61,7 @@ def test_no_patient_moves_more_than_noise_is_for_whatever_the_first_round_publis
     plain = build_spec(COLUMNS, mechanism=mechanism, grid_bits=16, epsilon=epsilon)
     spec, random = ranges_first_without_bounds(plain, unknown), np.random.default_rng(seed)
     tables = {party: _narrow(random_rows(spec, party, seed)) for party in COLUMNS}
-    earlier = values_of(first_blocks(spec, tables, SeededNoise(seed)))
+    earlier = after(spec, first_blocks(spec, tables, SeededNoise(seed)))
     squared_norm = spec.terms.squared_norm  # type: ignore[attr-defined]
     for party, moves in {"north": 4 + 2, "south": 4 + 4}.items():
         rows, allowed, attained = tables[party], moves * squared_norm << (2 * spec.grid_bits), 0.0
@@ -243,10 +243,10 @@ def test_what_is_released_is_the_query_of_rows_in_the_ranges_that_were_published
     assert published is not None
     assert [column.name for column in known.columns if column not in SPEC.columns] == ["age", "glucose", "weight"]
     for party, rows in tables.items():
-        found = query(SPEC, rows, party, values_of(first))
+        found = query(SPEC, rows, party, after(SPEC, first))
         again = replace(rows, codes=rows.codes.copy())
         for each in published.ranges:
             if each.name in known.part(party).released:
                 place = known.part(party).released.index(each.name)
                 again.codes[:, place] = each.code(rows.codes[:, place], 16, 1 << 16)
-        assert np.array_equal(found, query(with_terms(SPEC, first=None), again, party, {}))
+        assert np.array_equal(found, query(with_terms(SPEC, first=None), again, party, FIRST_ROUND))
