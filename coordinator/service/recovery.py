@@ -18,7 +18,7 @@ from coordinator.lifecycle import Cancelled, Stage, Standing, Topic
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import Signed, check_consent
 from dprelease.canonical import sha256
-from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound, TooManyRequests
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import price_text, room_text
 from dprelease.release.accounting import check_spec, guarantee
@@ -89,6 +89,12 @@ def left_text(party: str, mu2: Fraction, charge: Fraction, delta: float) -> str:
 
 
 log = logging.getLogger(__name__)
+
+FORGOTTEN = "the office had forgotten it in a restore; propose it again"
+"""Reason of a release that is put down as failed because a party showed its approval."""
+
+MOST_SHOWN = 200
+"""Forgotten releases that one party may have put down: it chooses what it shows, and each takes up to 1 MiB for good."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,7 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
         InvalidInput, SpecRefused, IntegrityError: the spec or the approval does not check out.
         NotFound: no such release, and this database was not restored, or not over that time.
         Conflict: a party of it is not enrolled here.
+        TooManyRequests: the party has shown `MOST_SHOWN` such releases.
     """
     spec, approval = ReleaseSpec.from_bytes(data), signed.consent
     _check_consortium(spec, store)
@@ -201,6 +208,10 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
             )
             raise NotFound(f"no release {digest[:12]} is known here")
         if known is None:
+            if tx.releases.ended_for(FORGOTTEN, party) >= MOST_SHOWN:
+                raise TooManyRequests(
+                    f"{party} has shown {MOST_SHOWN} releases that are not known here; restore a later copy"
+                )
             tx.releases.take_back(spec, _failed(spec, party, now), {party: signed.to_bytes()}, now)
         elif not known.final or not tx.copies.forgot(moment(approval.given)):
             return False
@@ -228,8 +239,7 @@ def _published(manifest: Manifest, digest: str) -> Standing:
 
 
 def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Standing:
-    reason = "the office had forgotten it in a restore; propose it again"
-    return _over(spec, Stage.FAILED, now, approved=frozenset({party}), reason=reason)
+    return _over(spec, Stage.FAILED, now, approved=frozenset({party}), reason=FORGOTTEN)
 
 
 def _over(spec: ReleaseSpec, state: Stage, since: datetime, **known: object) -> Standing:

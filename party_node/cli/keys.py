@@ -9,6 +9,7 @@ import click
 from dprelease.cli.printing import json_option, print_json
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.identity.peer_keys import PeerKeys
+from dprelease.one_line import listed
 from party_node.cli.options import with_hospital
 from party_node.hospital import HospitalState
 from party_node.identity import alignment_key_text, key_check, read_digits
@@ -113,8 +114,13 @@ def pin(hospital: HospitalState, party: str | None, digits: str | None, file: Pa
     if file is not None and party is None:
         _pin_all(hospital, PeerKeys.read(file), digest)
     elif file is None and digest is None and party is not None and digits is not None:
+        if party == hospital.settings.name:
+            raise InvalidInput(f"{party} is this hospital itself: name another one, and the key that it read out")
         hospital.identity.pin(party, digits)
         click.echo(f"pinned {party}")
+        offered = {name for record in hospital.journal.page(1)[0] for name in record.proposal.party_keys}
+        if offered and party not in offered:
+            click.echo(f"nothing that was offered here names {party}, only {listed(sorted(offered))}", err=True)
     else:
         raise InvalidInput("name a hospital and its fingerprint, or a file with --from")
 

@@ -10,6 +10,7 @@ from dprelease.errors import Conflict, DpReleaseError, InvalidInput
 from dprelease.identity.peer_keys import LARGEST_BYTES, PeerKeys
 from dprelease.wire.boundary import exit_code
 from tests.party_node.world import World
+from tests.support.specs import build_spec, numeric
 
 EAST, OTHER = "ea" * 32, "07" * 32
 
@@ -120,6 +121,21 @@ def test_either_a_hospital_or_a_file_is_named(world: World, words: tuple[str, ..
     done = world.north.run("peers", "pin", *words)
     assert done.exit_code == 2
     assert done.stderr == "error: name a hospital and its fingerprint, or a file with --from\n"
+
+
+def test_a_hospital_does_not_pin_itself(world: World) -> None:
+    done = world.north.run("peers", "pin", "north", OTHER)
+    assert done.exit_code == 2
+    assert done.stderr == "error: north is this hospital itself: name another one, and the key that it read out\n"
+    assert "north" not in world.north.hospital_state().identity.pins()
+
+
+def test_a_name_that_no_proposal_has_is_pointed_out(world: World) -> None:
+    assert world.north.run("peers", "pin", "west", OTHER).stderr == ""  # nothing was offered yet
+    world.north.hospital_state().journal.offer(build_spec({"north": (numeric("age"),), "south": (numeric("bmi"),)}))
+    done = world.north.run("peers", "pin", "suoth", "cd" * 32)
+    assert (done.exit_code, done.stdout) == (0, "pinned suoth\n")
+    assert done.stderr == "nothing that was offered here names suoth, only north, south\n"
 
 
 def test_a_hospital_writes_such_a_file_too(world: World) -> None:

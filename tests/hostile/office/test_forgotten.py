@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
+from coordinator.service import recovery
 from dprelease.canonical import canonical_bytes
-from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, SpecRefused
+from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, SpecRefused, TooManyRequests
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import Target, instant
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -120,6 +123,26 @@ def test_a_hostile_spec_is_not_put_down(world: World, two: tuple[Stub, Stub], fa
     assert listed(world.as_party("south")) == [(bytes.fromhex(honest.digest()), ReleaseState.RELEASE_STATE_FAILED)]
     assert charged(world, "north") == {honest.digest(): False}
     check_honest(world, (world.as_party("north"), world.as_party("south")))
+
+
+def test_a_party_has_no_end_of_forgotten_releases_put_down(
+    world: World, two: tuple[Stub, Stub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "MOST_SHOWN", 2)
+    copy = copied(world)
+    honest = world.spec(world.propose())
+    restore(world, copy)
+    for number in range(3):
+        made = honest.model_copy(update={"title": f"made up {number}"})
+        request = pb.ApproveRequest(signed_consent=world.approval(made, "north").to_bytes(), proposal=made.to_bytes())
+        if number < 2:
+            ask(world.as_party("north").Approve, request)
+            ask(world.as_party("north").Approve, request)  # the same one again takes no more room
+        else:
+            with pytest.raises(TooManyRequests):
+                ask(world.as_party("north").Approve, request)
+    remind(world, honest, "south")  # which has shown none
+    assert len(listed(world.as_party("south"))) == 3
 
 
 FAULTS = FORGOTTEN
