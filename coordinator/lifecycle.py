@@ -133,16 +133,7 @@ def propose(
     kind: Topic = Topic.RELEASE,
     joint: bool = False,
 ) -> Standing:
-    """The record of a fresh proposal.
-
-    Args:
-        parties: parties of the proposal, in its order.
-        now: when it was made.
-        expires: until when every party must have approved.
-        run_time: how long the parties' work may take after the last approval.
-        kind: what it is about.
-        joint: whether the parties of a release compute one result together.
-    """
+    """The record of a fresh proposal."""
     return Standing(kind, tuple(parties), Stage.PROPOSED, now, expires, run_time, joint=joint)
 
 

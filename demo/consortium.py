@@ -66,12 +66,7 @@ class Process(Protocol):
 
 
 class Consortium:
-    """The processes and folders of one consortium.
-
-    Args:
-        folder: where everything is kept; one folder for each role.
-        narrate: called with each command line as a person would type it.
-    """
+    """The processes and folders of one consortium."""
 
     def __init__(self, folder: Path, narrate: Callable[[str], None] = lambda line: None) -> None:
         self.folder = folder
@@ -108,12 +103,6 @@ class Consortium:
     def run(self, command: str, *arguments: str, home: Path | None = None, narrated: bool = True) -> str:
         """Run one command to its end and return what it printed.
 
-        Args:
-            command: ``coordinator``, ``learner`` or ``party-node``.
-            arguments: as typed.
-            home: folder it runs in.
-            narrated: whether to show the command line.
-
         Raises:
             CommandFailed: with its exit code and message.
         """
@@ -131,15 +120,7 @@ class Consortium:
     def launch(
         self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
     ) -> Process:
-        """Begin a process.
-
-        Args:
-            line: arguments of Python.
-            home: folder it runs in.
-            environment: all of it.
-            stdout: where it writes.
-            stderr: where it writes what goes wrong.
-        """
+        """Begin a process."""
         return subprocess.Popen([sys.executable, *line], cwd=home, env=environment, stdout=stdout, stderr=stderr)
 
     def start(self, name: str, command: str, *arguments: str, home: Path, launcher: Sequence[str] = ()) -> None:

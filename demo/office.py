@@ -12,14 +12,7 @@ from demo.consortium import Consortium, wait_for
 
 
 def propose(consortium: Consortium, console: Console, request: str, people: Sequence[str] = ("clinic",)) -> str:
-    """A published release of a request; its digest.
-
-    Args:
-        consortium: that runs.
-        console: where commands' output goes.
-        request: of the office, TOML.
-        people: institutions at which a person has to approve it.
-    """
+    """A published release of a request; its digest."""
     (consortium.office / "request.toml").write_text(request)
 
     def catalogued() -> bool:

@@ -46,12 +46,7 @@ def survey() -> pd.DataFrame:
 
 
 def write_files(folder: Path, table: pd.DataFrame) -> None:
-    """Each institution's own file, in an order of its own, and its party.toml.
-
-    Args:
-        folder: one folder for each institution is made in it.
-        table: from `survey`.
-    """
+    """Each institution's own file, in an order of its own, and its party.toml."""
     for number, (name, columns) in enumerate(INSTITUTIONS.items()):
         home = folder / name
         home.mkdir(parents=True, exist_ok=True)

@@ -26,15 +26,7 @@ def request(epsilon: float, delta: float) -> str:
 
 
 def stream(consortium: Consortium, console: Console, learn: Callable[..., None], epsilon: float, delta: float) -> None:
-    """Publish every wave, and follow the stream as the stranger.
-
-    Args:
-        consortium: that runs.
-        console: where commands' output goes.
-        learn: runs a command of the stranger and shows it.
-        epsilon: of the whole stream.
-        delta: of the whole stream.
-    """
+    """Publish every wave, and follow the stream as the stranger."""
     console.rule(f"A stream: the office asks for a checkpoint at each of {WAVES} waves, charged once, approved once")
     console.print("Columns of these women were released before: a person at each institution says that it pays again.")
     first = propose(consortium, console, request(epsilon, delta), tuple(INSTITUTIONS))

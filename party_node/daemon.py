@@ -42,11 +42,6 @@ _MOST_UNSETTLED = 500  # a coordinator takes no more
 class Daemon:
     """One hospital's daemon.
 
-    Args:
-        hospital: the party's state.
-        noise: secret noise; `SecureNoise` outside tests.
-        config: the settings file, whose changes are noticed.
-
     Attributes:
         reviews: tells of releases that wait for a person.
     """

@@ -42,11 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class HospitalState:
-    """The hospital's state, opened.
-
-    Args:
-        settings: party.toml.
-    """
+    """The hospital's state, opened."""
 
     def __init__(self, settings: PartySettings) -> None:
         self.settings = settings
@@ -78,11 +74,6 @@ class HospitalState:
 
     def _scanned(self, columns: tuple[Column, ...], grid_bits: int | None, roster: Roster | None) -> Scan:
         """The source as it is now; read again only where it changed, or was read by other declarations.
-
-        Args:
-            columns: declarations that are needed.
-            grid_bits: b of the grid; any if it is not given.
-            roster: the patients whose rows count; None for all.
 
         Raises:
             DataRefused: the source cannot be used.

@@ -92,11 +92,7 @@ class Enrolment(Value):
 
 
 class KeyFolder:
-    """Keys and pins in the party's state folder.
-
-    Args:
-        state: the folder.
-    """
+    """Keys and pins in the party's state folder."""
 
     def __init__(self, state: Path) -> None:
         self._key = state / "identity" / "key.pem"
@@ -145,10 +141,6 @@ class KeyFolder:
 
     def check_invite(self, invite: Invite, name: str) -> None:
         """Refuse an invite that would not make us a member.
-
-        Args:
-            invite: from the consortium's office.
-            name: our name in party.toml.
 
         Raises:
             InvalidInput: the invite is for another party, or has lapsed.
@@ -269,10 +261,7 @@ class KeyFolder:
         self.pin_all({party: read_digits(fingerprint, "a key fingerprint")})
 
     def pin_all(self, keys: Mapping[str, str]) -> None:
-        """Pin the keys of several peers, all of them or none.
-
-        Args:
-            keys: party to fingerprint.
+        """Pin the keys of several peers, party to fingerprint, all of them or none.
 
         Raises:
             Conflict: another key is pinned for one of them, or one of these for another; forget that one first.

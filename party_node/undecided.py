@@ -20,12 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Undecided:
-    """The proposals of one kind that wait for a person.
-
-    Args:
-        hospital: the party's state.
-        kind: of the proposals.
-    """
+    """The proposals of one kind that wait for a person."""
 
     def __init__(self, hospital: HospitalState, kind: type[Proposed]) -> None:
         self._hospital = hospital
@@ -39,12 +34,7 @@ class Undecided:
         self._unread: list[str] = []
 
     def begin(self, listed: Container[str], standing: dict[str, str]) -> None:
-        """Begin a round.
-
-        Args:
-            listed: digests of what the coordinator lists of the kind.
-            standing: of the journal.
-        """
+        """Begin a round."""
         self._listed, self._full, self._left, self._unread = listed, False, 0, []
         under_way = {release for release, status in standing.items() if status in UNDER_WAY}
         grounds = (*self._hospital.grounds(), under_way)

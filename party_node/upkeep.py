@@ -24,11 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Renewal:
-    """Looks after our certificate.
-
-    Args:
-        identity: keys and certificate in the state folder.
-    """
+    """Looks after our certificate."""
 
     def __init__(self, identity: KeyFolder) -> None:
         self._identity = identity
@@ -67,12 +63,7 @@ _SOON_SECONDS = 60.0
 
 
 class TableReport:
-    """Reports the table.
-
-    Args:
-        hospital: the party's state.
-        clock: seconds that only grow.
-    """
+    """Reports the table."""
 
     def __init__(self, hospital: HospitalState, clock: Callable[[], float] = time.monotonic) -> None:
         self._hospital = hospital

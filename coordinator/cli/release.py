@@ -71,13 +71,7 @@ def standing(found: Agreement) -> dict[str, Any]:
 def agreement(
     found: Agreement, lines: Sequence[Happening] | None = None, more: Mapping[str, Cell] = MappingProxyType({})
 ) -> Document:
-    """A release or an alignment run; as data, every mu^2 is an exact rational, ``"p/q"``.
-
-    Args:
-        found: at the office.
-        lines: of its history.
-        more: further facts.
-    """
+    """A release or an alignment run; as data, every mu^2 is an exact rational, ``"p/q"``."""
     run = found.record.kind is Topic.RUN
     stands = standing(found)
     state = Said(stands.pop("state"), f"{found.record.state}, {found.record.explain()}")

@@ -148,15 +148,6 @@ def create(
 ) -> Created:
     """Check a request, make its spec and offer it to the parties. Every call makes a release of its own.
 
-    Args:
-        store: the consortium's.
-        request: what is asked for.
-        run_time: how long blocks may take after the last approval.
-        now: the present.
-        allow_large_delta: see `make_proposal`.
-        root: see `EarlierReleases`.
-        published: see `EarlierReleases`.
-
     Raises:
         InvalidInput: the request cannot be met.
         SpecRefused: its numbers do not work out.

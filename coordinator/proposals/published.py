@@ -41,12 +41,6 @@ class EarlierReleases:
 def read_ranges(folder: str | Path, columns: Columns, root: Path | None, consortium: str) -> PublishedRanges:
     """Ranges of these columns, as a release published them.
 
-    Args:
-        folder: of the release, as ``learner fetch`` keeps it.
-        columns: party to its declared columns.
-        root: file of the consortium's root certificate.
-        consortium: its name.
-
     Raises:
         NotFound: the folder holds no release.
         IntegrityError: any link of the chain from the root to the last byte of a block is broken.
@@ -71,12 +65,6 @@ def latest_ranges(
     earlier: EarlierReleases, columns: Columns, agreed: Catalogue, consortium: str
 ) -> PublishedRanges | None:
     """The latest published ranges of these patients and of all private numbers among these columns.
-
-    Args:
-        earlier: what there is to choose from.
-        columns: party to its declared columns.
-        agreed: whose patients.
-        consortium: its name.
 
     Returns:
         None where nothing was published that fits.

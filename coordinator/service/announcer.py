@@ -28,11 +28,7 @@ def named(party: str) -> str:
 
 
 class Announcer(News):
-    """Held calls of parties and hub, and a thread that answers them.
-
-    Args:
-        store: the consortium's.
-    """
+    """Held calls of parties and hub, and a thread that answers them."""
 
     def __init__(self, store: Store) -> None:
         super().__init__()

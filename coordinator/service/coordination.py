@@ -52,16 +52,7 @@ MOST_UNSETTLED = 500
 
 
 class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer):
-    """Catalogue, proposals, decisions and progress of releases and alignment runs, over mutual TLS.
-
-    Args:
-        store: the consortium's.
-        authority: its root checks approvals; it renews certificates.
-        settings: validity of certificates, and how much one caller may ask for.
-        clock: tells the time.
-        dealer: makes what the coordinator deals.
-        announcer: told of every change, holds those who wait for one.
-    """
+    """Catalogue, proposals, decisions and progress of releases and alignment runs, over mutual TLS."""
 
     def __init__(
         self,

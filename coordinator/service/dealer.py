@@ -120,13 +120,7 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
 
 
 class Dealer:
-    """Makes deals, one at a time, each once.
-
-    Args:
-        store: keeps what is sealed.
-        clock: tells the time.
-        kept: called when a deal can be fetched.
-    """
+    """Makes deals, one at a time, each once."""
 
     def __init__(self, store: Store, clock: Clock, kept: Callable[[], object] = lambda: None) -> None:
         self._store = store

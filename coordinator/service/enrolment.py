@@ -214,10 +214,6 @@ def renew(
 class OwnCertificate:
     """The coordinator's own certificate, renewed by itself: the authority is at hand.
 
-    Args:
-        settings: where certificate and key are.
-        authority: signs.
-
     Raises:
         InvalidInput: a file cannot be read.
     """

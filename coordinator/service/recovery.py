@@ -31,15 +31,7 @@ from dprelease.spec_base import instant, moment
 
 
 def statement(store: Store, tx: Transaction, authority: Authority, party: str, now: datetime) -> SignedStatement:
-    """Every release that a party and all its partners approved, whatever became of it.
-
-    Args:
-        store: the consortium's.
-        tx: reads its releases.
-        authority: signs.
-        party: whose.
-        now: the present.
-    """
+    """Every release that a party and all its partners approved, whatever became of it."""
     return state(store.consortium.name, party, _charges(tx, party), authority.key, now)
 
 
@@ -113,13 +105,9 @@ class Restored:
 
 
 def take_into_use(store: Store, now: datetime) -> Restored:
-    """End what a restored database believes is open: an invite may have been used, a release cancelled or dealt for.
+    """End what a database opened as a copy believes is open: an invite may have been used, a release cancelled or dealt for.
 
     A release that the hub may have published waits for its report.
-
-    Args:
-        store: opened as a copy.
-        now: the present.
     """
     with store.writing() as tx:
         since = tx.copies.restore(now)

@@ -37,10 +37,6 @@ log = logging.getLogger(__name__)
 class Server:
     """A running coordinator. Everything it knows is in the store, so it may be killed and started again at any time.
 
-    Args:
-        settings: from coordinator.toml.
-        clock: tells the time.
-
     Raises:
         InvalidInput: a file, an address or the database cannot be used.
         PeerUnavailable: the database does not answer.
@@ -144,10 +140,6 @@ class Server:
 
 def open_store(settings: CoordinatorSettings, *, copy: bool = False) -> Store:
     """The store that the settings name.
-
-    Args:
-        settings: from coordinator.toml.
-        copy: open a copy too, which is not served as it is.
 
     Raises:
         InvalidInput: there is none, or it is a copy, or it belongs to another consortium.

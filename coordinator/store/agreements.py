@@ -85,10 +85,6 @@ class Deals:
     def check_turn(self, release: str, number: int) -> None:
         """Refuse to deal for a round that was dealt, or that lies before one.
 
-        Args:
-            release: digest of its spec.
-            number: of the round.
-
         Raises:
             Conflict: it was.
         """
@@ -99,12 +95,6 @@ class Deals:
 
     def add(self, release: str, number: int, session: str, sealed: Mapping[str, bytes]) -> None:
         """Keep the deals of a session.
-
-        Args:
-            release: digest of its spec.
-            number: of the round.
-            session: digest of the session.
-            sealed: party to its sealed deal.
 
         Raises:
             Conflict: this round, or a later one, was dealt.

@@ -139,9 +139,6 @@ def put(connection: Connection, table: Table, key: dict[str, Any], values: dict[
 def digest_prefix(text: str) -> str:
     """The beginning of a digest as a person typed it, in lower case.
 
-    Args:
-        text: as typed.
-
     Raises:
         InvalidInput: it is not hexadecimal, or too short.
     """

@@ -69,12 +69,6 @@ class Store:
     def create(cls, url: str, name: str, epsilon: float, delta: float) -> Self:
         """A new, empty store for a new consortium.
 
-        Args:
-            url: of the database.
-            name: the consortium's.
-            epsilon: of its joint guarantee.
-            delta: of the same.
-
         Raises:
             InvalidInput: there is a consortium in this database already.
             PeerUnavailable: the database does not answer.
@@ -102,10 +96,6 @@ class Store:
     @classmethod
     def open(cls, url: str, *, copy: bool = False) -> Self:
         """An existing store.
-
-        Args:
-            url: of the database.
-            copy: open a copy too, which is not served as it is.
 
         Raises:
             InvalidInput: there is none, or it has another layout (`coordinator.store.upkeep`), or it is a copy.
@@ -170,10 +160,6 @@ class Store:
 
     def revoke(self, name: str, now: datetime) -> tuple[str, ...]:
         """Revoke a party and end its open agreements, but for releases that are about to be public, all at once.
-
-        Args:
-            name: the party.
-            now: when.
 
         Returns:
             Digests of the releases that ended.

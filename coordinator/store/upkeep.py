@@ -31,11 +31,6 @@ _SINCE, _UNTIL = "forgotten since", "forgotten until"
 def back_up(url: str, target: Path, now: datetime) -> None:
     """Copy an SQLite database into one file, durably, while it is in use. The copy is marked and is not served as it is.
 
-    Args:
-        url: of the database.
-        target: the copy; must not exist.
-        now: the present.
-
     Raises:
         InvalidInput: the database is not SQLite, there is a file already, or it cannot be written.
     """
@@ -75,9 +70,6 @@ class Copies:
 
     def restore(self, now: datetime) -> datetime:
         """Take this database into use again.
-
-        Args:
-            now: the present.
 
         Returns:
             Since when nothing is known: the time of the history's last line, or of the copy without one.

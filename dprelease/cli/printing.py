@@ -22,14 +22,7 @@ explain_option = click.option(
 def print_document(
     document: Document, *, as_json: bool = False, explain: bool = False, shown: Collection[str] = ()
 ) -> None:
-    """A document on standard output; headings are bold on a terminal only.
-
-    Args:
-        document: what to print.
-        as_json: as data instead of text.
-        explain: see `dprelease.document.text.text`.
-        shown: see there.
-    """
+    """A document on standard output; headings are bold on a terminal only."""
     if as_json:
         print_json(document.to_json())
         return

@@ -77,12 +77,7 @@ def table(found: Table, width: int | None = None, strong: Callable[[str], str] =
 
 
 def aligned(lines: Sequence[Sequence[str]], right: Sequence[bool] | None = None) -> list[str]:
-    """Lines whose cells are as wide as the widest of their column.
-
-    Args:
-        lines: of as many cells each, the head among them.
-        right: columns that end at the right; none if not given.
-    """
+    """Lines whose cells are as wide as the widest of their column."""
     widths = [max(map(_wide, column)) for column in zip(*lines, strict=True)]
     ends = right or [False] * len(widths)
     return [

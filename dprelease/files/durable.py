@@ -73,9 +73,6 @@ def keep_private(database: Path) -> None:
     file is made elsewhere and linked here, so that nobody can open it before it is private and none of this process's
     locks is lost by closing it.
 
-    Args:
-        database: its folder exists.
-
     Raises:
         InvalidInput: others may read a file that is not ours to change.
     """

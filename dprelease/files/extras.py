@@ -43,12 +43,7 @@ def require(package: str, role: str = "") -> None:
 
 
 def missing(error: ImportError, role: str = "") -> InvalidInput | None:
-    """The refusal that an `ImportError` stands for; None where no extra would help.
-
-    Args:
-        error: as raised.
-        role: whose extra to name where several bring it.
-    """
+    """The refusal that an `ImportError` stands for; None where no extra would help."""
     package = (error.name or "").partition(".")[0]
     return InvalidInput(_sentence(package, role)) if package in EXTRAS else None
 

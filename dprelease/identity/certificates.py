@@ -144,12 +144,6 @@ def check_certificate(pem: bytes | str, root_pem: bytes | str, at: datetime, rol
 def check_renewed(pem: str, held: str, root_pem: str, at: datetime) -> Identity:
     """Check what a coordinator answered to a request for a later certificate.
 
-    Args:
-        pem: the answer.
-        held: the certificate that it is to replace.
-        root_pem: the pinned consortium root.
-        at: the present.
-
     Raises:
         IntegrityError: as `check_certificate`; or its holder is another than before, or it ends no later.
     """

@@ -145,12 +145,7 @@ def to_wire(error: BaseException) -> grpc.Status:
 
 
 def from_wire(error: grpc.RpcError, peer: str) -> DpReleaseError:
-    """The error a client raises for a failed call; never one of `LOCAL`.
-
-    Args:
-        error: what grpc raised.
-        peer: whom the call went to, for the message, and `PeerUnavailable.peer`.
-    """
+    """The error a client raises for a failed call; never one of `LOCAL`."""
     info = _details(error)
     row = _BY_NAME.get(info.reason) if info is not None else None
     if info is not None and row is not None:
@@ -230,11 +225,7 @@ CALL_SECONDS = 30.0
 
 @contextmanager
 def translated(peer: str) -> Iterator[None]:
-    """Turn a failed call into the error class that the peer raised.
-
-    Args:
-        peer: whom the calls go to, for messages.
-    """
+    """Turn a failed call into the error class that the peer raised."""
     try:
         yield
     except grpc.RpcError as error:
@@ -243,11 +234,6 @@ def translated(peer: str) -> Iterator[None]:
 
 def ask(peer: str, method: Callable[..., Answer], request: object) -> Answer:
     """Answer of a peer to one short call of a stub.
-
-    Args:
-        peer: whom the call goes to, for messages.
-        method: of a stub, with one request and one answer.
-        request: message.
 
     Raises:
         DpReleaseError: of the class that the peer raised, or `PeerUnavailable`.

@@ -52,12 +52,6 @@ USUAL_PACE = Pace()
 class Call:
     """One call.
 
-    Args:
-        context: gRPC's; nobody else sees it.
-        method: full name.
-        workers: threads for work that blocks.
-        pace: how slow the caller may be.
-
     Attributes:
         method: full name.
         certificate: of the caller, PEM; None without mutual TLS.

@@ -31,13 +31,7 @@ MOST_CHECKSUMS = 1 << 17
 
 
 def read_chunks(path: Path, offset: int, message: Callable[[], M]) -> Iterator[M]:
-    """The chunks of a file from an offset to its end, for an upload: the next one is read while one is sent.
-
-    Args:
-        path: the file.
-        offset: of the first byte.
-        message: makes the message that carries a chunk in its field ``chunk``.
-    """
+    """The chunks of a file from an offset to its end, for an upload: the next one is read while one is sent."""
 
     def read(start: int) -> M:
         data, made = _read(path, start, CHUNK_BYTES), message()

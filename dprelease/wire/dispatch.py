@@ -197,9 +197,6 @@ class Refusals:
 
     A caller's words may stand in the error's message, so it is cut short. That something is not here, not yet, not any more or
     not now is an answer, whatever is wrong with the caller or its request a refusal.
-
-    Args:
-        clock: seconds that never run backwards.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

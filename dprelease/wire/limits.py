@@ -54,12 +54,7 @@ HEALTH = Rate.of(10.0)
 
 
 class Buckets:
-    """A token bucket for each peer, without any thread: tokens are counted when they are asked for.
-
-    Args:
-        rate: the same for all.
-        clock: seconds that never run backwards.
-    """
+    """A token bucket for each peer, without any thread: tokens are counted when they are asked for."""
 
     def __init__(self, rate: Rate, clock: Clock = time.monotonic) -> None:
         self._rate = rate
@@ -81,12 +76,7 @@ class Buckets:
 
 
 class OpenStreams:
-    """Streams that are under way.
-
-    Args:
-        per_peer: most of one peer.
-        total: most of all together.
-    """
+    """Streams that are under way."""
 
     def __init__(self, per_peer: int, total: int) -> None:
         self._per_peer = per_peer
@@ -121,11 +111,6 @@ class OpenStreams:
 
 class Limiter:
     """Limits of one peer at a listener.
-
-    Args:
-        rate: of its calls.
-        streams: how many uploads and downloads may be under way.
-        clock: seconds that never run backwards.
 
     Attributes:
         streams: as given.
@@ -217,11 +202,7 @@ ANSWERS = {
 
 
 def most_request_bytes(methods: Iterable[str]) -> int:
-    """Length of the longest request that one of these methods takes.
-
-    Args:
-        methods: full names.
-    """
+    """Length of the longest request that one of these methods takes."""
     return max(REQUESTS.get(method, SHORT_BYTES) for method in methods)
 
 

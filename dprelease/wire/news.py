@@ -44,11 +44,7 @@ _NAP_SECONDS = 0.5
 
 
 class News:
-    """A server's side.
-
-    Args:
-        held_seconds: longest time for which a call is held.
-    """
+    """A server's side."""
 
     def __init__(self, held_seconds: float = HELD_SECONDS) -> None:
         self._held_seconds = held_seconds

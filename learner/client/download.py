@@ -68,14 +68,6 @@ def fetch(
 ) -> ReleaseFolder:
     """Fetch a release and keep it if, and only if, it verifies. Bytes that arrived are kept for the next attempt.
 
-    Args:
-        source: a hub or a mirror.
-        consortium: whose pinned root decides.
-        library: where it goes.
-        prefix: first hexadecimal digits of the release's digest.
-        progress: told about every chunk.
-        patience: how breaks are handled.
-
     Raises:
         InvalidInput: the prefix names no release, or the disk has no room.
         NotFound: the source has no such release.

@@ -18,10 +18,6 @@ from learner.listing import Listed
 def stream_of(lines: Iterable[Listed], prefix: str) -> str:
     """The stream that a person means: the one that a listed checkpoint is of.
 
-    Args:
-        lines: of a hub or a mirror.
-        prefix: first hexadecimal digits of the digest of any of its checkpoints.
-
     Raises:
         NotFound: nothing is listed that starts so.
         InvalidInput: the digits fit several streams, or a release that stands alone.
@@ -44,10 +40,6 @@ def stream_of(lines: Iterable[Listed], prefix: str) -> str:
 def newest(lines: Iterable[Listed], prefix: str) -> Listed:
     """The last listed checkpoint of the stream that a person means.
 
-    Args:
-        lines: of a hub or a mirror.
-        prefix: as for `stream_of`.
-
     Raises:
         NotFound, InvalidInput: as `stream_of`.
     """
@@ -68,13 +60,6 @@ def fetch_checkpoint(
 
     One download is enough, whenever a learner comes: a block repeats those of all checkpoints before, and is compared with what
     their signed manifests say. A checkpoint that was compared once is not fetched again.
-
-    Args:
-        source: a hub or a mirror.
-        consortium: whose pinned root decides.
-        library: where it goes.
-        line: of a list; nothing of it is believed.
-        progress: told about every chunk.
 
     Raises:
         NotFound, PeerUnavailable, InvalidInput: as `learner.client.download.fetch`.

@@ -25,11 +25,7 @@ MOST_RELEASES = 100_000
 
 
 class PublicHub:
-    """Calls to a hub's public listener.
-
-    Args:
-        channel: from `dial`.
-    """
+    """Calls to a hub's public listener."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._stub = public_pb2_grpc.PublicServiceStub(channel)

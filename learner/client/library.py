@@ -102,11 +102,7 @@ def check_prefix(text: str) -> str:
 
 
 class Library:
-    """Fetched releases, and those that are being fetched.
-
-    Args:
-        home: the client's folder.
-    """
+    """Fetched releases, and those that are being fetched."""
 
     def __init__(self, home: Path) -> None:
         self._releases, self._partial, self._streams = (home / name for name in (RELEASES, "partial", "streams"))

@@ -65,11 +65,7 @@ def check_fingerprint(fingerprint: str, expected: str) -> None:
 
 
 class TrustStore:
-    """The pinned roots in a learner's folder.
-
-    Args:
-        home: the client's folder.
-    """
+    """The pinned roots in a learner's folder."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / "trust"

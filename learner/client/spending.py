@@ -110,14 +110,7 @@ def latest_delta(found: Sequence[Account]) -> float:
 
 
 def spending_document(consortium: str, found: Sequence[Account], delta: float, epsilon: float | None) -> Document:
-    """All that was published, its price and the rest of a budget; every mu^2 is an exact rational in JSON, ``"p/q"``.
-
-    Args:
-        consortium: its name.
-        found: an account for each roster.
-        delta: at which epsilon is said.
-        epsilon: the consortium's budget at that delta, as it announced it; None if nobody said.
-    """
+    """All that was published, its price and the rest of a budget; every mu^2 is an exact rational in JSON, ``"p/q"``."""
     tables = [_releases(account, delta) for account in found]
     charged = [
         (account.roster, hospital, *_price(mu2, delta))

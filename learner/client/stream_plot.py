@@ -21,10 +21,6 @@ COLUMNS = 3
 def draw(fits: Mapping[int, FitResult], path: Path) -> None:
     """Write the picture; the ending of the file's name says in which format.
 
-    Args:
-        fits: checkpoint to the fit of one target on the same features.
-        path: of the file.
-
     Raises:
         InvalidInput: matplotlib is missing or does not know the format, or the file cannot be written.
     """

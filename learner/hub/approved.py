@@ -76,13 +76,6 @@ def checked_record(
 ) -> ApprovedRelease:
     """Believe what the coordinator says about a release only where it can be checked here.
 
-    Args:
-        digest: the release that was asked for.
-        spec: canonical bytes of the spec.
-        approvals: canonical bytes of signed approvals.
-        consortium: whose releases this hub publishes.
-        root_pem: the consortium root.
-
     Raises:
         IntegrityError: another spec, another consortium, or not signed by every party.
         SpecRefused: a number in the spec does not check out.

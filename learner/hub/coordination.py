@@ -25,13 +25,7 @@ _ENDED = frozenset(
 
 
 class Coordination:
-    """Calls to the coordinator.
-
-    Args:
-        channel: mutual TLS, as the hub.
-        consortium: whose releases this hub publishes.
-        root_pem: the consortium root.
-    """
+    """Calls to the coordinator."""
 
     def __init__(self, channel: grpc.Channel, consortium: str, root_pem: str) -> None:
         self.use(channel)

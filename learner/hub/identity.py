@@ -28,10 +28,6 @@ log = logging.getLogger(__name__)
 class HubIdentity:
     """The hub's key with its present certificate.
 
-    Args:
-        settings: where root, certificate and key are.
-        now: the time.
-
     Raises:
         InvalidInput: a file cannot be read, or the key is not the certificate's.
         IntegrityError: the certificate is not the consortium's, has expired, or is not a hub's.
@@ -53,9 +49,6 @@ class HubIdentity:
 
     def renew(self, ask: Callable[[bytes], str]) -> bool:
         """Renew the certificate if little is left of its life. In use at once; kept where it was.
-
-        Args:
-            ask: hands a signing request, PEM, to the coordinator and brings its answer.
 
         Returns:
             Tells whether there is a new one.

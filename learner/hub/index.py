@@ -24,9 +24,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 class PublishedIndex:
     """The list of a folder of published releases. A reader waits for nobody.
 
-    Args:
-        folder: the folder; `mend` looks into it first.
-
     Attributes:
         lines: digest to line, oldest first; replaced as a whole, never changed.
     """

@@ -99,11 +99,6 @@ class Intake:
     def open_block(self, caller: Identity, certificate: str, data: bytes) -> int:
         """Take note of a sealed block.
 
-        Args:
-            caller: who calls, as mutual TLS found out.
-            certificate: the caller's certificate, PEM.
-            data: canonical bytes of the `SealedBlock`.
-
         Returns:
             Bytes held already: where the upload goes on.
 
@@ -134,11 +129,6 @@ class Intake:
         """An upload of one of the caller's blocks, from any offset up to which it is held, to its end.
 
         Its `finish` gives the SHA-256 of the complete, verified, durable block.
-
-        Args:
-            caller: who calls.
-            digest: of the release.
-            sequence: which block.
 
         Raises:
             Conflict: the block was not announced; from the upload: a newer upload of it has taken over.
@@ -176,10 +166,6 @@ class Intake:
     def announced(self, caller: Identity, digest: str) -> tuple[SealedBlock, ...]:
         """The caller's own blocks of a release, of any round, of which this hub was told, by sequence number; whole or not.
 
-        Args:
-            caller: who calls.
-            digest: of the release.
-
         Raises:
             AccessDenied, NotFound, PeerUnavailable, Conflict: as `earlier_blocks`.
         """
@@ -189,11 +175,6 @@ class Intake:
 
     def earlier_block(self, caller: Identity, key: BlockKey, offset: int) -> Path:
         """The file of one of these blocks, once it is sure that it reaches to the offset.
-
-        Args:
-            caller: who calls.
-            key: of the block.
-            offset: first byte wanted.
 
         Raises:
             NotFound: it is none of a complete round before the last.

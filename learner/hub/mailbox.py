@@ -62,9 +62,6 @@ class StoredMessage:
 class ParcelStore:
     """The parcels of one release.
 
-    Args:
-        folder: theirs; made when the first parcel comes.
-
     Raises:
         PeerUnavailable: the folder cannot be read.
 
@@ -141,10 +138,6 @@ class ParcelStore:
 
     def finish(self, kept: StoredMessage, sha256: str | None = None) -> None:
         """Verify the body, make it durable and list the parcel. Nothing is done twice.
-
-        Args:
-            kept: the parcel.
-            sha256: digest of the body's bytes as they came; None where they have to be read.
 
         Raises:
             OutOfTurn: the parcel's round is gone.

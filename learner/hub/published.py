@@ -28,11 +28,7 @@ Stamp = tuple[str, int, int]
 
 
 class Shelf:
-    """Published releases.
-
-    Args:
-        storage: the hub's files.
-    """
+    """Published releases."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -50,12 +50,7 @@ class Worker(ABC):
 
 
 class Upkeep(Worker):
-    """A thread that does a few things again and again; trouble with one never keeps another from being done.
-
-    Args:
-        duties: what to do.
-        seconds: between rounds.
-    """
+    """A thread that does a few things again and again; trouble with one never keeps another from being done."""
 
     def __init__(self, duties: Sequence[Callable[[], object]], seconds: float) -> None:
         super().__init__("upkeep")
@@ -91,16 +86,7 @@ def _trouble(error: DpReleaseError) -> tuple[type[DpReleaseError], str]:
 
 
 class Publisher(Worker):
-    """Publishes what is complete and reports what was published.
-
-    Args:
-        storage: the hub's files.
-        coordination: calls to the coordinator.
-        signer: tells who signs now.
-        now: the time.
-        sweep_seconds: how often to look again when nothing happens.
-        backoff: waits while the coordinator is away.
-    """
+    """Publishes what is complete and reports what was published."""
 
     def __init__(
         self,

@@ -80,10 +80,6 @@ class Relay:
     def open_parcel(self, caller: Identity, data: bytes) -> int:
         """Take note of a parcel; one without a body is complete at once.
 
-        Args:
-            caller: who calls, as mutual TLS found out.
-            data: canonical bytes of the `Message`.
-
         Returns:
             Bytes held already: where the upload goes on; the size when the parcel is complete.
 
@@ -134,11 +130,6 @@ class Relay:
 
         Its `finish` gives the SHA-256 of the complete, verified, durable body.
 
-        Args:
-            caller: who calls.
-            release: digest of the spec or task.
-            parcel: digest of the header.
-
         Raises:
             AccessDenied: another party announced this parcel.
             Conflict: nobody did, its round was abandoned; from the upload: a newer one of it has taken over.
@@ -173,12 +164,6 @@ class Relay:
 
     def body(self, caller: Identity, release: str, parcel: str, offset: int) -> Path:
         """The file of a body, once it is sure that it is complete, is for the caller and reaches to the offset.
-
-        Args:
-            caller: who calls.
-            release: digest of the spec or task.
-            parcel: digest of the header.
-            offset: first byte wanted.
 
         Raises:
             NotFound: no such complete parcel.

@@ -42,10 +42,6 @@ GIB = 1 << 30
 class Hub:
     """A running hub; use as a context manager.
 
-    Args:
-        settings: hub.toml.
-        backoff: waits while the coordinator is away.
-
     Raises:
         InvalidInput: a file cannot be read, the key is not the certificate's, the storage or an address is in use.
         IntegrityError: the certificate is not the consortium's, has expired, or is not a hub's.

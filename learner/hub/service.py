@@ -35,13 +35,7 @@ from learner.listing import Listed
 
 
 class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
-    """For parties, over mutual TLS.
-
-    Args:
-        intake: the door.
-        revocations: whom the hub no longer listens to.
-        streams: uploads and downloads that are under way.
-    """
+    """For parties, over mutual TLS."""
 
     def __init__(self, intake: Intake, revocations: Revocations, streams: OpenStreams) -> None:
         self._intake = intake
@@ -138,14 +132,7 @@ async def receive(
 
 
 class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
-    """For parties, over mutual TLS.
-
-    Args:
-        relay: the post office.
-        revocations: whom the hub no longer listens to.
-        streams: uploads and downloads that are under way.
-        news: of parcels, for parties by name.
-    """
+    """For parties, over mutual TLS."""
 
     def __init__(self, relay: Relay, revocations: Revocations, streams: OpenStreams, news: News) -> None:
         self._relay = relay
@@ -202,12 +189,7 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
 
 
 class PublicServicer(public_pb2_grpc.PublicServiceServicer):
-    """For everybody.
-
-    Args:
-        shelf: published releases.
-        streams: downloads that are under way.
-    """
+    """For everybody."""
 
     def __init__(self, shelf: Shelf, streams: OpenStreams) -> None:
         self._shelf = shelf

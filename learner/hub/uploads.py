@@ -66,13 +66,7 @@ class Turn:
 
 
 class Upload:
-    """An upload that is under way, from any offset up to which its sink is held, to the sink's end.
-
-    Args:
-        turn: of all uploads of the same thing.
-        number: of this one.
-        sink: where its bytes go.
-    """
+    """An upload that is under way, from any offset up to which its sink is held, to the sink's end."""
 
     def __init__(self, turn: Turn, number: int, sink: Sink) -> None:
         self._turn, self._number, self._sink = turn, number, sink

@@ -186,15 +186,7 @@ class _Drawing:
 
 
 def forest(name: str, title: str, words: str, marks: Sequence[Mark], axis_label: str) -> Markup:
-    """Numbers with intervals, one below the other, about a line at zero.
-
-    Args:
-        name: distinguishes the plot from others of the page.
-        title: what it shows.
-        words: the same in more words.
-        marks: at least one.
-        axis_label: what the numbers are, and their unit.
-    """
+    """Numbers with intervals, one below the other, about a line at zero."""
     left, drawing = _room(mark.label for mark in marks), _Drawing()
     axis = Axis.covering([0.0, *(end for mark in marks for end in mark.ends)], left, RIGHT)
     bottom = 8 + _LINE * len(marks)
@@ -210,15 +202,7 @@ def forest(name: str, title: str, words: str, marks: Sequence[Mark], axis_label:
 
 
 def panels(name: str, title: str, words: str, shown: Sequence[CoefficientPath], columns: int = 1) -> Markup:
-    """Plots with axes of their own, beside and below one another.
-
-    Args:
-        name: distinguishes the plot from others of the page.
-        title: what it shows.
-        words: the same in more words.
-        shown: at least one.
-        columns: how many stand beside one another.
-    """
+    """Plots with axes of their own, beside and below one another."""
     drawing, high = _Drawing(), 320.0 if columns == 1 else 200.0
     for place, panel in enumerate(shown):
         wide = RIGHT / columns

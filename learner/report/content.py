@@ -49,12 +49,7 @@ class Report:
     checkpoints: Mapping[int, FitResult] = field(default_factory=dict)
 
     def command(self, made: str, output: str) -> str:
-        """A shell command that makes the report or the card again.
-
-        Args:
-            made: name of the command.
-            output: file to write.
-        """
+        """A shell command that makes the report or the card again."""
         return shlex.join(["learner", made, *self.asked, "--output", output])
 
     def better(self, target: int) -> bool:

@@ -62,11 +62,7 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
 
 
 def distributions(columns: Sequence[Summary]) -> tuple[Any, ...]:
-    """Means, standard deviations and quantiles as a table, and a plot of each distribution function.
-
-    Args:
-        columns: those to show.
-    """
+    """Means, standard deviations and quantiles as a table, and a plot of each distribution function."""
     table = ranges_table(columns, "Means, standard deviations and quantiles, errors in brackets")
     return (table, *boxes(columns), *(_plot(place, each) for place, each in enumerate(columns)), READING)
 
@@ -98,12 +94,7 @@ def _plot(place: int, each: Summary) -> Section:
 
 
 def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual) -> str:
-    """The page as text, both HTML and well-formed XML.
-
-    Args:
-        opened: the releases; text in them may come from strangers.
-        found: what they say.
-    """
+    """The page as text, both HTML and well-formed XML."""
     spec, path, document = opened[0].release.spec, found.found, found.document()
     lead = (
         f"The path of the target without the intervention, from {found.lines[0][0]} on: {sum(path.donors):,} donors, "

@@ -52,12 +52,7 @@ class FeatureSpectrum:
 
 
 def spectrum(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
-    """Eigenvalues of released columns against the noise; None where no feature has noise, or no rows are left.
-
-    Args:
-        release: verified.
-        features: released names.
-    """
+    """Eigenvalues of released columns against the noise; None where no feature has noise, or no rows are left."""
     return _of_rows(release, features) if isinstance(release.regressable, NoisyRows) else _of_moments(release, features)
 
 

@@ -44,12 +44,6 @@ _ENTRY = (
 def account(roster: str, balance: Balance, lines: Sequence[Line], delta: float) -> Document:
     """Spent and left, and every entry; as data, every mu^2 is an exact rational, ``"p/q"``.
 
-    Args:
-        roster: whose account it is.
-        balance: now.
-        lines: of its history.
-        delta: at which epsilon is shown.
-
     Raises:
         InvalidInput: delta is not in (0, 1).
     """

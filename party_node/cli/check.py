@@ -49,13 +49,7 @@ class Finding:
 
 
 def check_state(hospital: HospitalState, of_table: list[Finding], *, connectivity: bool = True) -> list[Finding]:
-    """Look at declarations, keys, ledger, peers and connections, beside what was seen of the source.
-
-    Args:
-        hospital: the party's state.
-        of_table: from `of_source`.
-        connectivity: also dial the coordinator and the hub.
-    """
+    """Look at declarations, keys, ledger, peers and connections, beside what was seen of the source."""
     findings = [*of_table]
     try:
         hospital.columns()
@@ -185,12 +179,7 @@ _KINDS = ("unreadable", "outside")
 
 
 def look(found: SourceLook, *, ascii_only: bool = False) -> Document:
-    """The columns of a source, each with its counts, examples and a plot.
-
-    Args:
-        found: what was looked at.
-        ascii_only: whether the screen knows no block elements.
-    """
+    """The columns of a source, each with its counts, examples and a plot."""
     examples = tuple(Heading(key, detail=True) for key in ("kind", "problem", "examples"))
     counts = tuple(Heading(key) for key in ("missing", "unreadable", "outside"))
     distribution = Heading("distribution", "distribution within what is declared")
@@ -257,13 +246,7 @@ def data_of(counts: CellCounts) -> dict[str, object]:
 
 
 def plot(counts: CellCounts, outside: int, *, ascii_only: bool = False) -> list[str]:
-    """A column's distribution in a few lines of text.
-
-    Args:
-        counts: of the column.
-        outside: cells beyond the bounds or beside the levels.
-        ascii_only: whether the screen knows no block elements.
-    """
+    """A column's distribution in a few lines of text."""
     if isinstance(counts, Histogram):
         return [_histogram(counts, _ASCII if ascii_only else _BLOCKS)]
     if isinstance(counts, Levels):

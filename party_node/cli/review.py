@@ -38,11 +38,6 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
     """The review card: what would be published and what it costs, from metadata alone, beside local counts.
 
     People see one epsilon, one price and what is left; all else is a detail.
-
-    Args:
-        assessment: what taking part would mean.
-        record: the release in the journal.
-        findings: from `HospitalState.findings`.
     """
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
     delta, words, own = spec.target.delta, mechanism_of(spec).statements(spec), spec.party(assessment.party)

@@ -60,13 +60,6 @@ def left_before(
 
     The office hears the constant sentence, unless the hub has all of our blocks: then the release needs nothing more from us.
 
-    Args:
-        hospital: the party's state.
-        hub: the connection to it.
-        coordinator: told of it.
-        record: the release, which everybody has approved.
-        sealed: our blocks that are in the vault.
-
     Returns:
         True if that is so.
 

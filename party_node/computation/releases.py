@@ -29,13 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class ReleaseWork(Work):
-    """All releases of one party.
-
-    Args:
-        hospital: the party's state.
-        hub: the connection to it.
-        noise: secret noise; `SecureNoise` outside tests.
-    """
+    """All releases of one party."""
 
     kind = ReleaseSpec
     folders = ("joint", "rounds", "frozen")

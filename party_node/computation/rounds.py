@@ -46,12 +46,7 @@ NOTHING = RoundsBefore(FIRST_ROUND)
 
 
 class RoundWork:
-    """Earlier rounds of all releases of one party.
-
-    Args:
-        hospital: the party's state.
-        hub: the connection to the hub.
-    """
+    """Earlier rounds of all releases of one party."""
 
     def __init__(self, hospital: HospitalState, hub: HubConnection) -> None:
         self._hospital = hospital

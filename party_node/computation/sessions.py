@@ -115,13 +115,7 @@ class Computation:
 
 
 class JointWork:
-    """All sessions of one party.
-
-    Args:
-        hospital: the party's state.
-        noise: secret noise; `SecureNoise` outside tests.
-        hub: the connection to its relay.
-    """
+    """All sessions of one party."""
 
     def __init__(self, hospital: HospitalState, noise: NoiseSource, hub: HubConnection) -> None:
         self._hospital = hospital

@@ -28,10 +28,6 @@ FORGOTTEN = timedelta(days=90)
 class Work(ABC):
     """All agreements of one kind at one party.
 
-    Args:
-        hospital: the party's state.
-        hub: the connection to it.
-
     Attributes:
         kind: of the proposals.
         folders: of the party's state, which have what is kept as long as one of this kind is under way.
@@ -90,11 +86,6 @@ class Resumable(Protocol[Result]):
 
 def take_turns(session: Resumable[Result], folder: SessionFolder, relay: RelayCalls) -> str | Result:
     """Go as far as it goes.
-
-    Args:
-        session: kept in the folder.
-        folder: has the bodies of its messages.
-        relay: to the other hospitals.
 
     Returns:
         For whom we wait, in words; or the session's result.

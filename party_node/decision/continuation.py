@@ -26,15 +26,7 @@ _CHARGED = frozenset({"charge", "send"})
 
 
 class Continuations:
-    """Streams of one party.
-
-    Args:
-        roster: whose budget.
-        journal: of releases.
-        ledger: the budget.
-        vault: of sealed blocks.
-        folder: of what is kept between checkpoints.
-    """
+    """Streams of one party."""
 
     def __init__(self, roster: str, journal: Journal, ledger: Ledger, vault: Vault, folder: Streams) -> None:
         self._roster, self._journal, self._ledger, self._vault = roster, journal, ledger, vault

@@ -110,8 +110,8 @@ def assess(
         policy: limits in numbers.
         balance: our budget for the roster.
         now: the time.
-        repeats: from `duplicates.repetitions`.
-        linked: from `linkage.linkages`.
+        repeats: from `repeats.repetitions`.
+        linked: from `repeats.linkages`.
         implausible: from `findings.problems`, of our columns of the proposal.
         continued: whether it continues a stream that was approved here, and was approved with it; see `Continuations.earlier`.
 
@@ -164,16 +164,6 @@ def assess_run(
     """Check an alignment run that was proposed.
 
     No policy says yes: a person does, for a run tells every other hospital which of its own patients we have too.
-
-    Args:
-        task: the proposal.
-        own: our catalogue.
-        fingerprint: of our own key.
-        pins: fingerprints of the peers' keys.
-        consortium: the one we enrolled in.
-        policy: limits in numbers.
-        counted: runs of the roster that count here.
-        now: the time.
 
     Raises:
         SpecRefused: it names other facts of ours than are so, or has expired.

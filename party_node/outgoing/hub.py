@@ -40,11 +40,6 @@ HEALTH_SECONDS = 10.0
 def reach(address: str, credentials: Credentials, peer: str) -> None:
     """Refuse a server that cannot be reached, or does not serve.
 
-    Args:
-        address: host and port.
-        credentials: ours.
-        peer: whom it is, for the error.
-
     Raises:
         PeerUnavailable: as `check_reachable`.
     """
@@ -54,10 +49,6 @@ def reach(address: str, credentials: Credentials, peer: str) -> None:
 
 def check_reachable(channel: grpc.Channel, peer: str) -> None:
     """Ask a peer whether it can serve. Nothing of ours travels but the certificate.
-
-    Args:
-        channel: to it.
-        peer: whom the call goes to, for messages.
 
     Raises:
         PeerUnavailable: it is away, or cannot serve now.
@@ -83,17 +74,6 @@ def _bring(
     stall_seconds: float,
 ) -> None:
     """Send what a peer lacks of a file, in a stream that may take as long as it needs, as long as it moves.
-
-    Args:
-        peer: whom it goes to, for messages.
-        what: what it is, for messages.
-        method: of a stub, with a stream of requests.
-        message: makes a request.
-        names: fields of the first request, which say what is sent.
-        path: the file.
-        body: its size and digest.
-        held: how many of its bytes the peer has.
-        stall_seconds: longest stand-still before the attempt is given up.
 
     Raises:
         PeerUnavailable: the peer is away, or the stream stood still; try again.
@@ -127,12 +107,6 @@ def _bring(
 def _received(call: Any, position: int, size: int, stall_seconds: float) -> Iterator[bytes]:
     """The bytes of a stream of chunks that may take as long as it needs, as long as it moves: one that trickles does not.
 
-    Args:
-        call: under way; what it answers with has a chunk.
-        position: of the first byte that comes.
-        size: as it was announced.
-        stall_seconds: longest stand-still before the attempt is given up.
-
     Raises:
         IntegrityError: a chunk is not the next one, or is damaged.
         grpc.RpcError: as the peer answers, or the stream stood still.
@@ -153,12 +127,6 @@ def _received(call: Any, position: int, size: int, stall_seconds: float) -> Iter
 
 def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
     """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
-
-    Args:
-        channel: to the hub's listener for parties.
-        sealed: the block's identity.
-        path: its bytes.
-        stall_seconds: longest stand-still before the attempt is given up.
 
     Raises:
         PeerUnavailable: the hub is away, or the stream stood still; try again.
@@ -187,10 +155,6 @@ class Held:
 
 def held_blocks(channel: grpc.Channel, release: str) -> Held:
     """Blocks that the hub holds.
-
-    Args:
-        channel: to the hub's listener for parties.
-        release: digest of the spec.
 
     Raises:
         IntegrityError: one cannot be read.
@@ -235,13 +199,7 @@ MOST_MESSAGES = 20_000
 
 
 class RelayCalls:
-    """Calls over one channel.
-
-    Args:
-        channel: to the hub's listener for parties.
-        release: digest of the release whose messages these are.
-        stall_seconds: longest stand-still of a stream before it is given up.
-    """
+    """Calls over one channel."""
 
     def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float) -> None:
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)
@@ -334,12 +292,7 @@ CONFIRM_SECONDS = 600.0
 
 
 class Delivery:
-    """The sealed blocks of one party on their way.
-
-    Args:
-        hospital: the party's state.
-        hub: the connection to it.
-    """
+    """The sealed blocks of one party on their way."""
 
     def __init__(self, hospital: HospitalState, hub: HubConnection) -> None:
         self._hospital = hospital

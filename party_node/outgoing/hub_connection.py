@@ -28,9 +28,6 @@ class HubConnection:
 
     One thread uses it and closes it: to make a stub of a channel that is closed meanwhile ends the process (gRPC 1.85).
 
-    Args:
-        dial: with the certificate of that moment.
-
     Attributes:
         away: whether the log has said already that the hub is away.
     """
@@ -59,12 +56,7 @@ class HubConnection:
 
 
 class Notifications:
-    """Listens to both servers, over connections that we dialled.
-
-    Args:
-        settings: manners of the daemon.
-        journal: where a person's decision shows.
-    """
+    """Listens to both servers, over connections that we dialled."""
 
     def __init__(self, settings: DaemonSettings, journal: Journal) -> None:
         self.follow(settings)

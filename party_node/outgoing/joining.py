@@ -62,11 +62,6 @@ def enrol(hospital: HospitalState, invite: Invite, *, ledger_lost: bool = False)
 def trade(invite: Invite, identity: KeyFolder, name: str) -> Enrolment:
     """Trade an invite for a certificate, over TLS pinned to the root that the invite carries, and keep it.
 
-    Args:
-        invite: from the consortium's office.
-        identity: ours.
-        name: our name in party.toml.
-
     Raises:
         InvalidInput: the invite is for another party, or has lapsed.
         Unauthenticated: the coordinator does not accept it.
@@ -105,12 +100,6 @@ def _in_our_turn(call: Callable[[], enrolment_pb2.EnrolResponse]) -> enrolment_p
 
 def open_roster(hospital: HospitalState, roster: str, detail: str, *, ledger_lost: bool = False) -> None:
     """Open a roster's account under our cap, with what the office has seen charged to it; again changes nothing.
-
-    Args:
-        hospital: the party's state.
-        roster: name of a set of patients.
-        detail: for people.
-        ledger_lost: see `enrol`.
 
     Raises:
         Conflict: it was opened with another cap, or the ledger was lost.
@@ -176,11 +165,6 @@ def _remind(hospital: HospitalState, coordinator: Coordinator, told: set[str]) -
 
 def show_approval(coordinator: Coordinator, record: Record, held: Container[bytes]) -> None:
     """Show the office our approval of a release, unless it has it: after a restore it is a witness of our charge again.
-
-    Args:
-        coordinator: the office.
-        record: the release, as it stands here.
-        held: approvals that the office passes on.
 
     Raises:
         PeerUnavailable: the office is away; try again.

@@ -61,14 +61,7 @@ class Pending:
 
 
 class AgreementCalls:
-    """Calls about agreements of one kind.
-
-    Args:
-        listing: asks for a page of them.
-        approving: hands in a consent.
-        declining: hands in a refusal.
-        states: their states on the wire.
-    """
+    """Calls about agreements of one kind."""
 
     def __init__(self, listing: Any, approving: Any, declining: Any, states: Any) -> None:
         self._listing, self._approving, self._declining = listing, approving, declining
@@ -116,13 +109,7 @@ class AgreementCalls:
 
 
 def left_alone(to: logging.Logger, what: str, reasons: Sequence[str]) -> None:
-    """Say in one line how much of what the coordinator lists cannot be read, if anything.
-
-    Args:
-        to: where.
-        what: each of them is.
-        reasons: why, for each.
-    """
+    """Say in one line how much of what the coordinator lists cannot be read, if anything."""
     if reasons:
         words = (
             f"1 {what} cannot be read and is" if len(reasons) == 1 else f"{len(reasons)} {what}s cannot be read and are"
@@ -132,9 +119,6 @@ def left_alone(to: logging.Logger, what: str, reasons: Sequence[str]) -> None:
 
 class Coordinator:
     """Calls to the coordinator over one channel.
-
-    Args:
-        channel: as ourselves.
 
     Attributes:
         stub: the same calls as the protocol has them.

@@ -27,12 +27,7 @@ LIMIT_SECONDS = 30.0
 
 
 class Reviews:
-    """Tells that releases wait for a person.
-
-    Args:
-        hospital: the party's state; its settings at the moment of a call count.
-        limit_seconds: how long a call may take.
-    """
+    """Tells that releases wait for a person."""
 
     def __init__(self, hospital: HospitalState, limit_seconds: float = LIMIT_SECONDS) -> None:
         self._hospital = hospital
@@ -54,13 +49,7 @@ class Reviews:
             self.call(short, target, f"{record.name} waits for a person: party-node review show {short}" if run else "")
 
     def call(self, release: str, target: str | tuple[str, ...], words: str = "") -> None:
-        """Tell of a release, in the background; whatever goes wrong is logged and holds up nothing.
-
-        Args:
-            release: first digits of its digest, or of an alignment run's.
-            target: from `on_review`.
-            words: what is told; that a release waits for a review, if left out.
-        """
+        """Tell of a release, in the background; whatever goes wrong is logged and holds up nothing."""
         words = words or f"release {release} waits for a review: party-node review show {release}"
         thread = threading.Thread(target=self._called, args=(release, words, target), daemon=True, name="on-review")
         self._calls = [each for each in self._calls if each.is_alive()] + [thread]

@@ -36,9 +36,6 @@ class PostgreSql:
     """Reads a table of PostgreSQL, or what a query gives.
 
     A type without a plain one in Arrow, such as numeric, uuid and json, is read as text.
-
-    Args:
-        source: names it.
     """
 
     def __init__(self, source: SourceSettings) -> None:
@@ -177,9 +174,6 @@ class Sqlite:
     """Reads a table of a SQLite file, or what a query gives.
 
     A column may hold anything there: all cells are read as text, numbers to the last bit.
-
-    Args:
-        source: names it.
     """
 
     def __init__(self, source: SourceSettings) -> None:

@@ -122,11 +122,7 @@ def distribution_of(column: Source) -> CellCounts:
 
 
 class IdentifiersLook:
-    """Notes the identifiers of rows, batch by batch, as pseudonyms under a key that is forgotten.
-
-    Args:
-        settings: name the columns of identifiers.
-    """
+    """Notes the identifiers of rows, batch by batch, as pseudonyms under a key that is forgotten."""
 
     def __init__(self, settings: PartySettings) -> None:
         self._settings = settings
@@ -339,11 +335,7 @@ class SourceLook:
 
 
 def look_at(settings: PartySettings) -> SourceLook:
-    """Look at the source once, from its beginning to its end, and note whatever is wrong with it.
-
-    Args:
-        settings: name the source and its columns.
-    """
+    """Look at the source once, from its beginning to its end, and note whatever is wrong with it."""
     columns = {name: ColumnLook(each, distribution_of(each.column)) for name, each in settings.declared.items()}
     found = SourceLook(settings.source.place, columns)
     identifiers = IdentifiersLook(settings)

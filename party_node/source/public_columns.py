@@ -79,11 +79,6 @@ def latest(known: Iterable[PublicDeclaration]) -> dict[str, PublicDeclaration]:
 def declare(ledger: Ledger, settings: PartySettings, names: tuple[str, ...]) -> tuple[str, ...]:
     """Declare columns public, all of them or none; what is public as it stands is left alone.
 
-    Args:
-        ledger: takes the acts.
-        settings: whose declarations and source names they cover.
-        names: columns.
-
     Returns:
         The columns that were not public before, as they stand.
 
@@ -107,11 +102,6 @@ def _detail(settings: PartySettings, column: Column) -> dict[str, str | float]:
 
 def covered(settings: PartySettings, known: Iterable[PublicDeclaration], names: tuple[str, ...]) -> dict[str, Column]:
     """Name to the declaration that an act would cover.
-
-    Args:
-        settings: declarations and source names.
-        known: all acts.
-        names: columns that are declared public together.
 
     Raises:
         InvalidInput: a column is not declared in party.toml, tells patients or their rows apart, has unknown bounds, or comes
@@ -176,11 +166,6 @@ def with_public(
 ) -> tuple[Column, ...]:
     """Our declarations, those that acts cover marked as public.
 
-    Args:
-        settings: declarations and source names.
-        known: all acts.
-        names: columns to look at; all of them unless told.
-
     Raises:
         DataRefused: a public column's declaration or source was changed, or the source is read under another name.
     """
@@ -207,10 +192,6 @@ def with_public(
 def check_declared(promised: tuple[Column, ...], now: tuple[Column, ...]) -> tuple[Column, ...]:
     """Our columns of a spec, if it calls public just what acts cover, under just these declarations.
 
-    Args:
-        promised: the columns as the spec has them.
-        now: the same, and perhaps others, as they are declared here.
-
     Raises:
         DataRefused: it does not.
     """
@@ -234,10 +215,6 @@ def public_norm2(bounded: BoundedRows, columns: tuple[str, ...]) -> float:
     """The largest squared norm of a patient's public columns in scaled units, rounded up to a multiple of 1/1000.
 
     A little more than it is on this grid, as another release may have a finer one.
-
-    Args:
-        bounded: our rows.
-        columns: names of public columns.
 
     Raises:
         InvalidInput: one of them is not public here.

@@ -76,12 +76,7 @@ _READ_BYTES = 1 << 20
 
 
 class CsvReader:
-    """Reads one CSV file.
-
-    Args:
-        source: how it is written.
-        path: the file.
-    """
+    """Reads one CSV file."""
 
     def __init__(self, source: SourceSettings, path: Path) -> None:
         self._source = source
@@ -182,12 +177,7 @@ _BYTES = 1 << 26
 
 
 class ParquetReader:
-    """Reads one Parquet file.
-
-    Args:
-        source: how it is written.
-        path: the file.
-    """
+    """Reads one Parquet file."""
 
     def __init__(self, source: SourceSettings, path: Path) -> None:
         self._path = path
@@ -205,12 +195,7 @@ class ParquetReader:
 
 @contextmanager
 def parquet_file(path: Path, columns: list[str] | None = None) -> Iterator[pa.parquet.ParquetFile]:
-    """A Parquet file whose texts stay as the file has them: each once, with numbers in place of cells.
-
-    Args:
-        path: the file.
-        columns: which of its columns are read; all unless told.
-    """
+    """A Parquet file whose texts stay as the file has them: each once, with numbers in place of cells."""
     with opened(path) as handle:
         schema = pa.parquet.read_schema(handle)
         times = Counter(schema.names)
@@ -241,10 +226,6 @@ def _is_text(kind: pa.DataType) -> bool:
 def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Identifiers, batches and these columns of the source, in pieces.
 
-    Args:
-        source: what is read.
-        columns: the source's names of columns.
-
     Raises:
         DataRefused: a column is not there, or there twice; or it cannot be read.
         PeerUnavailable: its database does not answer, or stopped before the last row.
@@ -270,9 +251,6 @@ def reader_of(source: SourceSettings) -> Reader:
 
 class FilesReader:
     """Reads one file, or several with the same header one after another.
-
-    Args:
-        source: names them.
 
     Raises:
         DataRefused: there is none.

@@ -50,12 +50,7 @@ class Records:
         self._cells: dict[str, list[tuple[Floats, States]]] = {name: [] for name in read}
 
     def add(self, identifiers: Iterable[str], raw: Mapping[str, Cells]) -> None:
-        """Take the rows of a batch.
-
-        Args:
-            identifiers: in their normal form, one of each row.
-            raw: name to cells.
-        """
+        """Take the rows of a batch."""
         known = self._patients
         normal = (unicodedata.normalize("NFC", text.strip()) for text in identifiers)
         self._of_rows.append(np.array([known.setdefault(text, len(known)) for text in normal], np.intp))

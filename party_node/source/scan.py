@@ -136,10 +136,6 @@ class Scan:
     def catalogue(self, comparison: ShownDigests, columns: tuple[Column, ...] | None = None) -> Catalogue:
         """The catalogue that the office gets, with the batches that are complete and large enough to be compared.
 
-        Args:
-            comparison: how digests leave.
-            columns: declarations in the order in which they are told; all as they were read unless given.
-
         Raises:
             DataRefused: an identifier repeats, or the catalogue is too long.
         """
@@ -229,13 +225,6 @@ def scan(
     settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, roster: Roster | None = None
 ) -> Scan:
     """Read the source once, from its beginning to its end.
-
-    Args:
-        settings: name the source, its columns and the folder in which codes are kept.
-        key: alignment key.
-        columns: declarations to bound by.
-        grid_bits: b of the grid.
-        roster: the patients whose rows count; None for all.
 
     Raises:
         DataRefused: the source cannot be read, a column or an identifier is missing, or no row counts.

@@ -55,12 +55,7 @@ def numbers_in(batch: pa.RecordBatch, source: SourceSettings) -> Numbers:
 
 
 def last_complete(numbers: Numbers, source: SourceSettings) -> int:
-    """The number of the last batch that no more rows come to; `NONE` where there is none.
-
-    Args:
-        numbers: from `numbers_of`, of all rows of the source.
-        source: says how batches are told.
-    """
+    """The number of the last batch that no more rows come to; `NONE` where there is none."""
     latest = int(numbers.max(initial=NONE))
     if source.batch is None or source.whole_batches:
         return latest
@@ -79,12 +74,7 @@ def is_number(cell: str) -> bool:
 
 
 def numbers_of(parts: Iterable[Numbers], source: SourceSettings) -> Numbers:
-    """(n,) the batch of every row of the file, in its order; `NONE` of what is not complete yet.
-
-    Args:
-        parts: from `numbers_in`.
-        source: says how batches are told.
-    """
+    """(n,) the batch of every row of the file, in its order; `NONE` of what is not complete yet."""
     named = np.concatenate([*parts])
     if source.batch_rows is None:
         return named
@@ -253,10 +243,6 @@ def subjects_in(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
 
 def read_subjects(settings: PartySettings, key: bytes) -> set[bytes]:
     """Pseudonyms of all patients of the table, 32 bytes each.
-
-    Args:
-        settings: names the source.
-        key: alignment key.
 
     Raises:
         DataRefused: the source cannot be read, or a row has no identifier.

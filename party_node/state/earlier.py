@@ -22,11 +22,7 @@ _SECRET = 0o600
 
 
 class EarlierRounds:
-    """Blocks that all parties sent in earlier rounds of one release.
-
-    Args:
-        folder: of this release alone.
-    """
+    """Blocks that all parties sent in earlier rounds of one release."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -25,11 +25,7 @@ _OUTSIDE_STREAMS = "0" * 64
 
 
 class FrozenRows:
-    """The approved rows of one release.
-
-    Args:
-        folder: of this release alone.
-    """
+    """The approved rows of one release."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -52,12 +48,6 @@ class FrozenRows:
         self, columns: tuple[Column, ...], grid_bits: int, at: CheckpointRows | None, digest: str | None
     ) -> BoundedRows | None:
         """The approved rows, mapped from the file.
-
-        Args:
-            columns: ours of the spec.
-            grid_bits: of the spec.
-            at: the checkpoint as it stands now; None outside streams.
-            digest: of the codes that were approved.
 
         Returns:
             None where the file is missing or damaged, or other checkpoints were sealed since.

@@ -44,11 +44,7 @@ _COLUMNS = "number, roster, kind, release, mu2, detail, at, previous, hash"
 
 
 class Ledger:
-    """The ledger of one hospital. Any number of processes may use the file at once.
-
-    Args:
-        path: SQLite file; made if absent.
-    """
+    """The ledger of one hospital. Any number of processes may use the file at once."""
 
     def __init__(self, path: Path) -> None:
         self._transaction = partial(transaction, path)
@@ -79,11 +75,7 @@ class Ledger:
                 raise Conflict(f"the budget of roster {roster} was fixed at mu^2 = {opened[0].mu2}; it cannot change")
 
     def balance(self, roster: str, *, without: str = "") -> Balance:
-        """A roster's budget.
-
-        Args:
-            roster: whose.
-            without: a release to leave out, so that its cost can be shown beside what it would be without it.
+        """A roster's budget, without one release if it is named, so that its cost can be shown beside the rest.
 
         Raises:
             NotFound: the roster was never opened.
@@ -239,15 +231,7 @@ class Ledger:
         self._advance(roster, release, "refund", {"reserve", "charge"}, {"refund"})
 
     def close(self, roster: str, release: str, mu2: Fraction, exposure: Fraction, reason: str) -> None:
-        """Charge a release for good and end it, whatever stands here and whatever the cap says; again changes nothing.
-
-        Args:
-            roster: whose budget.
-            release: spec digest.
-            mu2: what it is charged.
-            exposure: mu^2 of what it reveals of our own columns.
-            reason: for people.
-        """
+        """Charge a release for good and end it, whatever stands here and whatever the cap says; again changes nothing."""
         with self._transaction() as db:
             if stage_of(_read(db), roster, release) != "close":
                 _append(db, roster, "close", release, mu2, {"exposure": str(exposure), "reason": reason})

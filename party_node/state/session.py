@@ -34,11 +34,7 @@ class Outgoing:
 
 
 class SessionFolder:
-    """One release's session.
-
-    Args:
-        folder: of this release alone.
-    """
+    """One release's session."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

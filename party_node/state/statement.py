@@ -49,10 +49,7 @@ class Line:
 def rounds_of(records: Iterable[Record], entries: Iterable[Entry], party: str) -> Rounds:
     """Each round's part of what releases of several rounds are charged, from the specs that we approved.
 
-    Args:
-        records: of the journal.
-        entries: of the ledger; a release that it never held budget for is left out.
-        party: our name.
+    A release that the ledger never held budget for is left out.
     """
     priced = {entry.release for entry in entries if entry.kind in HOLDING}
     rounds = {each.digest: mechanism_of(each.spec).cost(each.spec).rounds for each in records if each.digest in priced}
@@ -64,12 +61,7 @@ def rounds_of(records: Iterable[Record], entries: Iterable[Entry], party: str) -
 
 
 def history(entries: Iterable[Entry], rounds: Rounds = ONE_ROUND) -> tuple[Line, ...]:
-    """The account after every entry.
-
-    Args:
-        entries: of one roster, oldest first.
-        rounds: see `rounds_of`.
-    """
+    """The account after every entry of one roster, which come oldest first; rounds as of `rounds_of`."""
     cap, held = Fraction(0), Fraction(0)
     holding: dict[str, Fraction] = {}
     titles: dict[str, str] = {}

@@ -51,11 +51,7 @@ class CheckpointRows(Value):
 
 
 class Streams:
-    """Increments of all streams of one party.
-
-    Args:
-        folder: where they are kept.
-    """
+    """Increments of all streams of one party."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -111,12 +107,7 @@ class Streams:
 
 
 def over(records: Iterable[Record], stages: Mapping[str, str]) -> set[str]:
-    """First digests of the streams that have no more checkpoints: the last one was published or spent, or they were ended here.
-
-    Args:
-        records: of all releases.
-        stages: release to the last thing that the ledger says of it.
-    """
+    """First digests of the streams that have no more checkpoints: the last one was published or spent, or they were ended here."""
     ended = set()
     for record in records:
         place = record.spec.place

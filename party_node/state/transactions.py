@@ -19,9 +19,6 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
     synchronous=EXTRA is FULL and a sync of the folder as well; without that, a power cut could bring the rollback journal
     back and undo a commit, such as a charge after bytes have left.
 
-    Args:
-        path: SQLite file; its folder is made if absent.
-
     Raises:
         InvalidInput: others may read the file, and it is not ours to change.
     """

@@ -16,11 +16,7 @@ _SCHEMA = "CREATE TABLE IF NOT EXISTS seeds (digest TEXT PRIMARY KEY, session TE
 
 
 class UsedSeeds:
-    """The party's list of seeds.
-
-    Args:
-        path: SQLite file; made if absent.
-    """
+    """The party's list of seeds."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -22,11 +22,7 @@ class Seal(Value):
 
 
 class Vault:
-    """Sealed blocks in the party's state folder. Blocks of a round count as sealed, all at once, once the seal on disk has them.
-
-    Args:
-        folder: where they are kept.
-    """
+    """Sealed blocks in the party's state folder. Blocks of a round count as sealed, all at once, once the seal on disk has them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -40,10 +36,6 @@ class Vault:
 
     def seal(self, blocks: tuple[Block, ...], key: PrivateKey) -> tuple[SealedBlock, ...]:
         """Freeze all blocks of a round; if it has sealed ones already, these stand and the new ones are dropped.
-
-        Args:
-            blocks: by sequence number, drawn together.
-            key: the party's.
 
         Returns:
             The sealed blocks of all rounds so far.
@@ -85,10 +77,6 @@ class Vault:
 
     def check(self, release: str, made: tuple[str, ...]) -> None:
         """Refuse to build on blocks that are not here as they were made.
-
-        Args:
-            release: spec digest.
-            made: SHA-256 of its blocks by sequence number, as the ledger has them.
 
         Raises:
             IntegrityError: one is gone or was altered.
