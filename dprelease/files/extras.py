@@ -19,6 +19,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "gmpy2": ("party",),
         "jinja2": ("learner",),
         "matplotlib": ("plot",),
+        "numba": ("fast",),
         "psycopg": ("postgresql",),
         "pyarrow": ("party", "learner"),
         "sqlalchemy": ("coordinator",),

@@ -1,30 +1,34 @@
-"""A random sign matrix B, k x n, public and expanded from a seed, and its exact product with integer rows.
+"""The public mixing matrix B, k x n, expanded from a seed and never stored, and its exact product with integer rows.
 
-Layout (docs/format.md, with test vectors): columns are taken in groups of eight. Group g has kp bytes of the public
-stream at offset g * kp, where kp is k rounded up to a multiple of 16. Byte r of group g holds the signs of
-B[r, 8g .. 8g+7], the least significant bit first; bit 0 means +1, bit 1 means -1.
+Layout (docs/format.md 6, with test vectors): columns are taken in groups of eight. Group g has kp bytes of the public stream at
+offset g * kp, where kp is k rounded up to a multiple of 16. Byte r of group g holds the signs of B[r, 8g .. 8g+7], the least
+significant bit first; bit 0 means +1, bit 1 means -1.
 
-Source: multi-party release paper, Algorithm 2, without the division by sqrt(k): entries stay integers, so the product
-is exact and its sensitivity is exactly sqrt(k) times that of a row (docs/guarantees.md 2).
+Source: multi-party release paper, Algorithm 2, without the division by sqrt(k): entries stay integers, so the product is exact
+and its sensitivity is exactly sqrt(k) times that of a row (docs/guarantees.md 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import Integers
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.noisy_rows.kernels import GROUP, MOST_GROUPS, kernel_for, signed_sums
 from dprelease.privacy.public_stream import BLOCK_BYTES, PublicStream
 
-GROUP = 8
-_WORKING_SIGNS = 1 << 22  # signs expanded at once: 32 MiB of float64
+_WORKING_ENTRIES = 1 << 22  # looked up at once: 32 MiB of 64-bit integers
+_WORKING_PATIENTS = 1 << 18  # put into buckets at once
+_TURN_BYTES = 8
 _EXACT = 1 << 53  # float64 holds every integer up to here
 
 
-class BernoulliMixing:
-    """B in {-1, +1}^{k x n}, expanded from a public seed and never stored.
+class MixingMatrix(ABC):
+    """B of either kind.
 
     Args:
         stream: the public stream of the release's mixing seed.
@@ -41,12 +45,17 @@ class BernoulliMixing:
         self.outputs = outputs
         self.rows = rows
         self._stream = stream
-        self._stride = -(-outputs // BLOCK_BYTES) * BLOCK_BYTES
+        self._stride = -(-self._group_bytes // BLOCK_BYTES) * BLOCK_BYTES
 
-    def _bits(self, first_group: int, groups: int) -> npt.NDArray[np.uint8]:
-        data = self._stream.read(first_group * self._stride, groups * self._stride)
-        packed = np.frombuffer(data, np.uint8).reshape(groups, self._stride)[:, : self.outputs]
-        return np.unpackbits(np.ascontiguousarray(packed.T), axis=1, bitorder="little")
+    @property
+    @abstractmethod
+    def _group_bytes(self) -> int:
+        """Bytes of the stream that a group of patients has, before they are rounded up to whole blocks of the cipher."""
+
+    def _groups(self, first: int, count: int) -> npt.NDArray[np.uint8]:
+        """(count, stride) bytes of the groups from one on."""
+        data = self._stream.read(first * self._stride, count * self._stride)
+        return np.frombuffer(data, np.uint8).reshape(count, self._stride)
 
     def signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
         """B[:, start:stop] as (k, stop - start) int8.
@@ -56,13 +65,12 @@ class BernoulliMixing:
         """
         if not 0 <= start <= stop <= self.rows:
             raise InvalidInput(f"columns [{start}, {stop}) do not lie within B's {self.rows}")
-        if start == stop:
-            return np.zeros((self.outputs, 0), np.int8)
-        first = start // GROUP
-        bits = self._bits(first, -(-stop // GROUP) - first)[:, start - first * GROUP : stop - first * GROUP]
-        return (1 - 2 * bits.astype(np.int8)).astype(np.int8)
+        return self._signs(start, stop)
 
-    def apply(self, chunks: Iterable[npt.NDArray[np.integer]]) -> npt.NDArray[np.int64]:
+    @abstractmethod
+    def _signs(self, start: int, stop: int) -> npt.NDArray[np.int8]: ...
+
+    def apply(self, chunks: Iterable[npt.NDArray[np.integer]]) -> Integers:
         """B Q for integer rows Q that arrive in chunks, in order; exact, whatever the chunking.
 
         Args:
@@ -74,11 +82,12 @@ class BernoulliMixing:
         Raises:
             InvalidInput: the chunks do not have n rows together, or the product could exceed 2^53.
         """
-        total: npt.NDArray[np.int64] | None = None
+        total: Integers | None = None
         done = 0
         for chunk in chunks:
             rows = np.asarray(chunk)
-            if rows.size and int(np.abs(rows.astype(np.int64)).max()) * self.rows >= _EXACT:
+            largest = max(-int(rows.min()), int(rows.max())) if rows.size else 0
+            if largest * self.rows >= _EXACT:
                 raise InvalidInput("n times the largest code reaches 2^53: use a coarser grid")
             if total is None:
                 total = np.zeros((self.outputs, rows.shape[1]), np.int64)
@@ -86,39 +95,53 @@ class BernoulliMixing:
                 raise InvalidInput("the chunks have different numbers of columns")
             if done + len(rows) > self.rows:
                 raise InvalidInput(f"more than the {self.rows} rows that B was made for")
-            total += self._product(done, rows)
+            self._add(total, done, rows, largest)
             done += len(rows)
         if total is None or done != self.rows:
             raise InvalidInput(f"{done} rows arrived where B was made for {self.rows}")
         return total
 
-    def _product(self, start: int, rows: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-        # +-1 = 1 - 2 bit, so B Q = (column sums of Q) - 2 (bits Q); all sums are integers below 2^53, hence exact.
-        step = max(GROUP, _WORKING_SIGNS // self.outputs // GROUP * GROUP)
-        total = np.zeros((self.outputs, rows.shape[1]), np.float64)
-        position = 0
-        while position < len(rows):
-            column = start + position
-            width = min(step - column % GROUP, len(rows) - position)
-            first = column // GROUP
-            bits = self._bits(first, -(-(column + width) // GROUP) - first)
-            lead = column - first * GROUP
-            part = rows[position : position + width].astype(np.float64)
-            total += part.sum(axis=0) - 2.0 * (bits[:, lead : lead + width].astype(np.float64) @ part)
-            position += width
-        return total.astype(np.int64)
+    @abstractmethod
+    def _add(self, total: Integers, start: int, rows: npt.NDArray[np.integer], largest: int) -> None:
+        """Adds the product with patients from `start` on; no code is larger than `largest`."""
 
-    def row_sums(self) -> npt.NDArray[np.int64]:
-        """B 1, the constant column after mixing: public and exact, (k,) int64. Takes k n / 8 bytes of the stream."""
-        groups = -(-self.rows // GROUP)
-        ones = np.zeros(self.outputs, np.int64)
-        step = max(1, _WORKING_SIGNS // self._stride)
-        for first in range(0, groups, step):
-            count = min(step, groups - first)
-            data = self._stream.read(first * self._stride, count * self._stride)
-            packed = np.frombuffer(data, np.uint8).reshape(count, self._stride)[:, : self.outputs]
-            if first + count == groups and self.rows % GROUP:
-                packed = packed.copy()
-                packed[-1] &= (1 << self.rows % GROUP) - 1
-            ones += np.bitwise_count(packed).sum(axis=0, dtype=np.int64)
-        return self.rows - 2 * ones
+    def row_sums(self) -> Integers:
+        """B 1, the constant column after mixing: public and exact, (k,) int64. As much work as a column."""
+        return self.apply([np.broadcast_to(np.int8(1), (self.rows, 1))])[:, 0]
+
+
+class BernoulliMixing(MixingMatrix):
+    """B in {-1, +1}^{k x n}: byte r of a group of eight columns has their signs in row r."""
+
+    @property
+    def _group_bytes(self) -> int:
+        return self.outputs
+
+    def _signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+        first = start // GROUP
+        packed = self._groups(first, -(-stop // GROUP) - first)[:, : self.outputs]
+        bits = np.unpackbits(np.ascontiguousarray(packed.T), axis=1, bitorder="little")
+        return (1 - 2 * bits[:, start - first * GROUP : stop - first * GROUP].astype(np.int8)).astype(np.int8)
+
+    def _add(self, total: Integers, start: int, rows: npt.NDArray[np.integer], largest: int) -> None:
+        columns = rows.shape[1]
+        kernel = kernel_for(self.rows * self.outputs * -(-columns // 2) // GROUP)
+        groups = min(MOST_GROUPS, max(8, _WORKING_ENTRIES // self.outputs // 8 * 8))
+        for low, high, lead in _aligned(start, len(rows), groups * GROUP):
+            codes = np.zeros((groups * GROUP, columns), np.int64)  # zeros beside the chunk: their signs do not matter
+            codes[lead : lead + high - low] = rows[low:high]
+            packed = self._groups((start + low - lead) // GROUP, groups)[:, : self.outputs]
+            total += signed_sums(packed, codes, largest, kernel)
+
+
+def _aligned(start: int, count: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Patients [start, start + count) cut at multiples of `size`: (first, end, lead), the first two counted from `start`.
+
+    The lead is how many patients of the same multiple stand before the first.
+    """
+    low = 0
+    while low < count:
+        lead = (start + low) % size
+        high = min(count, low + size - lead)
+        yield low, high, lead
+        low = high
