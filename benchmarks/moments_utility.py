@@ -1,8 +1,5 @@
 """Prediction error of fits on joint moments, in the mean and in the bad case, over releases simulated from the Gram matrix.
 
-The exact Gram matrix of a table gets continuous Gaussian noise with the scales that a release would declare; a release's
-noise is discrete, on a grid some 10^5 times finer than its scale. Everything after that is the learner's own code.
-
 S0 and S1 have ten features uniform on [-1, 1]; S0 has exact labels and weights uniform on +-1/10, S1 weights uniform on
 +-0.3 and label noise of variance 0.1. Their references are `MPC_ROW`, times sqrt(m/(m - t)) for the collusion margin (m = 6,
 t = 1).
@@ -13,25 +10,17 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.common.block_releases import DELTA
 from benchmarks.common.fits import fit_moments
+from benchmarks.common.moment_releases import CURIOUS, noisy_moments
 from benchmarks.common.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
 from dprelease.arrays import Floats
-from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.baselines.inverted import inverted
-from dprelease.mechanisms.moments.calibration import released_sd, share_scales
-from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.privacy.gaussian import mu_of
-
-DELTA = 1e-5
-GRID_BITS = 12
-CURIOUS = 1
 
 HOSPITALS = 3
 """Of the demo and of the long-tailed table."""
@@ -121,7 +110,7 @@ def repeated_fits(table: Floats, epsilon: float, draws: int, seed: int = 0) -> F
     truth = exact / len(table)
     found: dict[str, list[list[float]]] = {"shrinkage": [], "ols": [], "constant": []}
     for _ in range(draws):
-        moments = noisy_moments(exact, len(table), epsilon, HOSPITALS, generator)
+        moments = noisy_moments(exact, len(table), mu_of(epsilon, DELTA), HOSPITALS, generator)
         of = {name: [0.0] * len(columns) for name in found}
         for target, features in others.items():
             likely = fit_moments(moments, features, [target], intercept=True)
@@ -143,7 +132,7 @@ def synthetic_errors(data: str, rows: int, draws: int, seed: int = 1) -> list[fl
     errors = []
     for _ in range(draws):
         exact = _synthetic_gram(data, rows, generator)
-        moments = noisy_moments(exact, rows, 1.0, SYNTHETIC_HOSPITALS, generator)
+        moments = noisy_moments(exact, rows, mu_of(1.0, DELTA), SYNTHETIC_HOSPITALS, generator)
         fit = fit_moments(moments, features, [target], intercept=True)
         errors.append(float(np.linalg.norm(fit.weights[:, 0] - least_squares(exact, target, features))))
     return errors
@@ -157,35 +146,6 @@ def _synthetic_gram(data: str, rows: int, generator: np.random.Generator) -> Flo
         noise = generator.normal(0, math.sqrt(0.1), len(x)) if data == "S1" else 0.0
         total += gram(np.column_stack([x, x @ weights + noise]))
     return total
-
-
-def noisy_moments(
-    exact: Floats,
-    rows: int,
-    epsilon: float,
-    parties: int,
-    generator: np.random.Generator,
-    columns: tuple[Column, ...] | None = None,
-) -> NoisyMoments:
-    """A release of a table, its noise continuous.
-
-    Args:
-        exact: (p+1, p+1) Gram matrix of (1, z).
-        rows: n.
-        epsilon: of the whole row, at `DELTA`.
-        parties: m, of which `CURIOUS` may pool what they saw.
-        generator: of the noise.
-        columns: declarations; numbers unless given.
-    """
-    names = [f"column{index}" for index in range(1, len(exact))]
-    numbers = (NumericColumn(name=name, lower=-1.0, upper=1.0, fill=0.0) for name in names)
-    layout = Layout(columns or tuple(numbers))
-    mu2 = Fraction(mu_of(epsilon, DELTA)) ** 2
-    scales = share_scales(sensitivity(layout.variables), mu2, parties, CURIOUS, GRID_BITS, 1)
-    scale, diagonal_scale = (released_sd(each, parties) * 4.0**-GRID_BITS for each in scales)
-    sd = np.where(layout.diagonal, diagonal_scale, scale)
-    values = exact[layout.rows, layout.cols] + sd * generator.normal(size=layout.entries)
-    return NoisyMoments(layout, layout.matrix(values, float(rows)), layout.matrix(sd, 0.0), rows)
 
 
 def demo_table() -> Floats:

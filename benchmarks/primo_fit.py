@@ -17,8 +17,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.common.block_releases import DELTA
+from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.common.report import Results, main
-from benchmarks.moments_utility import demo_table, gram, least_squares, long_tailed_table, noisy_moments, r_squared
+from benchmarks.moments_utility import demo_table, gram, least_squares, long_tailed_table, r_squared
 from dprelease.arrays import Floats
 from dprelease.data.columns import NumericColumn
 from dprelease.estimators.baselines.inverted import inverted
@@ -27,6 +29,7 @@ from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.privacy.gaussian import mu_of
 
 FEATURES = 100
 PATIENTS = 200_000
@@ -161,7 +164,7 @@ def fits(table: Floats, epsilon: float, draws: int, own: int | None = None, seed
     others = {target: [column for column in columns if column != target] for target in columns}
     found = np.empty((draws, len(columns)))
     for draw in range(draws):
-        moments = noisy_moments(exact, len(table), epsilon, HOSPITALS, random)
+        moments = noisy_moments(exact, len(table), mu_of(epsilon, DELTA), HOSPITALS, random)
         for target, x in others.items():
             fit = fit_spectral(moments, x, [target], intercept=True)
             found[draw, target - 1] = r_squared(truth, target, x, np.append(fit.offsets, fit.weights[:, 0]))

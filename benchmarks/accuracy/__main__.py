@@ -56,7 +56,8 @@ from benchmarks.accuracy.reaches import (
     quantile,
     turns,
 )
-from benchmarks.accuracy.tables import FOLDER, TABLES, Table
+from benchmarks.accuracy.tables import TABLES, Table
+from benchmarks.common.files import tell_left_out
 from benchmarks.common.report import RESULTS, Results, main
 from dprelease.arrays import Floats
 from dprelease.planning import weighting
@@ -150,7 +151,7 @@ def everything(effort: Effort) -> Iterator[list[Cell]]:
     wanted = TABLES[-effort.tables :]
     absent = [table for table in wanted if not table.present]
     for table in absent:
-        print(f"{table.name}: left out, there is no {FOLDER / str(table.path)} (set DPRELEASE_TABLES)", flush=True)
+        tell_left_out(table.name, str(table.path))
     tasks = [(table, budget) for table in wanted if table not in absent for budget in effort.budgets]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         yield from pool.map(measure, *zip(*tasks, strict=True), repeat(effort, len(tasks)))

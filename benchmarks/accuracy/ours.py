@@ -1,43 +1,25 @@
 """Fits on both kinds of release of a table, joint moments and blocks, simulated from its second moments.
 
-Joint moments: the exact Gram matrix gets continuous Gaussian noise with the scales that a release would declare (a release's
-noise is discrete, on a far finer grid). Blocks: mixed rows are drawn from the normal law with the table's second moments,
-which explicit +-1 mixing follows closely (docs/methods.md). Everything after that is the learner's own code.
+Mixed rows are drawn from the normal law with these, which explicit +-1 mixing follows closely (docs/methods.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
 import numpy as np
 
 from benchmarks.accuracy.problem import Problem, Regression
 from benchmarks.common.block_releases import mixed
 from benchmarks.common.fits import fit_moments
+from benchmarks.common.moment_releases import noisy_moments
 from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, squared_sensitivity
 from dprelease.estimators.rows.calibrated import calibrated
-from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
-
-CURIOUS = 1
-GRID_BITS = 12
-
-
-def noisy_moments(problem: Problem, mu: float, random: np.random.Generator) -> NoisyMoments:
-    """A release of mechanism ``moments`` by the table's three institutions, one of which may be curious."""
-    layout, exact, parties = problem.layout, problem.variables.gram, len(problem.table.parties)
-    scales = share_scales(sensitivity(layout.variables), Fraction(mu) ** 2, parties, CURIOUS, GRID_BITS, 1)
-    scale, diagonal_scale = (released_sd(each, parties) * 4.0**-GRID_BITS for each in scales)
-    sd = np.where(layout.diagonal, diagonal_scale, scale)
-    values = exact[layout.rows, layout.cols] + sd * random.normal(size=layout.entries)
-    rows = float(problem.rows)
-    return NoisyMoments(layout, layout.matrix(values, rows), layout.matrix(sd, 0.0), problem.rows)
 
 
 def by_moments(
@@ -45,9 +27,9 @@ def by_moments(
 ) -> dict[str, Floats]:
     """R^2 of `shrinkage`, target to (draws,). Every draw is one release that all targets share."""
     regressions = {target: problem.regression(target, problem.variables) for target in targets}
-    found = {target: np.empty(draws) for target in targets}
+    exact, found = problem.variables.gram, {target: np.empty(draws) for target in targets}
     for draw in range(draws):
-        moments = noisy_moments(problem, mu, random)
+        moments = noisy_moments(exact, problem.rows, mu, len(problem.table.parties), random, problem.layout.columns)
         for target, regression in regressions.items():
             found[target][draw] = r_squared(moments, regression)
     return found

@@ -9,20 +9,16 @@ are declared: the noise grows with the number of columns.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.common.files import FOLDER
 from demo.redbook import BOUNDS, INSTITUTIONS, survey
 from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, Column, Number, NumericColumn
-
-FOLDER = Path(os.environ.get("DPRELEASE_TABLES", Path(__file__).parents[3] / "shared" / "data"))
-"""Where the files are, unless the variable ``DPRELEASE_TABLES`` points elsewhere."""
 
 
 @dataclass(frozen=True)

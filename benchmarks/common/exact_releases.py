@@ -17,9 +17,11 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.common.block_releases import DELTA, Blocks
+from benchmarks.common.moment_releases import CURIOUS, bounded
+from benchmarks.common.moment_releases import PUBLIC_GRID_BITS as GRID_BITS
 from dprelease.arrays import Floats
 from dprelease.canonical import sha256
-from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
 from dprelease.mechanisms.moments.calibration import share_scales
@@ -38,8 +40,6 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import PartyColumns, Target, Terms
 from tests.support.joint import privatize_moments
 
-GRID_BITS = 12
-CURIOUS = 1
 Parties = Mapping[str, tuple[Column, ...]]
 Model = tuple[float, Floats]
 """Intercept, 0 where none is fitted, and weights; in the units of the table."""
@@ -173,12 +173,8 @@ def _spec(
 
 
 def _bounded(rows: Floats, parties: Parties) -> dict[str, BoundedRows]:
-    found, start = {}, 0
-    for name, columns in parties.items():
-        raw = {column.name: rows[:, start + place] for place, column in enumerate(columns)}
-        start += len(columns)
-        found[name] = BoundedRows(bound(raw, columns, GRID_BITS), columns, GRID_BITS)
-    return found
+    names = [column.name for columns in parties.values() for column in columns]
+    return bounded(dict(zip(names, rows.T, strict=True)), parties, GRID_BITS)
 
 
 def _fitted(release: Release, method: str) -> Model:

@@ -1,7 +1,6 @@
 """The five tables of the paper's Table 1: the files where they are at hand, generated tables of the same shape elsewhere.
 
-Files are looked for in the folder that DPRELEASE_DATA names, or in ``shared/data`` next to this repository. As in
-the paper attributes are brought to [0, 1] by their least and largest value (which is not private; a release proper takes
+As in the paper attributes are brought to [0, 1] by their least and largest value (which is not private; a release proper takes
 public bounds), split 4 : 1 into rows to train and to test on, and dealt out evenly to the parties, the outcome last.
 
     Insurance        the file: age, sex, bmi, children, smoker, four regions
@@ -18,20 +17,18 @@ makes least squares err as it does in the paper.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 from scipy.stats import beta
 
+from benchmarks.common.files import FOLDER
 from dprelease.arrays import Floats
 
-FOLDER = Path(os.environ.get("DPRELEASE_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 SMOOTHING = 0.3
 TUNED = 20_000
 """Rows that the noise of a generated outcome is tuned on."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.common.block_releases import Blocks, mixed, squared_error
+from benchmarks.common.block_releases import DELTA, Blocks, mixed, squared_error
+from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.coverage import analyses as coverage_analyses
 from benchmarks.coverage import reaches as coverage_reaches
@@ -36,7 +37,6 @@ from benchmarks.coverage.populations import (
     population,
     weak_population,
 )
-from benchmarks.moments_utility import noisy_moments
 from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
 from dprelease.estimators.intervals.estimates import PopulationFit
@@ -45,6 +45,7 @@ from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.rows.calibrated import calibrated
+from dprelease.privacy.gaussian import mu_of
 
 LEAST, MOST = 0.93, 0.97
 MOST_NEAR = 0.974
@@ -225,7 +226,7 @@ def _inference(setting: Setting, table: Floats, rows: RegressionRows | None, ran
     origin = np.zeros(FEATURES)
     if rows is not None:
         return _in_scaled_units(learned_from_rows(rows, setting.patients, origin, intercept=True))
-    released = noisy_moments(table.T @ table, setting.patients, setting.epsilon, PARTIES, random)
+    released = noisy_moments(table.T @ table, setting.patients, mu_of(setting.epsilon, DELTA), PARTIES, random)
     x, y = range(1, FEATURES + 1), [FEATURES + 1]
     return _in_scaled_units(learned_from_moments(released, x, y, origin, intercept=True))
 

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.accuracy.ranges import GRID_BITS, both_rounds
+from benchmarks.common.moment_releases import GRID_BITS, both_rounds
 from benchmarks.common.report import Results
 from benchmarks.coverage.reaches import ALIKE, LEAST, World, variables
 from dprelease import analyses

@@ -19,10 +19,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from benchmarks.accuracy.ranges import GRID_BITS, both_rounds
+from benchmarks.common.moment_releases import both_rounds, bounded
 from benchmarks.common.report import Results
 from dprelease.arrays import Floats
-from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_moments import learned_from_moments
@@ -105,8 +104,9 @@ def held(setting: Clipped, draws: int, seed: int = 1) -> Held:
     inside, outside, moved = [], [], []
     for _ in range(draws):
         weights = random.uniform(-REACH, REACH, FEATURES)
-        bounded = _bounded(_outcome(_patients(setting.shape, setting.patients, random), weights), columns)
-        moments, _ = both_rounds(bounded, mu, random, k=setting.k)
+        rows = _outcome(_patients(setting.shape, setting.patients, random), weights)
+        held_by = bounded({f"x{place}": cells for place, cells in enumerate(rows.T)}, columns)
+        moments, _ = both_rounds(held_by, mu, random, k=setting.k)
         features, target = range(1, FEATURES + 1), [FEATURES + 1]
         found = learned_from_moments(moments, features, target, np.zeros(FEATURES), intercept=True)
         if not found.noise_ratio < LIMIT:
@@ -173,14 +173,6 @@ def _outcome(patients: Floats, weights: Floats) -> Floats:
     """(n, d + 1) features and outcome."""
     y = patients[:, :-1] @ weights + math.sqrt(EXPLAINED) * patients[:, -1]
     return np.column_stack([patients[:, :-1], y])
-
-
-def _bounded(rows: Floats, columns: dict[str, tuple[Column, ...]]) -> dict[str, BoundedRows]:
-    raw = {f"x{place}": rows[:, place] for place in range(rows.shape[1])}
-    return {
-        party: BoundedRows(bound({each.name: raw[each.name] for each in own}, own, GRID_BITS), own, GRID_BITS)
-        for party, own in columns.items()
-    }
 
 
 def _in_units(weights: Floats, seen: tuple[Column, ...]) -> Floats:

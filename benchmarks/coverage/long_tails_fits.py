@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.common.block_releases import DELTA
 from benchmarks.common.fits import fit_moments
+from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.coverage.long_tails import TABLES
-from benchmarks.moments_utility import noisy_moments
 from dprelease.arrays import Floats
 from dprelease.mechanisms.moments.entries import Layout
+from dprelease.privacy.gaussian import mu_of
 
 LEAST_EXPLAINED = -0.02
 LEAST_COVERED = 0.95
@@ -57,7 +59,7 @@ def explained(name: str, draws: int, seed: int = 1) -> Explained:
     found = []
     for _ in range(draws):
         gram = table.gram(random)
-        moments = noisy_moments(gram, table.patients, 1.0, PARTIES, random, table.columns)
+        moments = noisy_moments(gram, table.patients, mu_of(1.0, DELTA), PARTIES, random, table.columns)
         owner = [variable.column for variable in layout.variables]
         for target in used:
             features = [place for place in used if owner[place - 1] != owner[target - 1]]

@@ -21,10 +21,11 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.common.block_releases import Blocks, wishart_root
-from benchmarks.moments_utility import noisy_moments
+from benchmarks.common.block_releases import DELTA, Blocks, wishart_root
+from benchmarks.common.moment_releases import noisy_moments
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, NumericColumn
+from dprelease.privacy.gaussian import mu_of
 
 FEATURES, PARTIES = 10, 6
 COLUMNS: dict[str, tuple[Column, ...]] = {
@@ -151,7 +152,7 @@ def narrow(setting: Setting, blocks: Blocks) -> tuple[float, float]:
     """(variance of the weakly seen feature, its slope) that a setting means; `blocks` of its patients and epsilon."""
     if setting.mechanism == "moments":
         released = noisy_moments(
-            np.eye(FEATURES + 2), setting.patients, setting.epsilon, PARTIES, np.random.default_rng(0)
+            np.eye(FEATURES + 2), setting.patients, mu_of(setting.epsilon, DELTA), PARTIES, np.random.default_rng(0)
         )
         own, across = released.noise_own([1])[0], released.noise_between([1], [FEATURES + 1])[0, 0]
         return setting.signal * own / setting.patients, setting.slope * across / own

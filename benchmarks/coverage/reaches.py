@@ -17,8 +17,9 @@ from functools import cached_property
 import numpy as np
 
 from benchmarks.accuracy.problem import Problem
-from benchmarks.accuracy.ranges import GRID_BITS, both_rounds, bounded_rows
+from benchmarks.accuracy.ranges import bounded_rows
 from benchmarks.accuracy.tables import TABLES
+from benchmarks.common.moment_releases import GRID_BITS, both_rounds
 from benchmarks.common.report import Results
 from benchmarks.coverage.long_tails import TABLES as LONG
 from benchmarks.coverage.long_tails import drawn

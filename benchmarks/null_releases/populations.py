@@ -12,23 +12,19 @@ network and the hospitals between.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 
-from benchmarks.accuracy.ranges import GRID_BITS, clipped_moments, published_ranges
 from benchmarks.common.block_releases import mixed
-from benchmarks.moments_utility import noisy_moments
+from benchmarks.common.moment_releases import CURIOUS, GRID_BITS, both_rounds, bounded, clipped_moments, noisy_moments
 from dprelease.arrays import Floats
-from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, squared_sensitivity
-from dprelease.data.ranges import share
 from dprelease.estimators.normal_equations import RegressionRows
-from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
+from dprelease.mechanisms.moments.clipping_rule import ClippingInputs
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
 from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
@@ -38,7 +34,7 @@ from dprelease.spec_base import Target
 from tests.dprelease.analyses.releases import coded
 from tests.dprelease.estimators.outcome_only import outcome_only_of
 
-OUTCOME, DELTA, CURIOUS = "y", 1e-6, 1
+OUTCOME, DELTA = "y", 1e-6
 PUBLIC_FEATURES, PUBLIC_OUTCOME = "public features", "public outcome"
 NEXT_TO_NONE = 1e6
 """mu at which noise is less than rounding."""
@@ -88,25 +84,22 @@ def in_public_bounds(found: Drawn, epsilon: float, random: np.random.Generator) 
     """A release of moments, and the (p + 1, p + 1) moments per patient that it is about."""
     exact = found.rows.T @ found.rows
     parties = len(found.parties)
-    return noisy_moments(exact, found.patients, epsilon, parties, random, found.columns), exact / found.patients
+    return noisy_moments(
+        exact, found.patients, mu_of(epsilon, 1e-5), parties, random, found.columns
+    ), exact / found.patients
 
 
 def in_ranges(
     found: Drawn, epsilon: float, random: np.random.Generator
 ) -> tuple[NoisyMoments, Floats, tuple[Reach, ...]]:
     """The same in ranges of a first round, out of one budget, and how far they reach; the moments are those of clipped rows."""
-    bounded = {
-        party: BoundedRows(bound({each.name: found.cells[each.name] for each in own}, own, GRID_BITS), own, GRID_BITS)
-        for party, own in found.parties.items()
-    }
-    mu, n = mu_of(epsilon, DELTA), found.patients
-    part = share(n, found.columns)
-    ranges = published_ranges(bounded, mu * math.sqrt(part), random)
-    situation = ClippingInputs(mu * math.sqrt(1 - part), n, len(bounded), CURIOUS, GRID_BITS)
-    clipping = choose_clipping(found.parties, ranges.ranges, situation, {})
-    released = clipped_moments(bounded, clipping, situation, random)
-    exact = clipped_moments(bounded, clipping, replace(situation, mu=NEXT_TO_NONE), random)
-    return released, exact.gram / n, reaches_of(clipping, found.parties, ranges)
+    held, mu = bounded(found.cells, found.parties), mu_of(epsilon, DELTA)
+    released, ranges = both_rounds(held, mu, random)
+    clipping = released.clipping
+    assert clipping is not None  # noqa: S101 - there are ranges
+    noiseless = ClippingInputs(NEXT_TO_NONE, found.patients, len(held), CURIOUS, GRID_BITS)
+    exact = clipped_moments(held, clipping, noiseless, random)
+    return released, exact.gram / found.patients, reaches_of(clipping, found.parties, ranges)
 
 
 def with_outcome_apart(

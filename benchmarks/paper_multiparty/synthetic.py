@@ -13,13 +13,14 @@ import numpy as np
 
 from benchmarks.blocks_utility import EPSILONS, FEATURES, PARTIES, S0, Setting, tables
 from benchmarks.common import exact_releases as exact
-from benchmarks.common.block_releases import Blocks, least_squares, squared_error
+from benchmarks.common.block_releases import DELTA, Blocks, least_squares, squared_error
 from benchmarks.common.fits import fit_moments
-from benchmarks.moments_utility import noisy_moments
+from benchmarks.common.moment_releases import noisy_moments
 from dprelease.arrays import Floats
 from dprelease.estimators.baselines.plain import debiased, mixed_least_squares
 from dprelease.estimators.baselines.plain import least_squares as biased
 from dprelease.estimators.normal_equations import NormalEquations, Solution
+from dprelease.privacy.gaussian import mu_of
 
 METHODS = ("ols", "bgm", "dgm", "rmgm", "default", "moments")
 FAR = (0.1, 0.3, 1.0)
@@ -150,7 +151,7 @@ def joint_model(
     moments: Floats, n: int, parties: int, epsilon: float, random: np.random.Generator
 ) -> tuple[float, Floats, float]:
     """(intercept, weights, constant predictor) of the default on joint moments, scaled units."""
-    noisy = noisy_moments(n * moments, n, epsilon, parties, random)
+    noisy = noisy_moments(n * moments, n, mu_of(epsilon, DELTA), parties, random)
     found = fit_moments(noisy, range(1, len(moments) - 1), [len(moments) - 1], intercept=True)
     return float(found.offsets[0]), found.weights[:, 0], float(found.constant[0])
 

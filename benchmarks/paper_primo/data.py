@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from benchmarks.common.paper_data import FOLDER
+from benchmarks.common.files import FOLDER
 from benchmarks.paper_primo.calibration import Body
 from dprelease.arrays import Floats
 from dprelease.estimators.moments.public_columns import PublicSide

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import truncnorm
 
-from benchmarks.common.paper_data import FOLDER
+from benchmarks.common.files import FOLDER
 from benchmarks.paper_synthetic_control.published import Pool
 from dprelease.arrays import Floats
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy.tables import FOLDER
+from benchmarks.common.files import tell_left_out
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.plug_and_play.ours import predictions
 from benchmarks.plug_and_play.rivals import boosted_adassp, clipped, tukey
@@ -61,7 +61,7 @@ def run(quick: bool) -> Results:
     present = [schema for schema in SCHEMAS if schema.present]
     for schema in SCHEMAS:
         if schema not in present:
-            print(f"{schema.name}: left out, there is no {FOLDER / schema.path} (set DPRELEASE_TABLES)", flush=True)
+            tell_left_out(schema.name, schema.path)
     cells: list[Cell] = []
     with ProcessPoolExecutor() as pool:
         for cell in pool.map(measure, present, repeat(QUICK_SPLITS if quick else SPLITS)):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from benchmarks.accuracy.ranges import GRID_BITS, both_rounds
 from benchmarks.common.fits import fit_moments
+from benchmarks.common.moment_releases import GRID_BITS, both_rounds, bounded
 from benchmarks.plug_and_play.tables import Schema, raw
 from dprelease.arrays import Floats
-from dprelease.data.bounding import BoundedRows, bound
+from dprelease.data.bounding import bound
 from dprelease.estimators.result import FAR
 from dprelease.mechanisms.moments.entries import code
 
@@ -30,11 +30,9 @@ def predictions(
         mu: budget of ranges and moments together.
         random: of the noise.
     """
-    columns = schema.declared
-    bounded = {
-        party: BoundedRows(bound(raw(train, part), part, GRID_BITS), part, GRID_BITS) for party, part in columns.items()
-    }
-    moments, _ = both_rounds(bounded, mu, random)
+    parties = schema.declared
+    cells = raw(train, tuple(column for part in parties.values() for column in part))
+    moments, _ = both_rounds(bounded(cells, parties), mu, random)
     seen, layout = moments.layout.columns, moments.layout
     target = moments.names.index(schema.target) + 1
     features = [

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from benchmarks.accuracy.tables import FOLDER
+from benchmarks.common.files import FOLDER
 from dprelease.arrays import Floats
 from dprelease.data.column import RawColumn
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn

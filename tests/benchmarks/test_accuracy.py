@@ -13,11 +13,12 @@ import pytest
 
 from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import adassp, descent, tables
-from benchmarks.accuracy.ours import by_blocks, noisy_moments
+from benchmarks.accuracy.ours import by_blocks
 from benchmarks.accuracy.problem import Problem
-from benchmarks.accuracy.ranges import bounded_rows, by_ranges, in_ranges, published_ranges
+from benchmarks.accuracy.ranges import bounded_rows, by_ranges, in_ranges
 from benchmarks.accuracy.reaches import MOMENTS, RANGES, Turn, decided, turns
 from benchmarks.accuracy.tables import TABLES, Table
+from benchmarks.common.moment_releases import noisy_moments, published_ranges
 from benchmarks.plug_and_play import ours as plug_ours
 from benchmarks.plug_and_play import rivals as plug_rivals
 from benchmarks.plug_and_play.tables import Schema
@@ -213,7 +214,9 @@ def test_descent_without_noise_reaches_least_squares(redbook: Problem) -> None:
 
 def test_joint_moments_have_the_noise_of_three_institutions(redbook: Problem) -> None:
     mu = mu_of(1, 1e-6)
-    moments = noisy_moments(redbook, mu, np.random.default_rng(5))
+    moments = noisy_moments(
+        redbook.variables.gram, redbook.rows, mu, 3, np.random.default_rng(5), redbook.layout.columns
+    )
     assert moments.noise_sd[0, 1] == pytest.approx(10 / mu * math.sqrt(3 / 2), rel=1e-6)
     assert moments.noise_sd[1, 1] == pytest.approx(10 / mu * math.sqrt(3 / 2) / math.sqrt(6), rel=1e-6)
 

@@ -7,9 +7,10 @@ import pytest
 
 from benchmarks import moments_utility as utility
 from benchmarks.accuracy.problem import Problem
-from benchmarks.accuracy.ranges import both_rounds, bounded_rows
+from benchmarks.accuracy.ranges import bounded_rows
 from benchmarks.accuracy.tables import TABLES
 from benchmarks.common.fits import fit_moments
+from benchmarks.common.moment_releases import both_rounds
 from dprelease.data.ranges import Range
 from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.moments.posterior_fit import _needed
