@@ -75,8 +75,7 @@ def taken(draws: Draws) -> Taken | None:
 def _published(draws: Draws) -> dict[str, float]:
     """Number to its published standard deviation, original units."""
     moments = draws.release.moments()
-    ranges = () if moments.clipping is None else moments.clipping.ranges
-    return {each.name: moments.lookup(each.name)[2] * each.deviation for each in ranges}
+    return {each.name: moments.lookup(each.name)[2] * each.deviation for each in moments.ranges}
 
 
 def tables_of(draws: Draws, work: Callable[[Draws], Tables]) -> dict[str, Estimates]:

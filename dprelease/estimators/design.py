@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 
@@ -100,9 +99,10 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
         raise InvalidInput(f"a target's own column cannot be a feature: leave out {listed(clash)}")
     if not x:
         raise InvalidInput("no feature is left to fit on; name at least one column beside the targets'")
-    places = _places(release)
-    y_index, y_midpoint, y_half_width, lower = zip(*(places[name] for name in y), strict=True)
-    x_index, x_midpoint, x_half_width, x_lower = zip(*(places[name] for name in x), strict=True)
+    view = release.regressable
+    y_index, y_midpoint, y_half_width = zip(*map(view.lookup, y), strict=True)
+    x_index, x_midpoint, x_half_width = zip(*map(view.lookup, x), strict=True)
+    ends = dict.fromkeys(x, (-np.inf, np.inf)) | {name: column.ends for name, column in release.ranged.items()}
     return Design(
         targets=y,
         features=x,
@@ -112,31 +112,11 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
         target_half_width=np.array(y_half_width),
         feature_midpoint=np.array(x_midpoint),
         feature_half_width=np.array(x_half_width),
-        lower=np.array(lower),
-        feature_lower=np.array(x_lower),
-        feature_ends=_ends(release, x),
+        lower=view.lower[list(y_index)],
+        feature_lower=view.lower[list(x_index)],
+        feature_ends=np.array([ends[name] for name in x]).T,
         target_ends=np.array([release.column(name).ends for name in y]).T,
     )
-
-
-def _ends(release: Release, features: Sequence[str]) -> Floats:
-    found, ranged = np.tile([[-np.inf], [np.inf]], len(features)), release.ranged
-    for place, name in enumerate(features):
-        if name in ranged:
-            found[:, place] = ranged[name].ends
-    return found
-
-
-def _places(release: Release) -> dict[str, tuple[int, float, float, float]]:
-    """Released name to (position, midpoint, half_width, lower end in scaled units)."""
-    released = release.spec.released
-    moments = release.regressable
-    if not isinstance(moments, NoisyRows):
-        found, least = {name: moments.lookup(name) for name in released}, moments.layout.lower
-        return {name: (*place, float(least[place[0]])) for name, place in found.items()}
-    lower = [release.column(name).least for name in released]
-    midpoint, half_width = moments.original_units()
-    return dict(zip(released, zip(range(len(released)), midpoint, half_width, lower, strict=True), strict=True))
 
 
 Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]

@@ -16,7 +16,6 @@ from dprelease.estimators.intervals.inference import infer
 from dprelease.estimators.methods import DEFAULTS, METHODS, Method, Regression, method_for, resolve
 from dprelease.estimators.result import ALIKE, FitResult
 from dprelease.mechanisms.moments.released import with_constant
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 
@@ -121,13 +120,9 @@ def _public_variables(release: Release) -> Floats:
 
 def _check(release: Release, names: Design) -> None:
     """Refuse features that repeat each other, and private columns without noise."""
-    view, places = release.regressable, [*names.feature_index, *names.target_index]
-    if isinstance(view, NoisyRows):
-        noise_sd = view.noise_sd[places]
-    else:
-        if len(set(names.feature_index)) < len(names.feature_index):
-            raise InvalidInput("two features are the two levels of one column, which repeat each other; leave one out")
-        noise_sd = view.noise_between([0], places)[0]
+    if len(set(names.feature_index)) < len(names.feature_index):
+        raise InvalidInput("two features are the two levels of one column, which repeat each other; leave one out")
+    noise_sd = release.regressable.noise_in([*names.feature_index, *names.target_index])
     silent = [
         name
         for name, sd in zip((*names.features, *names.targets), noise_sd, strict=True)

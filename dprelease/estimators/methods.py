@@ -92,9 +92,7 @@ class Method:
 
     Attributes:
         words: what it is, for menus.
-        views: what it reads of a release.
-        on_rows: fits released rows, with or without mixing.
-        on_moments: fits released moments.
+        on: what it reads of a release, to what fits all targets on the same features.
         applies: whether it applies to moments, and why or why not; None where it always does.
         intercept: whether an intercept is fitted unless the caller says otherwise.
         within: the convex set that weights are kept within unless the caller names one (`ConvexSet.parse`); None for no set.
@@ -102,9 +100,7 @@ class Method:
     """
 
     words: str
-    views: tuple[ViewKind, ...]
-    on_rows: Callable[[Regression], ScaledFit] | None = None
-    on_moments: Callable[[Regression], ScaledFit] | None = None
+    on: Mapping[ViewKind, Callable[[Regression], ScaledFit]]
     applies: Callable[[Regression], tuple[bool, str]] | None = None
     intercept: bool = True
     within: str | None = None
@@ -117,9 +113,7 @@ class Method:
             InvalidInput: features that determine each other, as all levels of a category and an intercept do; a singular Gram
                 matrix; more features than rows; or no public variables where they are needed.
         """
-        run = self.on_rows if isinstance(problem.view, NoisyRows) else self.on_moments
-        assert run is not None, self  # noqa: S101 - `resolve` names a method that runs
-        return run(problem)
+        return self.on[problem.view.kind](problem)
 
 
 def _private(problem: Regression, *, targets: bool) -> int:
@@ -206,65 +200,52 @@ def _plain(formula: PlainFit) -> Callable[[Regression], ScaledFit]:
     return fit
 
 
+def _first(problem: Regression) -> ScaledFit:
+    return METHODS[choose(problem).algorithm].fit(problem)
+
+
+_least_squares = _plain(PlainFit(least_squares))
+
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "calibrated": Method("a Bayesian ridge on rows; their default", ("mixtures", "rows"), on_rows=_calibrated),
-        "shrinkage": Method("the first of the next four that applies; the default on moments", ("moments",)),
+        "calibrated": Method("a Bayesian ridge on rows; their default", {"mixtures": _calibrated, "rows": _calibrated}),
+        "shrinkage": Method("the first of the next four that applies; the default on moments", {"moments": _first}),
         "public_features": Method(
-            "exact moments of public features",
-            ("moments",),
-            on_moments=_on(fit_public_features),
-            applies=_public_features_apply,
+            "exact moments of public features", {"moments": _on(fit_public_features)}, _public_features_apply
         ),
         "posterior": Method(
-            f"the posterior mean of up to {WIDEST} variables",
-            ("moments",),
-            on_moments=_on(fit_posterior),
-            applies=_posterior_applies,
+            f"the posterior mean of up to {WIDEST} variables", {"moments": _on(fit_posterior)}, _posterior_applies
         ),
         "projected": Method(
-            "spectral, for private features of public targets",
-            ("moments",),
-            on_moments=_projected,
-            applies=_projected_applies,
+            "spectral, for private features of public targets", {"moments": _projected}, _projected_applies
         ),
         "spectral": Method(
-            "a ridge in closed form, for any number of variables",
-            ("moments",),
-            on_moments=_on(fit_spectral),
-            applies=_spectral_applies,
+            "a ridge in closed form, for any number of variables", {"moments": _on(fit_spectral)}, _spectral_applies
         ),
         "ols": Method(
             "least squares on released numbers as they are",
-            ("mixtures", "rows", "moments"),
-            on_rows=_plain(PlainFit(least_squares)),
-            on_moments=_inverted,
+            {"mixtures": _least_squares, "rows": _least_squares, "moments": _inverted},
             baseline=True,
         ),
-        "primo": Method(
-            "a ridge by PRIMO's rule", ("moments",), on_moments=partial(_inverted, ridge=True), baseline=True
-        ),
+        "primo": Method("a ridge by PRIMO's rule", {"moments": partial(_inverted, ridge=True)}, baseline=True),
         "constrained": Method(
-            "weights within the set of --within", ("moments",), on_moments=_constrained, within="l2:1", baseline=True
+            "weights within the set of --within", {"moments": _constrained}, within="l2:1", baseline=True
         ),
         "rmgm": Method(
             "least squares on mixed rows",
-            ("mixtures",),
-            on_rows=_plain(PlainFit(mixed_least_squares, anchor=False)),
+            {"mixtures": _plain(PlainFit(mixed_least_squares, anchor=False))},
             intercept=False,
             baseline=True,
         ),
         "bgm": Method(
             "least squares on rows",
-            ("rows",),
-            on_rows=_plain(PlainFit(least_squares, anchor=False)),
+            {"rows": _plain(PlainFit(least_squares, anchor=False))},
             intercept=False,
             baseline=True,
         ),
         "dgm": Method(
             "rows, their noise taken off",
-            ("rows",),
-            on_rows=_plain(PlainFit(debiased, anchor=False, definite=False)),
+            {"rows": _plain(PlainFit(debiased, anchor=False, definite=False))},
             intercept=False,
             baseline=True,
         ),
@@ -287,10 +268,10 @@ def method_for(name: str, view: ViewKind) -> Method:
     if name not in METHODS:
         raise InvalidInput(f"no method {name!r}; choose one of {', '.join(METHODS)}")
     method = METHODS[name]
-    if view not in method.views:
-        fitting = [other for other, row in METHODS.items() if view in row.views]
+    if view not in method.on:
+        fitting = [other for other, row in METHODS.items() if view in row.on]
         raise InvalidInput(
-            f"method {name!r} reads releases of {' or '.join(method.views)}, and this one has {view}; "
+            f"method {name!r} reads releases of {' or '.join(method.on)}, and this one has {view}; "
             f"choose one of {', '.join(fitting)}"
         )
     return method
@@ -316,7 +297,7 @@ def resolve(name: str, problem: Regression) -> Choice:
         InvalidInput: the named algorithm does not apply to these features and targets.
     """
     method, default = METHODS[name], DEFAULTS[problem.view.kind] == name
-    if method.on_rows is method.on_moments is None:
+    if method.on.get("moments") is _first:
         return choose(problem)
     applicable, why = method.applies(problem) if method.applies else (True, "")
     if not applicable:

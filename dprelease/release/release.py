@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,11 +14,10 @@ from dprelease.arrays import Codes, Floats
 from dprelease.data.columns import Column, Number, numbers, released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
-from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
+from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, original_units
-from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
+from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mechanisms.synthetic_control import released as synthetic_control
 from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import listed, nearest, one_line
 from dprelease.release.accounting import ReleasePromise
@@ -25,11 +25,13 @@ from dprelease.release.block import Block, values_of
 from dprelease.release.reaches import Reach, reaches_of
 from dprelease.release.spec import ReleaseSpec
 
-Regressable = NoisyRows | NoisyMoments | OutcomeMoments
+Regressable = NoisyRows | Moments
 """Views that estimators read, whatever the mechanism."""
 
 View = Regressable | Ranges | Panel
 """Views of a release."""
+
+Wanted = TypeVar("Wanted", bound=View)
 
 
 @dataclass(frozen=True)
@@ -210,11 +212,15 @@ class Release:
         Raises:
             InvalidInput: the release has ranges of single columns or a synthetic control, and nothing to fit on.
         """
-        if isinstance(self.view, Ranges):
-            raise InvalidInput(NO_FIT)
-        if isinstance(self.view, Panel):
-            raise InvalidInput(synthetic_control.NO_FIT)
+        if isinstance(self.view, Ranges | Panel):
+            raise InvalidInput(self.view.no_fit)
         return self.view
+
+    def _only(self, wanted: type[Wanted], view: View, instead: str) -> Wanted:
+        """The view, which is refused unless it is of the wanted class, with what the release has instead."""
+        if not isinstance(view, wanted):
+            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has {instead}")
+        return view
 
     def ranges(self) -> Ranges:
         """Centre, scale and distribution of single columns.
@@ -222,11 +228,7 @@ class Release:
         Raises:
             InvalidInput: the release has none.
         """
-        if not isinstance(self.view, Ranges):
-            raise InvalidInput(
-                f"a release of mechanism {self.spec.mechanism!r} has no ranges; name one of mechanism 'ranges'"
-            )
-        return self.view
+        return self._only(Ranges, self.view, "no ranges; name one of mechanism 'ranges'")
 
     @property
     def first_ranges(self) -> Ranges | None:
@@ -240,9 +242,7 @@ class Release:
         Raises:
             InvalidInput: the release has none.
         """
-        if not isinstance(self.view, Panel):
-            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no synthetic control")
-        return self.view
+        return self._only(Panel, self.view, "no synthetic control")
 
     def moments(self) -> NoisyMoments:
         """The noisy Gram matrix, or that of the features where some columns are outcomes only.
@@ -253,16 +253,13 @@ class Release:
         return self.products.joint
 
     @property
-    def products(self) -> NoisyMoments | OutcomeMoments:
+    def products(self) -> Moments:
         """All moments that the release has.
 
         Raises:
             InvalidInput: the release has rows, not moments.
         """
-        found = self.regressable
-        if isinstance(found, NoisyRows):
-            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has rows, not moments")
-        return found
+        return self._only(Moments, self.regressable, "rows, not moments")  # type: ignore[type-abstract]
 
     @cached_property
     def ranged(self) -> Mapping[str, Number]:
@@ -273,7 +270,7 @@ class Release:
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
         """How far each private number reaches, and what slopes keep of it; none in public bounds."""
-        clipping = None if isinstance(self.view, NoisyRows) else self.products.clipping
+        clipping = self.regressable.clipping
         return () if clipping is None else reaches_of(clipping, self.spec.columns_by_party, self.first_ranges)
 
     def scaled(self) -> NoisyRows:
@@ -282,10 +279,7 @@ class Release:
         Raises:
             InvalidInput: the release has moments, not rows.
         """
-        found = self.regressable
-        if not isinstance(found, NoisyRows):
-            raise InvalidInput(f"a release of mechanism {self.spec.mechanism!r} has no rows; use its moments")
-        return found
+        return self._only(NoisyRows, self.regressable, "no rows; use its moments")
 
     @cached_property
     def public_codes(self) -> Codes:

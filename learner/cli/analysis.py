@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import click
 
 from dprelease.cli.printing import explain_option, json_option, json_text
-from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
-from dprelease.estimators.evidence.summary import NOT_CLIPPED
 from dprelease.estimators.result import PREDICTOR
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.mechanisms.ranges.released import Ranges
-from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 from learner.cli.releases import from_option, print_about, write_file
@@ -122,6 +119,20 @@ def fit_release(
     print_about([opened], document, as_json=as_json, explain=explain, shown=(PREDICTOR,) if predictor else ())
 
 
+def _counterfactual(release: Release, names: Sequence[str]) -> DescribedCounterfactual:
+    if names:
+        raise InvalidInput(release.panel().no_fit)
+    return describe_counterfactual([release])
+
+
+Unfitted = DescribedRanges | DescribedCounterfactual
+
+UNFITTED: Mapping[str, Callable[[Release, Sequence[str]], Unfitted]] = MappingProxyType(
+    {"ranges": describe_ranges, "panel": _counterfactual}
+)
+"""Views that nothing is fitted on, to what a release says of some columns, or of all."""
+
+
 @click.command("describe")
 @click.argument("release", metavar="ID|DIR")
 @click.option("--columns", multiple=True, metavar="A,B,...", help="Columns to describe; every column if left out.")
@@ -152,16 +163,11 @@ def describe_release(
     """
     opened = open_release(home, release, name)
     names = names_of(columns, opened.release)
-    ranges = isinstance(opened.release.view, Ranges)
-    if clipping_corrected and (ranges or isinstance(opened.release.view, Panel)):
-        raise InvalidInput(NOT_CLIPPED)
-    found: Description | DescribedRanges | DescribedCounterfactual
-    if isinstance(opened.release.view, Panel) and not names:
-        found = describe_counterfactual([opened.release], LEVEL)
-    elif ranges:
-        found = describe_ranges(opened.release, names)
-    else:
+    found: Description | Unfitted
+    if clipping_corrected or opened.release.view.kind not in UNFITTED:
         found = describe(opened.release, names, clipping_corrected=clipping_corrected)
+    else:
+        found = UNFITTED[opened.release.view.kind](opened.release, names)
     print_about([opened], found.document(), as_json=as_json, explain=explain)
 
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
 
 from dprelease.cli.printing import explain_option, json_option, json_text, print_json
 from dprelease.document.cells import LEVEL
-from dprelease.mechanisms.ranges.released import Ranges
-from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.one_line import counted
-from learner.cli.analysis import features_of, of_a_fit
+from learner.cli.analysis import UNFITTED, Unfitted, features_of, of_a_fit
 from learner.cli.releases import OUT_TOO, from_option, print_about, write_file
-from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
-from learner.client.describe_ranges import DescribedRanges, describe_ranges
+from learner.client.describe_counterfactual import describe_counterfactual
 from learner.client.library import Opened, open_release
 from learner.report.content import Report, report
 from learner.report.fit_page import page
 from learner.report.model_card import model_card
 from learner.report.read_pages import counterfactual_page, ranges_page
+
+PAGES: Mapping[str, Callable[..., str]] = MappingProxyType({"ranges": ranges_page, "panel": counterfactual_page})
+"""Views that nothing is fitted on, to the page of what they say."""
 
 
 @click.command("report", context_settings=OUT_TOO)
@@ -44,19 +45,15 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
       learner report 3f9a12c4 --target glucose --features age,sex --output report.html
     """
     opened = open_release(home, asked["release"], asked["name"])
-    made: Report | DescribedRanges | DescribedCounterfactual
-    if _asks_for_a_fit(asked) or not isinstance(opened.release.view, Ranges | Panel):
+    made: Report | Unfitted
+    kind = opened.release.view.kind
+    if kind not in UNFITTED or _asks_for_a_fit(asked):
         made = _report(opened, asked)
         text, card = page(made), model_card(made)
         said = f"{made.fit.method} of {counted(len(made.fit.targets), 'target')} on {counted(len(made.fit.features), 'feature')}"
-    elif isinstance(opened.release.view, Panel):
-        made = describe_counterfactual([opened.release], LEVEL)
-        text, card = counterfactual_page([opened], made), made.document().to_json()
-        said = f"a counterfactual of {sum(made.found.donors)} donors"
     else:
-        made = describe_ranges(opened.release)
-        text, card = ranges_page(opened, made), made.document().to_json()
-        said = f"ranges of {len(made.columns)} columns"
+        made = UNFITTED[kind](opened.release, ())
+        text, card, said = PAGES[kind]([opened], made), made.document().to_json(), made.words
     write_file(output, text)
     print_json(card) if as_json else click.echo(f"{output}: {said}")
 

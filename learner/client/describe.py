@@ -12,7 +12,8 @@ from dprelease.arrays import Floats
 from dprelease.document.cells import Estimate, Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence.summary import NOT_CLIPPED, summarise
+from dprelease.estimators.evidence.before_clipping import PublishedSpreads
+from dprelease.estimators.evidence.summary import summarise
 from dprelease.estimators.quality import WIDTHS, is_hidden
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import HIDDEN, Summary
@@ -28,6 +29,9 @@ CLIPPED = (
 NORMAL = (
     "Means, standard deviations and correlations are corrected for clipping, assuming normal data. With a long tail the "
     "standard deviation stays too small, and the mean is not corrected."
+)
+NOT_CLIPPED = (
+    "rows of this release are not clipped, so there is nothing to correct for; describe it without clipping_corrected"
 )
 APART = 0.05
 """Probability that noise alone makes both rounds say different things of any column that is described."""
@@ -98,7 +102,7 @@ class Description:
     @property
     def rows(self) -> tuple[str, ...]:
         """Which rows means, standard deviations and correlations are about, one sentence each; none where no rows are clipped."""
-        clipping = None if isinstance(self.release.view, NoisyRows) else self.release.products.clipping
+        clipping = self.release.view.clipping
         if clipping is None:
             return ()
         told = NORMAL if self.clipping_corrected else CLIPPED
@@ -208,20 +212,17 @@ def describe(release: Release, columns: Sequence[str] = (), *, clipping_correcte
         InvalidInput: no such column; clipping_corrected, and rows of the release are not clipped.
     """
     names = release.expand(tuple(columns), reference=False) or release.spec.released
-    if not isinstance(release.view, NoisyRows):
-        return _from_moments(release, names, clipping_corrected=clipping_corrected)
-    if clipping_corrected:
+    if clipping_corrected and release.view.clipping is None:
         raise InvalidInput(NOT_CLIPPED)
-    return _from_rows(release, names)
+    if isinstance(release.regressable, NoisyRows):
+        return _from_rows(release, names)
+    return _from_moments(release, names, clipping_corrected=clipping_corrected)
 
 
 def _from_moments(release: Release, names: tuple[str, ...], *, clipping_corrected: bool) -> Description:
-    moments = release.products
-    first = release.first_ranges
-    published = (
-        {} if first is None else {each.column.name: (each.deviation, each.deviation_error) for each in first.columns}
-    )
-    summary = summarise(moments, clipping_corrected=clipping_corrected, published=published)
+    moments, first = release.products, release.first_ranges
+    published = {each.column.name: (each.deviation, each.deviation_error) for each in (first.columns if first else ())}
+    summary = summarise(moments, PublishedSpreads.of(moments, published) if clipping_corrected else None)
     index = np.array([moments.lookup(name)[0] - 1 for name in names])
     # The second level of a binary is 1 minus the first, which is what the summary has.
     opposite = np.array([name != summary.names[place] for name, place in zip(names, index, strict=True)])
@@ -245,16 +246,13 @@ def _from_moments(release: Release, names: tuple[str, ...], *, clipping_correcte
 
 
 def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
-    scaled = release.scaled()
-    index = scaled.index(names)
+    scaled, unknown = release.scaled(), np.full(len(names), np.nan)
+    index, midpoint, half_width = map(np.array, zip(*map(scaled.lookup, names), strict=True))
     mean, noise_sd = (values[index] for values in scaled.means())
-    midpoint, half_width = (values[index] for values in scaled.original_units())
-    lower = [release.column(name).least for name in names]
-    unknown = np.full(len(names), np.nan)
     return Description(
         release=release,
         names=names,
-        mean=midpoint + half_width * np.clip(mean, lower, 1.0),
+        mean=midpoint + half_width * np.clip(mean, scaled.lower[index], 1.0),
         mean_noise_sd=half_width * noise_sd,
         deviation=unknown,
         deviation_noise_sd=unknown,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dprelease.document.cells import Estimate, Said, figure
+from dprelease.document.cells import LEVEL, Estimate, Said, figure
 from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.errors import InvalidInput
 from dprelease.estimators.counterfactual import Counterfactual, counterfactual
@@ -43,6 +43,11 @@ class DescribedCounterfactual:
     releases: tuple[Release, ...]
     found: Counterfactual
     level: float
+
+    @property
+    def words(self) -> str:
+        """What it is, in a few words."""
+        return f"a counterfactual of {sum(self.found.donors)} donors"
 
     @property
     def unit(self) -> str:
@@ -110,7 +115,7 @@ class DescribedCounterfactual:
         return Promise(" ".join(each.line for each in found), guarantee, trusted)
 
 
-def describe_counterfactual(releases: Sequence[Release], level: float) -> DescribedCounterfactual:
+def describe_counterfactual(releases: Sequence[Release], level: float = LEVEL) -> DescribedCounterfactual:
     """The counterfactual of one release, or of several whose donors are different people.
 
     Args:

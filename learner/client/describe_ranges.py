@@ -33,6 +33,11 @@ class DescribedRanges:
     release: Release
     columns: tuple[Summary, ...]
 
+    @property
+    def words(self) -> str:
+        """What it is, in a few words."""
+        return f"ranges of {len(self.columns)} columns"
+
     def document(self) -> Document:
         """All that the description has to tell."""
         spec = self.release.spec

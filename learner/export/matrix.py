@@ -20,7 +20,7 @@ from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
-from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
+from dprelease.mechanisms.moments.released import Moments
 from dprelease.one_line import one_line
 from learner.client.library import Opened
 from learner.export.table import CONSTANT, METADATA_KEY, ExportTable, about, described, write_lines, write_metadata
@@ -79,16 +79,14 @@ class Matrix:
 
 def matrix(opened: Opened) -> Matrix:
     """The matrix of a verified release of moments, not repaired."""
-    moments = opened.release.products
-    row_names = names = (CONSTANT, *moments.names)
-    meaning = MEANING_OF_ENTRIES
-    if isinstance(moments, OutcomeMoments):
-        values = np.vstack([moments.across, moments.squares])
-        noise_sd = np.vstack([moments.across_sd, moments.squares_sd])
-        row_names = (*(names[place] for place in np.flatnonzero(~moments.layout.outcome)), SQUARES)
-        meaning = f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
-    else:
-        values, noise_sd = moments.gram, moments.noise_sd
+    moments, meaning = opened.release.products, MEANING_OF_ENTRIES
+    names = (CONSTANT, *moments.names)
+    every, features = range(len(names)), np.flatnonzero(~moments.layout.outcome)
+    row_names = tuple(names[place] for place in features)
+    values, noise_sd = moments.between(features, every), moments.noise_between(features, every)
+    if len(features) < len(names):
+        values, noise_sd = np.vstack([values, moments.own(every)]), np.vstack([noise_sd, moments.noise_own(every)])
+        row_names, meaning = (*row_names, SQUARES), f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
     return Matrix(
         names=names,
         row_names=row_names,
@@ -111,11 +109,11 @@ def rows(opened: Opened) -> ExportTable:
     Raises:
         InvalidInput: there are outcome-only columns: products of two of them are not known, so no rows have them.
     """
-    if isinstance(opened.release.products, OutcomeMoments):
+    moments = opened.release.moments()
+    if opened.release.spec.outcomes:
         raise InvalidInput(
             "products of two outcomes are not released, so there are no rows with these moments; leave out --as"
         )
-    moments = opened.release.moments()
     gram, count = moments.rows * Evidence(moments).likely(), moments.rows
     columns = _columns(opened, moments)
     midpoint, half_width = (np.array([column[key] for column in columns[1:]]) for key in ("midpoint", "half_width"))

@@ -43,14 +43,14 @@ CONTROL_CAVEATS = (
 )
 
 
-def ranges_page(opened: Opened, found: DescribedRanges) -> str:
+def ranges_page(opened: Sequence[Opened], found: DescribedRanges) -> str:
     """The page as text, both HTML and well-formed XML.
 
     Args:
-        opened: the release; text in it may come from strangers.
+        opened: the only release; text in it may come from strangers.
         found: what it says.
     """
-    spec, columns = opened.release.spec, found.columns
+    spec, columns = found.release.spec, found.columns
     lead = (
         f"Centre, scale and distribution of {counted(len(columns), 'column')}: {spec.rows:,} patients, "
         f"{counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
@@ -58,7 +58,7 @@ def ranges_page(opened: Opened, found: DescribedRanges) -> str:
     command = f"learner report {spec.digest()} --output report.html"
     again = (f"Read with dprelease {__version__}.", command, "learner describe with --json")
     roles = dict.fromkeys((each.column.name for each in columns), "shown")
-    return write((opened,), lead, (Section("Columns", distributions(columns), "columns"),), roles, CAVEATS, again)
+    return write(opened, lead, (Section("Columns", distributions(columns), "columns"),), roles, CAVEATS, again)
 
 
 def distributions(columns: Sequence[Summary]) -> tuple[Any, ...]:

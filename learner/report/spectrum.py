@@ -58,7 +58,7 @@ def spectrum(release: Release, features: Sequence[str]) -> FeatureSpectrum | Non
 
 def _of_rows(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     scaled = release.scaled()
-    index = [place for place in scaled.index(tuple(features)) if scaled.noise_sd[place] > 0]
+    index = [place for place, *_ in map(scaled.lookup, features) if scaled.noise_sd[place] > 0]
     x, ones = scaled.values[:, index] / scaled.noise_sd[index], scaled.ones
     degrees, weight = len(ones), float(ones @ ones)
     if weight:

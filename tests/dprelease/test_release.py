@@ -175,8 +175,8 @@ def test_the_release_is_known_by_its_spec() -> None:
 
 def test_names_are_found_or_refused_with_those_there_are() -> None:
     scaled = RELEASE.scaled()
-    assert scaled.index(("glucose", "age")) == [4, 0]
-    for look in (lambda: scaled.index(("age", "weight")), lambda: RELEASE.column("weight")):
+    assert [scaled.lookup(name)[0] for name in ("glucose", "age")] == [4, 0]
+    for look in (lambda: scaled.lookup("weight"), lambda: RELEASE.column("weight")):
         with pytest.raises(InvalidInput, match="not in this release: weight; it has age, sex=female"):
             look()
 

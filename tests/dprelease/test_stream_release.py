@@ -114,7 +114,7 @@ def test_without_noise_least_squares_at_each_checkpoint_are_those_of_its_rows(
         np.testing.assert_allclose([found.intercept[0], *found.coef[0]], known, rtol=1e-6)
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "moments" in row.views])
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "moments" in row.on])
 def test_every_method_reads_a_checkpoint_as_a_release_of_all_patients(
     exact: tuple[Hospitals, list[Release]], method: str
 ) -> None:

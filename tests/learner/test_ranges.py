@@ -16,12 +16,11 @@ from dprelease.document.cells import Estimate
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence import evidence
-from dprelease.estimators.evidence.summary import NOT_CLIPPED
 from dprelease.mechanisms.ranges.mechanism import RECOMPUTED
 from dprelease.mechanisms.ranges.terms import CELLS
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
-from learner.client.describe import BELOW, CLIPPED, NORMAL, describe
+from learner.client.describe import BELOW, CLIPPED, NORMAL, NOT_CLIPPED, describe
 from learner.client.describe_ranges import BOUNDED, describe_ranges
 from learner.client.library import Opened
 from tests.learner.moments import opened

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH
 from dprelease.mechanisms.moments.clipping import Ball
-from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released import Moments
 from dprelease.privacy.public_stream import PublicNormals
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
@@ -63,12 +63,19 @@ class PublishedSpreads(NamedTuple):
     error: Floats
 
     @classmethod
-    def as_coded(cls, moments: NoisyMoments) -> PublishedSpreads:
-        """The spreads that the ends of ranges are made of, as if exact."""
-        found = np.full(len(moments.names), 1 / REACH)
-        for each in () if moments.clipping is None else moments.clipping.ranges:
-            found[moments.lookup(each.name)[0] - 1] = each.deviation
-        return cls(found, np.zeros_like(found))
+    def of(cls, moments: Moments, published: Mapping[str, tuple[float, float]]) -> PublishedSpreads:
+        """The spreads that a first round published; of other numbers those that their ranges are made of, as if exact.
+
+        Args:
+            moments: of rows in ranges.
+            published: number to its standard deviation and the error of that, original units.
+        """
+        found = cls(np.full(len(moments.names), 1 / REACH), np.zeros(len(moments.names)))
+        for each in moments.ranges:
+            index, _, half_width = moments.lookup(each.name)
+            told = published.get(each.name, (each.deviation * half_width, 0.0))
+            found.deviation[index - 1], found.error[index - 1] = told[0] / half_width, told[1] / half_width
+        return found
 
     def total(self, ball: Ball) -> tuple[float, float]:
         """Sum of a ball's variances in units of its radii, and how much its logarithm grows with one error of it."""

@@ -13,21 +13,15 @@ draws are within what clipped rows can have, and noise makes some released varia
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping
 from dprelease.estimators.evidence.evidence import Evidence
-from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments
-
-NOT_CLIPPED = (
-    "rows of this release are not clipped, so there is nothing to correct for; describe it without clipping_corrected"
-)
+from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,40 +54,16 @@ class MomentsSummary:
         return self.standard_deviation**2
 
 
-def summarise(
-    moments: NoisyMoments | OutcomeMoments,
-    *,
-    clipping_corrected: bool = False,
-    published: Mapping[str, tuple[float, float]] | None = None,
-) -> MomentsSummary:
-    """Summary of every released column.
+def summarise(moments: Moments, spreads: PublishedSpreads | None = None) -> MomentsSummary:
+    """Summary of every released column: features together, outcomes one by one, their deviation's noise to first order.
 
     Args:
         moments: as released.
-        clipping_corrected: what it would be of the same rows before clipping, were they normal.
-        published: number to its standard deviation before clipping in original units, and the error of that; those that ranges
-            were made of, as if exact, of numbers that are not there.
-
-    Raises:
-        InvalidInput: clipping_corrected, and rows are not clipped.
+        spreads: of rows before clipping, to say what the same rows had before, were they normal; None for rows as clipped.
     """
-    if clipping_corrected and moments.clipping is None:
-        raise InvalidInput(NOT_CLIPPED)
-    if isinstance(moments, OutcomeMoments):
-        return _with_outcomes(moments)
-    if not clipping_corrected:
-        return _of_all(moments)
-    spreads = PublishedSpreads.as_coded(moments)
-    for name, values in (published or {}).items():
-        index, _, half_width = moments.lookup(name)
-        for known, value in zip(spreads, values, strict=True):
-            known[index - 1] = value / half_width
-    return _of_all(moments, spreads)
-
-
-def _with_outcomes(moments: OutcomeMoments) -> MomentsSummary:
-    """Features as in any release, outcomes one by one; the deviation's noise to first order."""
-    whole, outcome = _of_all(moments.joint), moments.layout.outcome[1:]
+    whole, outcome = _of_all(moments.joint, spreads), moments.layout.outcome[1:]
+    if not outcome.any():
+        return whole
     chosen = np.flatnonzero(outcome) + 1
     found, n, exact = Evidence(moments).alone(chosen), moments.rows, moments.layout.public[chosen]
     means = moments.between([0], chosen)[0] / n
@@ -116,7 +86,7 @@ def _with_outcomes(moments: OutcomeMoments) -> MomentsSummary:
     return replace(whole, names=moments.names, **single)
 
 
-def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None = None) -> MomentsSummary:
+def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None) -> MomentsSummary:
     places = [moments.lookup(name) for name in moments.names]
     midpoint, half_width = (np.array([place[part] for place in places]) for part in (1, 2))
     evidence = Evidence(moments)

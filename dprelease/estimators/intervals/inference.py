@@ -36,7 +36,6 @@ from dprelease.estimators.intervals.estimates import LIMIT, PopulationFit, Profi
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import RegressionRows
-from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.release.reaches import Reach
@@ -221,24 +220,21 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
 
 
 def _of_features(release: Release, names: Design, *, intercept: bool) -> Inference:
-    view = release.regressable
-    found = _learned(view, names, release, intercept=intercept)
-    if not isinstance(view, NoisyMoments) or view.clipping is None:
+    learned = _learned(release.regressable, names, release.spec.rows_per_subject, intercept=intercept)
+    found = in_units(learned, names)
+    if not release.reaches:
         return found
     reaches = {each.name: each for each in release.reaches}
-    wider, moved = taken(found.estimate, names, view, reaches, intercept=intercept)
+    wider, moved = taken(found.estimate, names, release.moments(), reaches, intercept=intercept)
     return replace(found, reaches=release.reaches, wider=wider, wider_intercept=moved)
 
 
-def _learned(view: Regressable, names: Design, release: Release, *, intercept: bool) -> Inference:
-    origin = -names.feature_midpoint / names.feature_half_width
-    x, y, repeats = names.feature_index, names.target_index, release.spec.rows_per_subject
+def _learned(view: Regressable, names: Design, repeats: int, *, intercept: bool) -> PopulationFit:
+    x, y, origin = names.feature_index, names.target_index, -names.feature_midpoint / names.feature_half_width
     if isinstance(view, NoisyRows):
         rows = RegressionRows.of(view, x, y, mixed=view.mixed)
-        found = learned_from_rows(rows, release.patients, origin, intercept=intercept, repeats=repeats)
-    else:
-        found = learned_from_moments(view, x, y, origin, intercept=intercept, repeats=repeats)
-    return in_units(found, names)
+        return learned_from_rows(rows, view.rows, origin, intercept=intercept, repeats=repeats)
+    return learned_from_moments(view, x, y, origin, intercept=intercept, repeats=repeats)
 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:
@@ -300,13 +296,6 @@ def sparse_levels(release: Release, names: Design) -> Iterator[dict[str, Levels]
 def _share(release: Release, names: Levels) -> tuple[float, float]:
     """(released share of the patients who have one of these values, standard deviation of its noise)."""
     view = release.regressable
-    if isinstance(view, NoisyRows):
-        places = [view.names.index(name) for name in names]
-        means, noise_sd = view.means()
-        return float(means[places].sum()), float(np.hypot.reduce(noise_sd[places]))
-    found = [view.lookup(name) for name in names]
-    index = [place for place, *_ in found]
-    midpoint, half_width = (np.array([each[part] for each in found]) for part in (1, 2))
-    share = midpoint + half_width * view.between([0], index)[0] / view.rows
-    noise_sd = half_width * view.noise_between([0], index)[0] / view.rows
-    return float(share.sum()), float(np.hypot.reduce(noise_sd))
+    index, midpoint, half_width = map(np.array, zip(*map(view.lookup, names), strict=True))
+    mean, noise_sd = (each[index] for each in view.means())
+    return float((midpoint + half_width * mean).sum()), float(np.hypot.reduce(half_width * noise_sd))

@@ -10,13 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.arrays import Floats, Integers
 from dprelease.data.columns import Column, public
+from dprelease.data.ranges import Range
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Ball, Clipping, balls
@@ -67,16 +68,13 @@ class Moments(ABC):
         layout: variables and entries.
         rows: n, patients.
         clipping: how rows were coded and clipped; None in public bounds.
+        kind: what there is to read.
     """
 
     layout: Layout
     rows: int
     clipping: Clipping | None = None
-
-    @property
-    def kind(self) -> Literal["moments"]:
-        """The kind of view, for the table of methods."""
-        return "moments"
+    kind: ClassVar[Literal["moments"]] = "moments"
 
     @property
     @abstractmethod
@@ -106,6 +104,26 @@ class Moments(ABC):
     @abstractmethod
     def noise_own(self, chosen: Indices) -> Floats:
         """(c,) standard deviations of their noise."""
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """Ranges that numbers were coded in; none in public bounds."""
+        return () if self.clipping is None else self.clipping.ranges
+
+    @property
+    def lower(self) -> Floats:
+        """(p+1,) least scaled value of each variable; the largest is 1."""
+        return self.layout.lower
+
+    def means(self) -> tuple[Floats, Floats]:
+        """Released means and the standard deviations of their noise, scaled units, each (p+1,)."""
+        every = range(len(self.names) + 1)
+        return self.between([0], every)[0] / self.rows, self.noise_between([0], every)[0] / self.rows
+
+    def noise_in(self, places: Sequence[int]) -> Floats:
+        """(q,) standard deviations of the noise in the sums of some variables."""
+        found: Floats = self.noise_between([0], places)[0]
+        return found
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class NoisyRows:
         columns: declarations, with the bounds that cells were scaled by.
         anchor: whether row 0 is the anchor.
         kind: whether a row is a mixture of all patients, or one of them.
+        clipping: none beside that to the bounds.
     """
 
     names: tuple[str, ...]
@@ -43,22 +45,36 @@ class NoisyRows:
     columns: tuple[Column, ...]
     anchor: bool
     kind: Literal["mixtures", "rows"] = "mixtures"
+    clipping: ClassVar[None] = None
 
     @property
     def mixed(self) -> bool:
         """Tells whether a row is a mixture of all patients."""
         return self.kind == "mixtures"
 
-    def index(self, names: tuple[str, ...]) -> list[int]:
-        """Positions of released columns.
+    @property
+    def lower(self) -> Floats:
+        """(p,) least scaled value of each released column; the largest is 1."""
+        return np.array([column.least for column in self.columns for _ in column.released])
+
+    def lookup(self, released: str) -> tuple[int, float, float]:
+        """(position, midpoint, half_width) of a released name: value = midpoint + half_width * scaled.
 
         Raises:
-            InvalidInput: a name is not released, with the names that are.
+            InvalidInput: no such released column.
         """
-        unknown = [name for name in names if name not in self.names]
-        if unknown:
-            raise InvalidInput(f"not in this release: {listed(unknown)}; it has {listed(self.names)}")
-        return [self.names.index(name) for name in names]
+        if released not in self._places:
+            raise InvalidInput(f"not in this release: {released}; it has {listed(self.names)}")
+        return self._places[released]
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, float, float]]:
+        places = zip(range(len(self.names)), *self.original_units(), strict=True)
+        return dict(zip(self.names, places, strict=True))
+
+    def noise_in(self, places: Sequence[int]) -> Floats:
+        """(q,) standard deviations of the noise in every entry of some columns."""
+        return self.noise_sd[places]
 
     def original_units(self) -> tuple[Floats, Floats]:
         """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -88,11 +88,15 @@ class Ranges:
         columns: one for each private number, party after party.
         rows: n, rows of every column.
         kind: what there is to read.
+        clipping: none beside that to the bounds.
+        no_fit: why nothing is fitted on it.
     """
 
     columns: tuple[Summary, ...]
     rows: int
-    kind: Literal["ranges"] = "ranges"
+    kind: ClassVar[Literal["ranges"]] = "ranges"
+    clipping: ClassVar[None] = None
+    no_fit: ClassVar[str] = NO_FIT
 
     @property
     def names(self) -> tuple[str, ...]:

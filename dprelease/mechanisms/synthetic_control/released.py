@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Panel:
         norm2_bound: the largest |f|^2 that any donors could have, |y|^2/(2 lambda).
         law: of the noise.
         kind: what there is to read.
+        clipping: none beside that to the bounds.
+        no_fit: why nothing is fitted on it.
     """
 
     columns: tuple[Number, ...]
@@ -64,7 +66,9 @@ class Panel:
     donor_sd: float
     norm2_bound: float
     law: Law = "gaussian"
-    kind: Literal["panel"] = "panel"
+    kind: ClassVar[Literal["panel"]] = "panel"
+    clipping: ClassVar[None] = None
+    no_fit: ClassVar[str] = NO_FIT
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def test_slopes_of_numbers_that_go_together_come_out_as_they_were(own: float, ot
     )
     released = NoisyMoments(layout, 1000 * gram, np.zeros_like(gram), 1000, clipping)
     assert [each.places for each in released.balls] == [each.places for each in balls]
-    found = before_clipping(gram[None], released.balls, PublishedSpreads.as_coded(released)).draws[0]
+    found = before_clipping(gram[None], released.balls, PublishedSpreads.of(released, {})).draws[0]
     for target in (1, 5):
         truth, moved, corrected = (slopes(each, target) for each in (moments(rows), gram, found))
         assert np.abs(corrected - truth).max() < np.abs(moved - truth).max() / 6
@@ -107,7 +107,7 @@ def test_published_spreads_are_what_the_ends_of_ranges_are_made_of() -> None:
         square_weight="1/2",
     )
     released = NoisyMoments(Layout(columns), np.eye(4), np.ones((4, 4)), 1000, clipping)
-    found = PublishedSpreads.as_coded(released)
+    found = PublishedSpreads.of(released, {})
     np.testing.assert_allclose(found.deviation[:2], [1 / (3 * 1.25**4), 1 / 3])
     assert not found.error.any()
 

@@ -317,8 +317,20 @@ def test_it_is_the_default_and_answers_in_original_units(noisy: Release, interce
     scaled = noisy.scaled()
     rows = RegressionRows.of(
         scaled,
-        scaled.index(("age", "glucose")),
-        scaled.index(("score", "sex=male")),
+        [
+            scaled.lookup(name)[0]
+            for name in (
+                "age",
+                "glucose",
+            )
+        ],
+        [
+            scaled.lookup(name)[0]
+            for name in (
+                "score",
+                "sex=male",
+            )
+        ],
         mixed=noisy.spec.mechanism == "mixed",
     )
     found = calibrated(rows, np.array([-1.0, -1.0]), np.array([-1.0, 0.0]), intercept=intercept)
@@ -335,7 +347,12 @@ def test_an_indicators_range_begins_at_zero_as_feature_and_as_target():
     """Sixty patients under so much noise that means are half guessed from the range, and some slope is left to the feature."""
     noisy = released(exact_codes(60), outputs=60, anchor_weight="1/50", noise=SeededNoise(26), noise_sd=3.0)
     scaled = noisy.scaled()
-    rows = RegressionRows.of(scaled, scaled.index(("sex=male",)), scaled.index(("score",)), mixed=True)
+    rows = RegressionRows.of(
+        scaled,
+        [scaled.lookup(name)[0] for name in ("sex=male",)],
+        [scaled.lookup(name)[0] for name in ("score",)],
+        mixed=True,
+    )
     own, other = (calibrated(rows, np.array([lower]), np.array([-1.0]), intercept=True) for lower in (0.0, -1.0))
     result = fit(noisy, ["score"], ["sex=male"])
     np.testing.assert_allclose(result.intercept, 50 + 50 * own.offsets, rtol=1e-12)

@@ -105,8 +105,17 @@ def test_without_noise_an_intercept_comes_back_where_it_is_fitted(exact: Release
 def test_predictions_are_the_scaled_model_in_original_units(noisy: Release, method: str, fit_intercept: bool):
     """Least squares on the scaled rows, written out by another route, and mapped to original units by hand."""
     scaled = noisy.scaled()
-    x = scaled.values[:, scaled.index(("age", "glucose"))]
-    y = scaled.values[:, scaled.index(("score",))]
+    x = scaled.values[
+        :,
+        [
+            scaled.lookup(name)[0]
+            for name in (
+                "age",
+                "glucose",
+            )
+        ],
+    ]
+    y = scaled.values[:, [scaled.lookup(name)[0] for name in ("score",)]]
     ones = scaled.ones[:, None]
     if method == "rmgm":
         x, y, ones = x[1:], y[1:], ones[1:]

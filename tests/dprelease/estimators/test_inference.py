@@ -39,7 +39,19 @@ def plain_inference(**changed: object) -> Inference:
 def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool):
     """Scaled numbers mapped by hand: score is 50 + 50 y; age 60 + 60 x, glucose 16 + 14 x."""
     scaled = clear.scaled()
-    rows = RegressionRows.of(scaled, scaled.index(("age", "sex=male", "glucose")), scaled.index(("score",)), mixed=True)
+    rows = RegressionRows.of(
+        scaled,
+        [
+            scaled.lookup(name)[0]
+            for name in (
+                "age",
+                "sex=male",
+                "glucose",
+            )
+        ],
+        [scaled.lookup(name)[0] for name in ("score",)],
+        mixed=True,
+    )
     origin = np.array([-1.0, 0.0, -16 / 14])
     expected = learned_from_rows(rows, 3000, origin, intercept=fit_intercept)
     found = fit(clear, ["score"], FEATURES, fit_intercept=fit_intercept).inference

@@ -28,7 +28,7 @@ CASES = [
     (method, mechanism)
     for method, row in METHODS.items()
     for mechanism, view in (("mixed", "mixtures"), ("rows", "rows"))
-    if view in row.views and method != "calibrated"
+    if view in row.on and method != "calibrated"
 ]
 
 
