@@ -36,7 +36,7 @@ def reaches() -> None:
         asked = [figure["holds"] for figure in read["figures"] if figure["reach"] is not None]
         if asked:
             rows.append((path.stem, f"{sum(asked)} of {len(asked)}", f"{read['machine']['processor']}"))
-    _table(("benchmark", "figures that reach what they mean to", "processor"), rows)
+    table(("benchmark", "figures that reach what they mean to", "processor"), rows)
 
 
 def shortfalls() -> None:
@@ -47,7 +47,7 @@ def shortfalls() -> None:
         for figure in json.loads(path.read_text())["figures"]
         if figure["holds"] is False
     ]
-    _table(("benchmark", "figure", "value", "reach"), rows)
+    table(("benchmark", "figure", "value", "reach"), rows)
 
 
 def figures(name: str, *beginnings: str) -> None:
@@ -59,26 +59,26 @@ def figures(name: str, *beginnings: str) -> None:
     """
     rows = [
         (each["figure"], _number(each["value"]), "" if each["reach"] is None else f"{each['sense']} {each['reach']:g}")
-        for each in _read(name)["figures"]
+        for each in read(name)["figures"]
         if each["figure"].startswith(beginnings or ("",))
     ]
-    _table(("figure", "value", "reach"), rows)
+    table(("figure", "value", "reach"), rows)
 
 
 def accuracy() -> None:
     """R^2 of every declared outcome at one budget, by method."""
     rows = []
-    for cell in _read("accuracy")["details"]["cells"]:
+    for cell in read("accuracy")["details"]["cells"]:
         if cell["declared"] and cell["budget"] == BUDGET:
             methods = cell["methods"]
             wide = methods.get("ranges, bounds 50 times as wide")
             rows.append(
                 (
                     f"{_TABLES.get(cell['table'], cell['table'])} ({cell['n']:,}), {_OUTCOMES.get(cell['target'], cell['target'])}",
-                    _share(cell["not private"]),
+                    share(cell["not private"]),
                     *(_median(methods[each]) for each in ("ranges", "ranges, known outcome")),
-                    _share(wide["median"]) if wide else "",
-                    *(_share(methods[each]["median"]) for each in _RIVALS),
+                    share(wide["median"]) if wide else "",
+                    *(share(methods[each]["median"]) for each in _RIVALS),
                 )
             )
     head = (
@@ -89,23 +89,23 @@ def accuracy() -> None:
         "AdaSSP",
         "AdaSSP, oracle",
     )
-    _table(("table (n), outcome", "not private", *head, "DP gradient descent"), rows)
+    table(("table (n), outcome", "not private", *head, "DP gradient descent"), rows)
 
 
 def without_bounds() -> None:
     """R^2 without any bounds, by table and method."""
-    found = {each["figure"]: each["value"] for each in _read("plug_and_play")["figures"]}
-    tables = dict.fromkeys(name.split(": ")[0] for name in found if ": median" in name)
+    found = {each["figure"]: each["value"] for each in read("plug_and_play")["figures"]}
+    names = dict.fromkeys(name.split(": ")[0] for name in found if ": median" in name)
     columns = ("median R^2, not private", "median R^2, ours", "least R^2 over splits, ours")
     rivals = ("median R^2, tukey", "median R^2, boosted adassp")
-    rows = [(table, *(_share(found[f"{table}: {column}"]) for column in columns + rivals)) for table in tables]
-    _table(("table", "not private", "ours", "worst split of ours", "TukeyEM", "Boosted AdaSSP"), rows)
+    rows = [(name, *(share(found[f"{name}: {column}"]) for column in columns + rivals)) for name in names]
+    table(("table", "not private", "ours", "worst split of ours", "TukeyEM", "Boosted AdaSSP"), rows)
 
 
 def clipped() -> None:
     """Coverage of intervals of clipped rows."""
     settings: dict[str, dict[str, float]] = {}
-    for each in _read("coverage")["figures"]:
+    for each in read("coverage")["figures"]:
         setting, _, what = each["figure"].partition(": ")
         if setting.startswith("clipped rows, "):
             settings.setdefault(setting.removeprefix("clipped rows, "), {})[what] = each["value"]
@@ -118,33 +118,34 @@ def clipped() -> None:
     )
     # Without a claim there is nothing to hold.
     rows = [
-        (name, *(_share(found[what]) if what in found else "" for what in asked)) for name, found in settings.items()
+        (name, *(share(found[what]) if what in found else "" for what in asked)) for name, found in settings.items()
     ]
-    _table(("population", "claimed", "as clipped", "as it is", "moved"), rows)
+    table(("population", "claimed", "as clipped", "as it is", "moved"), rows)
 
 
 def null_releases() -> None:
     """Parts of printed findings that are false, by kind of claim and way of release."""
     found: dict[str, dict[str, str]] = {}
     ways: dict[str, None] = {}
-    for each in _read("null_releases")["figures"]:
+    for each in read("null_releases")["figures"]:
         way, kind, count = each["figure"].replace("false, of ", "").split(": ")
         ways[way] = None
         fault = "" if each["holds"] else ", falls short"
-        found.setdefault(kind, {})[way] = f"{_share(each['value'])} of {count} (<= {_share(each['reach'])}{fault})"
-    _table(("claim", *ways), [(kind, *(row.get(way, "") for way in ways)) for kind, row in found.items()])
+        found.setdefault(kind, {})[way] = f"{share(each['value'])} of {count} (<= {share(each['reach'])}{fault})"
+    table(("claim", *ways), [(kind, *(row.get(way, "") for way in ways)) for kind, row in found.items()])
 
 
-def _read(name: str) -> Any:
+def read(name: str) -> Any:
+    """The results of one benchmark, as of `benchmarks.common.report`."""
     return json.loads((RESULTS / f"{name}.json").read_text())
 
 
 def _median(method: dict[str, float]) -> str:
     error = f"{method['se']:.3f}"[1:] if method["se"] >= 0.0005 else "<.001"
-    return f"{_share(method['median'])} ({error}), {_share(method['q05'])}"
+    return f"{share(method['median'])} ({error}), {share(method['q05'])}"
 
 
-def _share(value: float) -> str:
+def share(value: float) -> str:
     """Three digits, without a leading zero."""
     return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.2f}"
 
@@ -154,6 +155,12 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table.
+
+    Args:
+        head: its first line.
+        rows: the others.
+    """
     for row in (head, ["---"] * len(head), *rows):
         print("|", " | ".join(cell.replace("|", "\\|") for cell in row), "|")
