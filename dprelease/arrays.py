@@ -1,6 +1,13 @@
-"""Types of arrays that go from hand to hand. Their shapes stand where they are used."""
+"""Types of arrays that go from hand to hand, and a way through those that are larger than memory.
+
+Their shapes stand where they are used.
+"""
 
 from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,3 +16,31 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+
+AnyType = TypeVar("AnyType", bound=np.generic)
+
+PIECE_BYTES = 1 << 22
+"""Bytes of rows that are gone through together."""
+
+
+def pieces(rows: npt.NDArray[AnyType], chosen: Mask | None = None) -> Iterator[npt.NDArray[AnyType]]:
+    """Rows of an array, some at a time and in order; pages of a file that it is mapped from are let go behind them.
+
+    Args:
+        rows: (n,) or (n, d).
+        chosen: (n,) which of them; all unless told.
+    """
+    step = max(1, PIECE_BYTES // max(1, rows[:1].nbytes))
+    for start in range(0, len(rows), step):
+        piece = rows[start : start + step]
+        yield piece if chosen is None else piece[chosen[start : start + step]]
+        let_go(rows)
+
+
+def let_go(rows: npt.NDArray[AnyType]) -> None:
+    """Let the system take the pages of a mapped file back, which it reads again where they are needed; no other array changes."""
+    base: object = rows
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

@@ -62,7 +62,7 @@ from learner.hub.published import LARGEST_PAGE, SHORTEST_PREFIX_BYTES
 from learner.hub.settings import HubLimits as HubLimits
 from learner.listing import Index
 from party_node.identity import alignment_key_text, key_check
-from party_node.source.alignment import align, pseudonym
+from party_node.source.alignment import align, as_names, pseudonym
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, new_consortium, numeric, publish
 
@@ -425,8 +425,8 @@ def test_pseudonyms() -> None:
 
 def test_alignment() -> None:
     subjects = [f"P{i:02d}" for i in range(1, 21)]
-    found = align(SEED, [pseudonym(SEED, name) for name in subjects], "roster-1")
-    assert [subjects[i] for i in found.order] == ORDER == sorted(subjects, key=lambda name: keyed(b"subject", name))
+    found = align(SEED, as_names([pseudonym(SEED, name) for name in ORDER]), "roster-1")
+    assert sorted(subjects, key=lambda name: keyed(b"subject", name)) == ORDER
     message = b"dprelease/alignment/v1|roster-1|20|" + b"".join(keyed(b"subject", name) for name in ORDER)
     assert hmac.new(SEED, message, hashlib.sha256).hexdigest() == V["alignment-digest"]
     assert found.digest == V["alignment-digest"] == SPEC.alignment

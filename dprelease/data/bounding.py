@@ -7,12 +7,12 @@ the declared codes by construction.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dprelease.arrays import Codes
+from dprelease.arrays import Codes, pieces
 from dprelease.data.column import RawColumn
 from dprelease.data.columns import Column, is_public
 from dprelease.errors import DataRefused, InvalidInput
@@ -44,6 +44,10 @@ class BoundedRows:
         if not within(self.codes, self.columns, self.grid_bits):
             raise InvalidInput("codes lie beyond the grid that the columns' bounds call for")
 
+    def pieces(self) -> Iterator[BoundedRows]:
+        """The same rows, some at a time and in order; see `arrays.pieces`."""
+        return (replace(self, codes=codes) for codes in pieces(self.codes))
+
     @property
     def private(self) -> Codes:
         """(n, a) codes of the private columns."""
@@ -62,7 +66,8 @@ class BoundedRows:
 def codes_digest(codes: Codes, grid_bits: int) -> str:
     """SHA-256 of (n, d) codes with their shape and grid, in hexadecimal; no copy of them is made."""
     digest = hashlib.sha256(f"dprelease/codes/v1|{grid_bits}|{codes.shape}".encode())
-    digest.update(np.ascontiguousarray(codes, dtype="<i4").data)
+    for piece in pieces(codes):
+        digest.update(np.ascontiguousarray(piece, dtype="<i4").data)
     return digest.hexdigest()
 
 
@@ -74,13 +79,15 @@ def within(codes: Codes, columns: tuple[Column, ...], grid_bits: int) -> bool:
         columns: declarations.
         grid_bits: b.
     """
-    position = 0
+    places, position = [], 0
     for column in columns:
-        after = position + len(column.released)
-        if not column.allows(codes[:, position:after], grid_bits):
-            return False
-        position = after
-    return True
+        places.append(slice(position, position + len(column.released)))
+        position += len(column.released)
+    return all(
+        column.allows(piece[:, place], grid_bits)
+        for piece in pieces(codes)
+        for column, place in zip(columns, places, strict=True)
+    )
 
 
 def bound(raw: Mapping[str, RawColumn], columns: tuple[Column, ...], grid_bits: int) -> Codes:

@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,11 +21,22 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 
 def write_durably(path: Path, *pieces: bytes | memoryview, mode: int = 0o644) -> None:
-    """Write under a temporary name of this thread's own, sync, rename, sync the folder. Replaces what was there.
+    """Write as `write_pieces_durably`.
 
     Args:
         path: where the file will stand.
         pieces: all of it, one after another.
+        mode: permissions, less the process's umask.
+    """
+    write_pieces_durably(path, pieces, mode=mode)
+
+
+def write_pieces_durably(path: Path, pieces: Iterable[bytes | memoryview], mode: int = 0o644) -> None:
+    """Write under a temporary name of this thread's own, sync, rename, sync the folder. Replaces what was there.
+
+    Args:
+        path: where the file will stand.
+        pieces: all of it, one after another; each is made once the one before is written.
         mode: permissions, less the process's umask.
     """
     make_folder(path.parent)

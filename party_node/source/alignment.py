@@ -14,11 +14,11 @@ import secrets
 import unicodedata
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.arrays import pieces
 from dprelease.catalogue import FEWEST_COMPARED
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings
@@ -28,6 +28,9 @@ KEY_BYTES = 32
 SUBJECT_BYTES = 32
 """A subject's pseudonym; in a row's, that of the record within the subject follows."""
 
+Names = npt.NDArray[np.bytes_]
+"""Pseudonyms, all of one length. A single element loses zero bytes at its end, so only arrays are compared."""
+
 
 def new_key() -> bytes:
     """A fresh 32-byte alignment key from the operating system's entropy."""
@@ -36,15 +39,13 @@ def new_key() -> bytes:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The canonical order of one table.
+    """The patients of one table, in canonical order.
 
     Attributes:
-        order: (n,) positions in the file, in canonical order.
         digest: the alignment digest, hexadecimal.
         rows: n.
     """
 
-    order: npt.NDArray[np.intp]
     digest: str
     rows: int
 
@@ -61,14 +62,27 @@ def pseudonym(key: bytes, subject: str, record: str = "") -> bytes:
     return keyed(b"subject\0", subject) + (keyed(b"record\0", record) if record else b"")
 
 
-def align(key: bytes, pseudonyms: Sequence[bytes], roster: str, rows_per_subject: int = 1) -> Alignment:
-    """Order rows by pseudonym and compute the alignment digest.
+def as_names(pseudonyms: Sequence[bytes]) -> Names:
+    """(n,) pseudonyms as an array."""
+    return np.array(pseudonyms, f"S{len(pseudonyms[0]) if pseudonyms else SUBJECT_BYTES}")
+
+
+def subjects_in(names: Names) -> Names:
+    """(n,) the subject's part of each row's pseudonym."""
+    return names.astype(f"S{SUBJECT_BYTES}", copy=False)
+
+
+def align(
+    key: bytes, names: Names, roster: str, rows_per_subject: int = 1, chosen: npt.NDArray[np.bool_] | None = None
+) -> Alignment:
+    """The alignment digest of rows in canonical order, which is that of their pseudonyms.
 
     Args:
         key: the hospitals' shared alignment key, 32 bytes.
-        pseudonyms: one `pseudonym` for each row of the file.
+        names: (n,) pseudonym of each row, rising; gone through in pieces.
         roster: the roster's name; two rosters never share a digest.
         rows_per_subject: q, most rows that one subject may have.
+        chosen: (n,) which rows the table has; all unless told.
 
     Raises:
         InvalidInput: the key has another length.
@@ -76,26 +90,29 @@ def align(key: bytes, pseudonyms: Sequence[bytes], roster: str, rows_per_subject
     """
     if len(key) != KEY_BYTES:
         raise InvalidInput(f"an alignment key has {KEY_BYTES} bytes, not {len(key)}")
-    if not pseudonyms:
+    rows = len(names) if chosen is None else int(chosen.sum())
+    if not rows:
         raise DataRefused("the source has no rows")
-    names = np.array(pseudonyms, dtype=object)
-    order = np.array(sorted(range(len(pseudonyms)), key=pseudonyms.__getitem__), dtype=np.intp)
-    ordered = names[order]
-    duplicates = int(np.sum(ordered[1:] == ordered[:-1]))
+    digest = hmac.new(key, f"dprelease/alignment/v1|{roster}|{rows}|".encode(), hashlib.sha256)
+    duplicates = crowded = 0
+    before = names[:0]  # the q rows before a piece
+    for piece in pieces(names, chosen):
+        digest.update(np.ascontiguousarray(piece).data)
+        together = np.concatenate([before, piece])
+        duplicates += int(np.sum(together[1:] == together[:-1])) - int(np.sum(before[1:] == before[:-1]))
+        subjects = subjects_in(together)
+        crowded += int(np.sum(subjects[rows_per_subject:] == subjects[:-rows_per_subject]))
+        before = together[-rows_per_subject:]
     if duplicates:
         raise DataRefused(
             f"{duplicates} rows repeat an identifier; keep one row per subject, say which one with "
             'rows = "first" or "last" under [source], or declare rows_per_subject and a record column'
         )
-    subjects = [name[:32] for name in ordered]
-    crowded = sum(subjects[i] == subjects[i + rows_per_subject] for i in range(len(subjects) - rows_per_subject))
     if crowded:
         raise DataRefused(
             f"some subjects have more than rows_per_subject = {rows_per_subject} rows ({crowded} too many)"
         )
-    header = f"dprelease/alignment/v1|{roster}|{len(ordered)}|".encode()
-    digest = hmac.new(key, header + b"".join(ordered), hashlib.sha256).hexdigest()
-    return Alignment(order, digest, len(ordered))
+    return Alignment(digest.hexdigest(), rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,9 +129,10 @@ class Roster:
     pseudonyms: bytes
     secret: bytes
 
-    def among(self, rows: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+    def among(self, names: Names) -> npt.NDArray[np.bool_]:
         """(n,) whether each row is of one of the patients, by the rows' pseudonyms."""
-        return np.fromiter((row[:SUBJECT_BYTES] in self._subjects for row in rows), np.bool_, len(rows))
+        known, subjects = np.frombuffer(self.pseudonyms, f"S{SUBJECT_BYTES}"), subjects_in(names)
+        return np.searchsorted(known, subjects, "left") < np.searchsorted(known, subjects, "right")
 
     @property
     def patients(self) -> int:
@@ -123,12 +141,7 @@ class Roster:
 
     def gone_from(self, subjects: Set[bytes]) -> int:
         """How many of the patients are not among these."""
-        return len(self._subjects - subjects)
-
-    @cached_property
-    def _subjects(self) -> frozenset[bytes]:
-        starts = range(0, len(self.pseudonyms), SUBJECT_BYTES)
-        return frozenset(self.pseudonyms[start : start + SUBJECT_BYTES] for start in starts)
+        return self.patients - int(self.among(as_names([*subjects])).sum())
 
 
 def subjects_of(rows: Sequence[bytes]) -> set[bytes]:

@@ -23,7 +23,7 @@ from dprelease.one_line import nearest
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formulas import Source
 from party_node.settings import PartySettings
-from party_node.source.alignment import align, new_key
+from party_node.source.alignment import align, as_names, new_key
 from party_node.source.cells import Cells, derive, read_cells, texts
 from party_node.source.findings import Findings
 from party_node.source.reader import is_plain_csv, read_errors, reader_of
@@ -181,7 +181,8 @@ class IdentifiersLook:
             found.append(f"{words}; every row needs one")
         if self._names and self._source.rows == "one":
             try:
-                align(self._key, self._names, self._settings.roster, self._settings.rows_per_subject)
+                ordered = np.sort(as_names(self._names))
+                align(self._key, ordered, self._settings.roster, self._settings.rows_per_subject)
             except DataRefused as error:
                 found.append(error.message + self._repeated(where))
         return found

@@ -33,6 +33,9 @@ _UNFOLDED = 200
 _AT_A_TIME = 1 << 26
 """Bytes of one column that are handed on together."""
 
+MOST_ROWS = 1 << 16
+"""Rows that are handed on together: as objects of Python each takes some hundred bytes."""
+
 
 def opened(path: Path) -> BinaryIO:
     """A regular file, opened for reading and never waited for.
@@ -104,7 +107,7 @@ def bounded(batches: Iterable[pa.RecordBatch], place: str, size: int | None) -> 
                     f"{place}: column {name} has a cell of more than {LONGEST_CELL:,} bytes; shorten it, or do not declare "
                     "the column"
                 )
-        step = _AT_A_TIME // longest
+        step = min(MOST_ROWS, _AT_A_TIME // longest)
         for start in range(0, batch.num_rows, step):
             yield batch.slice(start, step)
 

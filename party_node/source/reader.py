@@ -19,7 +19,7 @@ from dprelease.errors import DataRefused
 from dprelease.one_line import listed
 from party_node.settings import SourceSettings
 from party_node.source.databases import PostgreSql, Sqlite
-from party_node.source.limits import LONGEST_LINE, bounded, checked_text, opened
+from party_node.source.limits import LONGEST_LINE, MOST_ROWS, bounded, checked_text, opened
 
 PARQUET = frozenset({".parquet", ".pq"})
 
@@ -171,7 +171,6 @@ def _bare(name: str) -> str:
     return name.strip().strip('"').strip()
 
 
-_MOST_ROWS = 1 << 16
 _BYTES = 1 << 26
 """Size of a batch, as the file says how long its columns are before they are compressed."""
 
@@ -216,7 +215,7 @@ def rows_at_a_time(file: pa.parquet.ParquetFile, columns: list[str]) -> int:
             chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted
         )
         longest = max(longest, size // max(group.num_rows, 1))
-    return max(1, min(_MOST_ROWS, _BYTES // longest))
+    return max(1, min(MOST_ROWS, _BYTES // longest))
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -1,7 +1,7 @@
 """One reading of the source: catalogue, findings, batches and the rows of every release come from it, until the source changes.
 
-Codes lie in a file without a name in the node's own folder: they take no memory, no other program can open them, and the system
-frees them when the process ends, in whatever way.
+Rows are sorted beyond memory. Codes and pseudonyms lie in files without a name in the node's own folder: they take no memory, no
+other program can open them, and the system frees them when the process ends, in whatever way.
 
 Source: docs/party.md, "Approved rows".
 """
@@ -9,26 +9,23 @@ Source: docs/party.md, "Approved rows".
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import compress
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes
+from dprelease.arrays import Codes, pieces
 from dprelease.catalogue import Batch, Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
 from dprelease.errors import DataRefused, InvalidInput
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Alignment, Roster, ShownDigests, align, subjects_of
+from party_node.source.alignment import SUBJECT_BYTES, Alignment, Names, Roster, ShownDigests, align, subjects_in
 from party_node.source.findings import Findings
 from party_node.source.reader import Stamp, stamp
+from party_node.source.sorting import SortedRows, UnnamedArray
 from party_node.source.table import (
     NONE,
     Numbers,
@@ -36,8 +33,9 @@ from party_node.source.table import (
     implausible,
     last_complete,
     names_read,
-    numbers_of,
+    placed,
     read_rows,
+    whole,
 )
 from party_node.state.streams import CheckpointRows
 
@@ -78,8 +76,7 @@ class Scan:
         columns: declarations by which cells were read.
         grid_bits: b of the grid.
         stamp: the state of the source's files; None where nothing tells that it is the same, or it changed meanwhile.
-        codes: (n, d) on the grid, in the order of the source.
-        order: (n,) place of each row in `codes`.
+        codes: (n, d) on the grid.
         names: (n,) pseudonyms.
         numbers: (n,) the batch of each row.
         findings: column name to what its cells were like.
@@ -96,8 +93,7 @@ class Scan:
     grid_bits: int
     stamp: Stamp | None
     codes: Codes
-    order: npt.NDArray[np.intp]
-    names: npt.NDArray[np.void]
+    names: Names
     numbers: Numbers
     findings: dict[str, Findings]
     subjects: int
@@ -125,7 +121,7 @@ class Scan:
     @property
     def implausible(self) -> frozenset[str]:
         """Columns that must not be released; see `Findings.implausible`."""
-        return implausible(self.settings, self.findings, len(self.order))
+        return implausible(self.settings, self.findings, len(self.names))
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
@@ -206,15 +202,18 @@ class Scan:
 
     def _bounded(self, columns: tuple[Column, ...], rows: Chosen | None = None) -> BoundedRows:
         """Some columns of some rows, or of all."""
-        own = released_names(self.columns)
-        places = np.array([own.index(name) for name in released_names(columns)], np.intp)
-        order = self.order if rows is None else self.order[rows]
-        return BoundedRows(self.codes[np.ix_(order, places)], columns, self.grid_bits)
+        own, wanted = released_names(self.columns), released_names(columns)
+        if rows is None and wanted == own:
+            return BoundedRows(self.codes, columns, self.grid_bits)
+        places = [own.index(name) for name in wanted]
+        with closing(UnnamedArray(self.settings.state, np.int32)) as found:
+            for piece in pieces(self.codes, rows):
+                found.write(piece[:, places])
+            return BoundedRows(found.mapped().reshape(-1, len(wanted)), columns, self.grid_bits)
 
     def _aligned(self, rows: Chosen | None = None) -> Alignment:
         """Some rows, or all, as a table that has no others."""
-        names = self.names if rows is None else self.names[rows]
-        return align(self.key, names.tolist(), self.settings.roster, self.settings.rows_per_subject)
+        return align(self.key, self.names, self.settings.roster, self.settings.rows_per_subject, rows)
 
     @staticmethod
     def _batch(number: int, alone: Alignment) -> Batch:
@@ -228,58 +227,60 @@ def scan(
 
     Raises:
         DataRefused: the source cannot be read, a column or an identifier is missing, or no row counts.
-        OSError: the folder has no room for the codes.
+        OSError: the folder has no room for the rows, twice while they are sorted.
     """
-    source, before = settings.source, _state(settings.source)
+    source, before_reading = settings.source, _state(settings.source)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     findings: dict[str, Findings] = {}
-    names: list[bytes] = []
-    subjects: set[bytes] = set()
-    of_batch: list[Numbers] = []
-    counted: list[Chosen] = []
-
-    def codes() -> Iterator[memoryview]:
-        for rows in read_rows(settings, key, columns, grid_bits, findings, roster):
-            names.extend(compress(rows.pseudonyms, rows.counted))
-            subjects.update(subjects_of(rows.pseudonyms))
-            of_batch.append(rows.numbers)
-            counted.append(rows.counted)
-            yield np.ascontiguousarray(rows.codes).data
-
-    kept = _without_a_name(settings.state, codes(), np.int32)
-    if not subjects:
-        raise DataRefused(f"{source.place} has no rows")
-    if roster is not None and not names:
-        raise DataRefused(f"the table has no patient of alignment run {roster.run[:12]}, by which it is read")
-    numbers = numbers_of(of_batch, source)
-    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.intp)
-    ordered = _without_a_name(settings.state, (names[place] for place in order), f"V{len(names[0])}")
+    seen, read, subjects, common = np.zeros(0, np.int64), 0, 0, 0
+    name = np.dtype(f"S{SUBJECT_BYTES * (1 if source.record is None else 2)}")
+    released = len(released_names(columns))
+    row = np.dtype([("name", name), ("number", "<i8"), ("counted", "?"), ("codes", "<i4", (released,))])
+    with (
+        closing(SortedRows(settings.state, row)) as sorter,
+        closing(UnnamedArray(settings.state, np.int32)) as codes,
+        closing(UnnamedArray(settings.state, name)) as names,
+        closing(UnnamedArray(settings.state, np.int64)) as numbers,
+    ):
+        for each in read_rows(settings, key, columns, grid_bits, findings, roster):
+            found = np.zeros(len(each.counted), row)
+            found["name"], found["counted"] = each.names, each.counted
+            found["number"] = placed(each.numbers, read, source)
+            found["codes"][each.counted] = each.codes
+            seen = np.union1d(seen, found["number"])
+            read += len(found)
+            sorter.add(found)
+        if not read:
+            raise DataRefused(f"{source.place} has no rows")
+        last = np.zeros(1, f"S{SUBJECT_BYTES}")
+        for some in sorter.merged():
+            patients, counted = subjects_in(some["name"]), some["counted"]
+            new = patients != np.concatenate([last, patients[:-1]])
+            subjects, common, last = subjects + int(new.sum()), common + int((new & counted).sum()), patients[-1:]
+            codes.write(some["codes"][counted])
+            names.write(some["name"][counted])
+            numbers.write(whole(some["number"][counted], read, source))
+        if not common:
+            assert roster is not None, source.place  # noqa: S101 - without one every row counts
+            raise DataRefused(f"the table has no patient of alignment run {roster.run[:12]}, by which it is read")
+        in_order = codes.mapped().reshape(-1, released), names.mapped(), numbers.mapped()
+    seen = whole(seen, read, source)
     return Scan(
         settings=settings,
         key=key,
         roster=roster,
         columns=columns,
         grid_bits=grid_bits,
-        stamp=before if before == _state(source) else None,
-        codes=kept.reshape(len(names), -1),
-        order=order,
-        names=ordered,
-        numbers=numbers[np.concatenate(counted)][order],
+        stamp=before_reading if before_reading == _state(source) else None,
+        codes=in_order[0],
+        names=in_order[1],
+        numbers=in_order[2],
         findings=findings,
-        subjects=len(subjects),
-        gone=0 if roster is None else roster.gone_from(subjects),
-        last=last_complete(numbers, source),
-        complete=all_complete(numbers, source),
+        subjects=subjects,
+        gone=0 if roster is None else roster.patients - common,
+        last=last_complete(seen, source),
+        complete=all_complete(seen, source),
     )
-
-
-def _without_a_name(folder: Path, pieces: Iterable[bytes | memoryview], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Pieces one after another as a flat array, in a file of the folder that has no name; empty where there are none."""
-    with TemporaryFile(dir=folder) as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        return np.asarray(np.memmap(file, dtype, "r") if file.tell() else np.zeros(0, dtype))
 
 
 def _state(source: SourceSettings) -> Stamp | None:

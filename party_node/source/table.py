@@ -21,7 +21,7 @@ from dprelease.errors import DataRefused
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.identifiers import DISTINCT, LOST
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Roster, pseudonym, subjects_of
+from party_node.source.alignment import Names, Roster, as_names, pseudonym, subjects_of
 from party_node.source.cells import Cells, derive, read_cells, texts
 from party_node.source.findings import Findings
 from party_node.source.reader import read_errors, record_batches
@@ -76,11 +76,23 @@ def is_number(cell: str) -> bool:
 def numbers_of(parts: Iterable[Numbers], source: SourceSettings) -> Numbers:
     """(n,) the batch of every row of the file, in its order; `NONE` of what is not complete yet."""
     named = np.concatenate([*parts])
-    if source.batch_rows is None:
-        return named
-    places = np.arange(len(named))
-    complete = len(named) // source.batch_rows * source.batch_rows
-    return np.where(places < complete, places // source.batch_rows + 1, NONE)
+    return whole(placed(named, 0, source), len(named), source)
+
+
+def placed(named: Numbers, first: int, source: SourceSettings) -> Numbers:
+    """(m,) the batch of some rows, where the source does not say otherwise by their place; `whole` leaves out one that is filling.
+
+    Args:
+        named: from `numbers_in`.
+        first: place in the file of the first of them.
+        source: says how batches are told.
+    """
+    return named if source.batch_rows is None else (first + np.arange(len(named))) // source.batch_rows + 1
+
+
+def whole(numbers: Numbers, rows: int, source: SourceSettings) -> Numbers:
+    """(m,) numbers from `placed`, `NONE` of a batch that is still filling where the file has so many rows."""
+    return numbers if source.batch_rows is None else np.where(numbers <= rows // source.batch_rows, numbers, NONE)
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,13 +102,13 @@ class BoundedPiece:
     Attributes:
         codes: (m, d) on the grid, of the rows that count.
         counted: (n,) whether each row counts.
-        pseudonyms: of all n rows.
-        numbers: which batch each is of, as `numbers_in` has it.
+        names: (n,) pseudonyms.
+        numbers: (n,) which batch each is of, as `numbers_in` has it.
     """
 
     codes: Codes
     counted: npt.NDArray[np.bool_]
-    pseudonyms: list[bytes]
+    names: Names
     numbers: Numbers
 
 
@@ -127,7 +139,8 @@ def read_rows(
     read, derived = _plan(settings, columns)
     findings.update({name: Findings() for name in [column.name for column in columns] + list(read)})
     with read_errors(settings.source):
-        for raw, names, of_batch in _pieces(settings.source, read, _public(columns, derived), key):
+        for raw, pseudonyms, of_batch in _pieces(settings.source, read, _public(columns, derived), key):
+            names = as_names(pseudonyms)
             for column, each in derived:
                 raw[column.name] = derive(each, raw, column)
             counted = np.ones(len(names), bool) if roster is None else roster.among(names)

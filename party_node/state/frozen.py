@@ -11,13 +11,15 @@ Source: docs/party.md, "Approved rows".
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from dprelease.arrays import pieces
 from dprelease.data.bounding import BoundedRows, codes_digest
 from dprelease.data.columns import Column, released_names
-from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, write_durably
+from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, write_pieces_durably
 from party_node.state.streams import CheckpointRows
 
 _SECRET = 0o600
@@ -32,7 +34,7 @@ class FrozenRows:
         self._path = folder / "codes"
 
     def keep(self, bounded: BoundedRows, at: CheckpointRows | None) -> None:
-        """Write rows, whole or not at all; on disk when this returns.
+        """Write rows piece by piece, whole or not at all; on disk when this returns.
 
         Args:
             bounded: (n, d) codes of our columns.
@@ -41,8 +43,8 @@ class FrozenRows:
         make_folder(self._folder.parent)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self.tidy()
-        codes = np.ascontiguousarray(bounded.codes, "<i4")
-        write_durably(self._path, codes.data, _ending(at), mode=_SECRET)
+        codes = (np.ascontiguousarray(piece, "<i4").data for piece in pieces(bounded.codes))
+        write_pieces_durably(self._path, chain(codes, [_ending(at)]), mode=_SECRET)
 
     def read(
         self, columns: tuple[Column, ...], grid_bits: int, at: CheckpointRows | None, digest: str | None

@@ -9,7 +9,10 @@ import hmac
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +24,7 @@ from dprelease.identity.signing import BLOCK, sign
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import Approval, SignedApproval, approve, commit, new_salt
 from dprelease.release.charges import SignedStatement, charge, check_statement, state
-from party_node.source.alignment import Alignment, align, new_key, pseudonym
+from party_node.source.alignment import Alignment, Names, align, as_names, new_key, pseudonym, subjects_in
 from tests.support.certificates import NOW, Authority, certify
 from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, sign_approval
 
@@ -139,8 +142,12 @@ KEY = bytes(range(32))
 subjects_lists = st.lists(st.text("abc019", min_size=1, max_size=6), min_size=1, max_size=12, unique=True)
 
 
+def in_order(pseudonyms: Sequence[bytes]) -> Names:
+    return np.sort(as_names(pseudonyms))
+
+
 def aligned(subjects: Sequence[str], key: bytes = KEY, roster: str = "r") -> Alignment:
-    return align(key, [pseudonym(key, subject) for subject in subjects], roster)
+    return align(key, in_order([pseudonym(key, subject) for subject in subjects]), roster)
 
 
 @given(subjects_lists, st.randoms(use_true_random=False))
@@ -148,9 +155,8 @@ def test_files_in_any_order_align_to_the_same_patients(subjects: list[str], rand
     shuffled = list(subjects)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     one, two = aligned(subjects), aligned(shuffled)
-    assert one.digest == two.digest
-    assert [subjects[i] for i in one.order] == [shuffled[i] for i in two.order]
-    assert sorted(one.order) == list(range(one.rows))
+    assert one == two
+    assert one.rows == len(subjects)
 
 
 @given(subjects_lists, st.data())
@@ -167,15 +173,32 @@ def test_key_and_roster_are_part_of_the_digest() -> None:
         aligned(subjects).digest,
         aligned(subjects, roster="s").digest,
         aligned(subjects, key=bytes(32)).digest,
-        align(bytes(32), [pseudonym(KEY, subject) for subject in subjects], "r").digest,
+        align(bytes(32), in_order([pseudonym(KEY, subject) for subject in subjects]), "r").digest,
     }
     assert len(digests) == 4
 
 
-def test_order_follows_the_key_and_not_the_identifiers() -> None:
-    subjects = [f"{i:03d}" for i in range(100)]
-    assert list(aligned(subjects).order) != list(range(100))
-    assert list(aligned(subjects).order) != list(aligned(subjects, key=bytes(32)).order)
+@given(st.integers(1, 40), st.integers(1, 3), st.integers(1, 7), st.randoms(use_true_random=False))
+def test_rows_in_pieces_are_the_same_table(subjects: int, most: int, at_a_time: int, random: Any) -> None:
+    """Duplicates, subjects with too many rows, and rows that are left out, on either side of the pieces' ends."""
+    names = [
+        pseudonym(KEY, f"{each}", f"{record}") for each in range(subjects) for record in range(random.randint(1, 4))
+    ]
+    names += random.choices(names, k=random.choice([0, 0, 3]))
+    chosen = np.array([random.random() < 0.8 for _ in names])
+    everything = in_order(names)
+
+    def found(pieces_of: int) -> str:
+        with patch("dprelease.arrays.PIECE_BYTES", pieces_of):
+            try:
+                return align(KEY, everything, "r", most, chosen).digest
+            except DataRefused as error:
+                return error.message
+
+    assert found(64 * at_a_time) == found(1 << 20)
+    alone = everything[chosen].tolist()
+    if len(set(alone)) < len(alone):
+        assert found(64).startswith(f"{len(alone) - len(set(alone))} rows repeat")
 
 
 @pytest.mark.parametrize(
@@ -206,8 +229,8 @@ def test_a_repeated_identifier_is_refused_with_counts_only() -> None:
     assert "secret" not in refused.value.message
 
 
-def records(subjects: Sequence[tuple[str, str]]) -> list[bytes]:
-    return [pseudonym(KEY, subject, record) for subject, record in subjects]
+def records(subjects: Sequence[tuple[str, str]]) -> Names:
+    return in_order([pseudonym(KEY, subject, record) for subject, record in subjects])
 
 
 VISITS = [("a", "1"), ("b", "1"), ("a", "2"), ("c", "1"), ("b", "2")]
@@ -217,9 +240,8 @@ def test_subjects_may_have_as_many_records_as_declared() -> None:
     one = align(KEY, records(VISITS), "r", rows_per_subject=2)
     two = align(KEY, records(VISITS[::-1]), "r", rows_per_subject=2)
     assert one.digest == two.digest
-    order = [VISITS[i] for i in one.order]
-    assert order == [VISITS[::-1][i] for i in two.order]
-    assert sum(order[i][0] != order[i + 1][0] for i in range(4)) == 2  # records of a subject stay together
+    subjects = subjects_in(records(VISITS))
+    assert np.sum(subjects[1:] != subjects[:-1]) == 2  # records of a subject stay together
 
 
 @pytest.mark.parametrize(("allowed", "over"), [(1, 2), (2, 0), (3, 0)])
@@ -238,7 +260,7 @@ def test_the_same_record_twice_is_refused_even_where_two_are_allowed() -> None:
 
 def test_no_rows_and_short_keys_are_refused() -> None:
     with pytest.raises(DataRefused, match="no rows"):
-        align(KEY, [], "r")
+        align(KEY, in_order([]), "r")
     with pytest.raises(InvalidInput, match="32 bytes, not 16"):
         align(bytes(16), records(VISITS), "r", 2)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dprelease.catalogue import FEWEST_COMPARED
-from party_node.source.alignment import ShownDigests, align, pseudonym
+from party_node.source.alignment import ShownDigests, align, as_names, pseudonym
 from tests.party_node.aligning import accepted, common, go, overlap
 from tests.party_node.streams import MONTH, lines_of
 from tests.party_node.world import ALIGNMENT_KEY, ROWS, Hospital, World, rows_of
@@ -27,7 +27,9 @@ def heard(world: World) -> bytes:
 
 def digest_of(patients: Iterable[str]) -> str:
     """The digest under the alignment key that all hospitals hold."""
-    return align(ALIGNMENT_KEY, [pseudonym(ALIGNMENT_KEY, name) for name in patients], "cohort").digest
+    return align(
+        ALIGNMENT_KEY, np.sort(as_names([pseudonym(ALIGNMENT_KEY, name) for name in patients])), "cohort"
+    ).digest
 
 
 def opened(said: bytes, known: Iterable[str] = (), unknown: int = 1) -> Iterator[tuple[str, ...]]:

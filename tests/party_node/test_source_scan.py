@@ -13,7 +13,7 @@ from dprelease.errors import DataRefused
 from party_node.settings import PartySettings
 from party_node.source.alignment import Roster, pseudonym
 from party_node.source.scan import Scan, scan
-from party_node.source.table import numbers_of
+from party_node.source.table import whole
 from party_node.state.streams import CheckpointRows
 from tests.party_node.tables import COLUMNS, GRID_BITS, KEY, OURS, csv, read, settings, text
 
@@ -120,9 +120,9 @@ def test_a_source_that_is_written_while_it_is_read_is_read_again(
 
     def written(*given: Any) -> Any:
         path.write_text(text([*LINES, "s-900,0,u,5"]))
-        return numbers_of(*given)
+        return whole(*given)
 
-    monkeypatch.setattr("party_node.source.scan.numbers_of", written)
+    monkeypatch.setattr("party_node.source.scan.whole", written)
     found = scan(described, KEY, described.declarations(), GRID_BITS)
     assert found.stamp is None
     assert not serves(found, described)

@@ -1,0 +1,109 @@
+"""Rows in the order of their names beyond memory: sorted runs in a file without a name, and a merge of them.
+
+NumPy sorts and merges, in one second of a processor for a million rows of 57 bytes, as DuckDB does at a memory limit of 64 MB. But
+DuckDB holds 100 MiB more, and its files have names, so a process that is killed leaves patients' rows in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+RUN_BYTES = 1 << 24
+"""Bytes of rows that are sorted together, and that are merged together."""
+
+Rows = npt.NDArray[np.void]
+
+
+class UnnamedArray:
+    """An array in a file without a name: no other program can open it, and the system frees it when the process ends, in any way.
+
+    Args:
+        folder: on the disk that the array takes.
+        dtype: of its elements.
+    """
+
+    def __init__(self, folder: Path, dtype: npt.DTypeLike) -> None:
+        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `close`
+        self._dtype = np.dtype(dtype)
+
+    def write(self, rows: npt.NDArray[Any]) -> None:
+        """Write elements behind the others; raises `OSError` where the disk is full."""
+        self._file.write(np.ascontiguousarray(rows, self._dtype).data)
+
+    def read(self, start: int, count: int) -> npt.NDArray[Any]:
+        """So many elements from a place on, in memory."""
+        self._file.seek(start * self._dtype.itemsize)
+        return np.fromfile(self._file, self._dtype, count)
+
+    def mapped(self) -> npt.NDArray[Any]:
+        """All elements, mapped from the file, also once it is closed; raises `OSError` where the disk is full."""
+        self._file.flush()
+        return np.asarray(np.memmap(self._file, self._dtype, "r") if self._file.tell() else np.zeros(0, self._dtype))
+
+    def close(self) -> None:
+        """Let the disk go, unless elements are mapped from it."""
+        self._file.close()
+
+
+class SortedRows:
+    """Rows that come in any order and leave in that of their names.
+
+    Held are `RUN_BYTES` of rows a few times over, whatever their number.
+
+    Args:
+        folder: on the disk that they take meanwhile.
+        dtype: of a row; its field ``name`` is bytes, compared as such.
+    """
+
+    def __init__(self, folder: Path, dtype: np.dtype[np.void]) -> None:
+        self._dtype = dtype
+        self._runs = UnnamedArray(folder, dtype)
+        self._ends = [0]
+        self._pending: list[Rows] = []
+
+    def add(self, rows: Rows) -> None:
+        """Take some rows; raises `OSError` where the disk is full."""
+        self._pending.append(rows)
+        if sum(each.nbytes for each in self._pending) >= RUN_BYTES:
+            self._end_run()
+
+    def merged(self) -> Iterator[Rows]:
+        """All rows in order, some at a time; raises `OSError` where the disk is full."""
+        self._end_run()
+        places, ends = self._ends[:-1], self._ends[1:]
+        at_most = max(1, RUN_BYTES // (self._dtype.itemsize * max(1, len(places))))
+        while any(place < end for place, end in zip(places, ends, strict=True)):
+            read = [self._runs.read(place, min(at_most, end - place)) for place, end in zip(places, ends, strict=True)]
+            # No run has a name up to the first of these beyond what was read of it.
+            last = [
+                rows["name"][-1:]
+                for rows, place, end in zip(read, places, ends, strict=True)
+                if place + len(rows) < end
+            ]
+            if last:
+                bound = np.sort(np.concatenate(last))[:1]
+                read = [rows[: np.searchsorted(rows["name"], bound, "right")[0]] for rows in read]
+            places = [place + len(rows) for place, rows in zip(places, read, strict=True)]
+            yield _sorted(read)
+
+    def close(self) -> None:
+        """Let the disk go."""
+        self._runs.close()
+
+    def _end_run(self) -> None:
+        if self._pending:
+            rows = _sorted(self._pending)
+            self._pending = []
+            self._runs.write(rows)
+            self._ends.append(self._ends[-1] + len(rows))
+
+
+def _sorted(parts: list[Rows]) -> Rows:
+    rows = np.concatenate(parts)
+    return rows[np.argsort(rows["name"], kind="stable")]
