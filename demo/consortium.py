@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
-from typing import IO, Protocol, Self
+from typing import IO, Self
 
 from dprelease.errors import DpReleaseError
 
@@ -42,36 +42,13 @@ class CommandFailed(DpReleaseError):
         self.stderr = stderr
 
 
-class Process(Protocol):
-    """The part of `subprocess.Popen` that is needed here."""
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-
-    def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; its exit code."""
-
-    def send_signal(self, number: int, /) -> None:
-        """Send it a signal, if it has not ended."""
-
-    def terminate(self) -> None:
-        """SIGTERM."""
-
-    def kill(self) -> None:
-        """SIGKILL."""
-
-
 class Consortium:
     """The processes and folders of one consortium."""
 
     def __init__(self, folder: Path, narrate: Callable[[str], None] = lambda line: None) -> None:
         self.folder = folder
         self.ports, self._held = hold_ports(PORTS)
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, tuple[str, ...]] = {}
         self._narrate = narrate
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +96,7 @@ class Consortium:
 
     def launch(
         self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
-    ) -> Process:
+    ) -> subprocess.Popen[bytes]:
         """Begin a process."""
         return subprocess.Popen([sys.executable, *line], cwd=home, env=environment, stdout=stdout, stderr=stderr)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -19,34 +18,18 @@ from learner.hub.storage import Storage
 log = logging.getLogger(__name__)
 
 
-class Worker(ABC):
+class Worker(threading.Thread):
     """A thread that works until it is stopped."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
         self._stopping = threading.Event()
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin, with a first round at once."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End after what is just being done."""
         self._stopping.set()
         self._wake.set()
-
-    def join(self) -> None:
-        """Wait for the end, after `stop`."""
-        self._thread.join()
-
-    def is_alive(self) -> bool:
-        """Tells whether the thread runs."""
-        return self._thread.is_alive()
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Work, until it is stopping."""
 
 
 class Upkeep(Worker):
@@ -73,7 +56,8 @@ class Upkeep(Worker):
                 if number in self._told:
                     log.info("in order again: %s", self._told.pop(number).message)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Do everything again and again."""
         while not self._stopping.is_set():
             self.round()
             self._wake.wait(self._seconds)
@@ -145,7 +129,8 @@ class Publisher(Worker):
                 log.exception("%s failed in an unforeseen way", what)
         return reached
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Publish what is complete, whenever something changed or it is time to look again."""
         waits = self._backoff.waits()
         while True:
             self._wake.clear()

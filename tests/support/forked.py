@@ -28,7 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from demo.consortium import ROOT, Consortium, Process
+from demo.consortium import ROOT, Consortium
 from dprelease.estimators.evidence import posterior
 from tests.support.replaced import PROJECT
 
@@ -42,7 +42,7 @@ class ForkedConsortium(Consortium):
 
     def launch(
         self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
-    ) -> Process:
+    ) -> subprocess.Popen[bytes]:
         if sys.platform != "linux":
             return super().launch(line, home, environment, stdout, stderr)
         return Forked(line, home, environment, stdout, stderr)
