@@ -20,9 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.consortium import HOST, Consortium
-from demo.office import propose
+from demo.office import propose, stream
 from demo.redbook import BOUNDS, INSTITUTIONS, least_squares, r_squared, survey, write_files
-from demo.waves import stream
 from dprelease.errors import DpReleaseError
 
 EPSILON, DELTA = 1.0, 1e-5

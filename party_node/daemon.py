@@ -23,7 +23,7 @@ from party_node.computation.alignments import AlignmentWork
 from party_node.computation.releases import ReleaseWork
 from party_node.computation.work import Work
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub_connection import HubConnection, Notifications, try_step
+from party_node.outgoing.hub import HubConnection, Notifications, try_step
 from party_node.outgoing.joining import hear_witness
 from party_node.outgoing.office import OVER, AgreementCalls, Coordinator, Pending
 from party_node.outgoing.reviews import Reviews

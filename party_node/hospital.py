@@ -17,8 +17,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.spec import ReleaseSpec
 from party_node.decision.continuation import Continuations
-from party_node.decision.decision import Assessment, Participation, Review, assess, assess_run
-from party_node.decision.repeats import linkages, repetitions
+from party_node.decision.decision import Assessment, Participation, Review, assess, assess_run, linkages, repetitions
 from party_node.declarations.declarations import with_sources
 from party_node.identity import Enrolment, KeyFolder
 from party_node.settings import PartySettings
@@ -26,13 +25,12 @@ from party_node.source.alignment import ShownDigests, in_force, patients_of
 from party_node.source.findings import Findings, problems, read_findings, write_findings
 from party_node.source.public_columns import PublicDeclaration, check_declared, latest, public_declarations, with_public
 from party_node.state.books import Books
-from party_node.state.earlier import EarlierRounds
 from party_node.state.frozen import FrozenRows
 from party_node.state.journal import FINAL, Journal, Proposed, Record, Status
 from party_node.state.ledger import Ledger
 from party_node.state.session import SessionFolder
 from party_node.state.streams import Streams
-from party_node.state.vault import Vault
+from party_node.state.vault import RoundFolder, Vault
 
 if TYPE_CHECKING:
     from party_node.source.alignment import Roster
@@ -155,9 +153,9 @@ class HospitalState:
         """The rows that our approval of a release commits to."""
         return FrozenRows(self.settings.state / "frozen" / release)
 
-    def earlier(self, release: str) -> EarlierRounds:
+    def earlier(self, release: str) -> RoundFolder:
         """The blocks of a release's earlier rounds."""
-        return EarlierRounds(self.settings.state / "rounds" / release)
+        return RoundFolder(self.settings.state / "rounds" / release)
 
     def pins(self) -> dict[str, str]:
         """Keys of all parties that we know: the pinned peers, and our own."""

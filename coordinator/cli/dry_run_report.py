@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.dry_run.dry_run import DryRun
+from coordinator.dry_run.dry_run import DryRun, Trial
 from coordinator.dry_run.simulate import traffic
-from coordinator.dry_run.trial_fit import Trial
 from dprelease.document.cells import Said, price
 from dprelease.document.document import Document, Heading, Promise, Table
 from dprelease.mechanisms.registry import mechanism_of

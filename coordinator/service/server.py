@@ -10,8 +10,7 @@ from typing import Any
 
 from coordinator.authority.authority import Authority
 from coordinator.clock import Clock, utc_now
-from coordinator.service.announcer import Announcer
-from coordinator.service.coordination import CoordinationService
+from coordinator.service.coordination import Announcer, CoordinationService
 from coordinator.service.dealer import Dealer
 from coordinator.service.enrolment import EnrolmentService, OwnCertificate
 from coordinator.settings import CoordinatorSettings

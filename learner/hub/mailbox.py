@@ -22,8 +22,7 @@ from pathlib import Path
 from dprelease.errors import IntegrityError, OutOfTurn, PeerUnavailable
 from dprelease.files.durable import rename_durably, write_durably
 from dprelease.mpc.messages import Message, MessageHeader
-from learner.hub.disk import on_disk, put_at
-from learner.hub.uploads import Turn
+from learner.hub.uploads import Turn, on_disk, put_at
 
 PAGE_BYTES = 2 << 20
 """Most bytes of headers in one answer; well under gRPC's default message limit of 4 MiB."""

@@ -19,9 +19,8 @@ from pathlib import Path
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound, OutOfTurn
 from dprelease.identity.certificates import Identity
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
-from learner.hub.approved import AcceptedRun, ApprovedRelease
+from learner.hub.approved import AcceptedRun, ApprovedRelease, Plan
 from learner.hub.mailbox import ParcelStore, StoredMessage
-from learner.hub.plans import Plan
 from learner.hub.storage import Storage
 from learner.hub.uploads import Upload
 

@@ -26,8 +26,8 @@ from learner.hub.approved import AcceptedRun, ApprovedRelease
 from learner.hub.coordination import Coordination
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
+from learner.hub.publish import Publisher, Upkeep
 from learner.hub.published import Shelf
-from learner.hub.publisher import Publisher, Upkeep
 from learner.hub.relay import Relay
 from learner.hub.revocation import Revocations
 from learner.hub.service import IntakeServicer, PublicServicer, RelayServicer

@@ -25,12 +25,11 @@ from dprelease.wire.v1 import (
     relay_pb2_grpc,
     release_pb2,
 )
-from learner.hub.disk import on_disk
 from learner.hub.intake import Intake
 from learner.hub.published import Shelf
 from learner.hub.relay import Relay
 from learner.hub.revocation import Revocations
-from learner.hub.uploads import Upload
+from learner.hub.uploads import Upload, on_disk
 from learner.listing import Listed
 
 

@@ -30,8 +30,8 @@ from dprelease.release.folder import BLOCKS, ReleaseFolder
 from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
 from learner.hub.approved import AcceptedRun, ApprovedRelease
-from learner.hub.disk import lock, mapped, on_disk, put_at
 from learner.hub.index import PublishedIndex
+from learner.hub.uploads import lock, mapped, on_disk, put_at
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

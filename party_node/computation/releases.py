@@ -19,8 +19,7 @@ from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
 from party_node.computation.work import Work
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import Delivery
-from party_node.outgoing.hub_connection import HubConnection
+from party_node.outgoing.hub import Delivery, HubConnection
 from party_node.outgoing.joining import show_approval
 from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
 from party_node.state.journal import PUBLISHED, Record, Status

@@ -23,8 +23,7 @@ from dprelease.release.manifest import verify_block
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import fetch_block, held_blocks
-from party_node.outgoing.hub_connection import HubConnection
+from party_node.outgoing.hub import HubConnection, fetch_block, held_blocks
 from party_node.state.journal import Record
 
 

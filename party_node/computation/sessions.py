@@ -25,8 +25,7 @@ from party_node.computation.once import require
 from party_node.computation.rounds import NOTHING, RoundsBefore
 from party_node.computation.work import put_back, take_turns
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import RelayCalls
-from party_node.outgoing.hub_connection import HubConnection
+from party_node.outgoing.hub import HubConnection, RelayCalls
 from party_node.outgoing.office import Coordinator
 from party_node.state.journal import Record
 from party_node.state.session import SessionFolder

@@ -1,13 +1,22 @@
-"""The sealed blocks on disk: written once, signed once, sent as often as asked, never made again."""
+"""The sealed blocks on disk. Ours are written once, signed once, sent as often as asked, never made again.
+
+    sealed/RELEASE.SEQUENCE.block         a block of ours
+    rounds/RELEASE/PARTY.SEQUENCE.block   a block of an earlier round as its party sealed it
+    rounds/RELEASE/kept.json              which of these count, once all of a round are here and were checked
+
+The next round builds on the same blocks whatever the hub says later. They go when the release is over. A node that loses them
+fetches them again: a session in which hospitals do not mean the same blocks ends before anything is computed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from dprelease.canonical import Value, sha256
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import sync_folder, write_durably
+from dprelease.files.durable import make_folder, remove_folder, sync_folder, write_durably
 from dprelease.identity.signing import PrivateKey
 from dprelease.release.block import Block, SealedBlock
 from dprelease.release.manifest import sealed_block
@@ -100,3 +109,49 @@ class Vault:
             path.unlink()
         if there:
             sync_folder(self._folder)
+
+
+_SECRET = 0o600
+
+
+class RoundFolder:
+    """Blocks that all parties sent in earlier rounds of one release."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def kept(self) -> tuple[SealedBlock, ...]:
+        """The blocks that count, in the order in which they were kept."""
+        return Seal.from_bytes(self._list.read_bytes()).blocks if self._list.exists() else ()
+
+    def keep(self, blocks: Mapping[SealedBlock, bytes]) -> None:
+        """Make blocks of a round count, all together, after those of the rounds before."""
+        make_folder(self._folder)
+        for sealed, data in blocks.items():
+            write_durably(self._path(sealed), data, mode=_SECRET)
+        write_durably(self._list, Seal(blocks=(*self.kept(), *blocks)).to_bytes(), mode=_SECRET)
+
+    def read(self, sealed: SealedBlock) -> bytes:
+        """The bytes of a block that counts.
+
+        Raises:
+            IntegrityError: they are gone, or not those that were kept.
+        """
+        path = self._path(sealed)
+        data = path.read_bytes() if path.exists() else b""
+        if sha256(data) != sealed.sha256:
+            raise IntegrityError(
+                f"{sealed.key.words} was altered in {self._folder}; remove the folder, to fetch it again"
+            )
+        return data
+
+    def erase(self) -> None:
+        """Forget them; again changes nothing."""
+        remove_folder(self._folder)
+
+    @property
+    def _list(self) -> Path:
+        return self._folder / "kept.json"
+
+    def _path(self, sealed: SealedBlock) -> Path:
+        return self._folder / f"{sealed.party}.{sealed.sequence}.block"

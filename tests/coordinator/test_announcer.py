@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from coordinator.lifecycle import Cancelled
-from coordinator.service import announcer
-from coordinator.service.announcer import Announcer
+from coordinator.service import coordination
+from coordinator.service.coordination import Announcer
 from coordinator.store.store import Store
 from dprelease.errors import AccessDenied, PeerUnavailable, TooManyRequests
 from dprelease.identity.certificates import Role
@@ -68,7 +68,7 @@ def all_held(world: World, *names: str) -> None:
 def alone(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world whose announcer looks by itself once an hour, and whose clock ticks as seldom."""
     world.stop()
-    monkeypatch.setattr(announcer, "LOOK_SECONDS", HOUR)
+    monkeypatch.setattr(coordination, "LOOK_SECONDS", HOUR)
     world.settings = world.settings.model_copy(update={"tick_seconds": HOUR})
     world.start()
     return world
@@ -203,7 +203,7 @@ def test_either_database_knows_what_is_new(any_store: Store) -> None:
 
 
 def test_a_database_that_is_away_ends_no_announcer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcer, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(coordination, "LOOK_SECONDS", 0.01)
     office = two_hospitals(store)
     made = Announcer(store)
     told: list[tuple[str, ...]] = []

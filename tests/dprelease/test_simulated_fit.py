@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coordinator.dry_run.trial_fit import explained, trial
+from coordinator.dry_run.dry_run import explained, trial
 from dprelease.errors import InvalidInput
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.simulations import simulated

@@ -10,8 +10,7 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InternalError, PeerUnavailable
 from dprelease.wire.retry import Backoff
-from learner.hub.publish import Signer, advance, prepare
-from learner.hub.publisher import Publisher
+from learner.hub.publish import Publisher, Signer, advance, prepare
 from learner.hub.storage import Storage
 from tests.learner.world import PARTIES, Sealed, World, fill
 from tests.support.certificates import mint

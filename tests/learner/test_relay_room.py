@@ -9,7 +9,7 @@ from dprelease.errors import (
     PeerUnavailable,
     TooManyRequests,
 )
-from learner.hub.plans import most_bytes
+from learner.hub.approved import most_bytes
 from learner.hub.storage import PartyShare, Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import Sealed, World, fill, pieces

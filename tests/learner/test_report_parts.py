@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dprelease.one_line import one_line
 from learner.report.charts import RIGHT, Axis, CoefficientPath, Mark, forest, heat_map, panels
-from learner.report.spectrum import spectrum
+from learner.report.content import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed
 from tests.learner.test_report import words

@@ -17,8 +17,7 @@ from dprelease.identity.certificates import read_identity
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
-from learner.hub.publish import Signer, advance
-from learner.hub.publisher import Upkeep
+from learner.hub.publish import Signer, Upkeep, advance
 from learner.hub.revocation import Revocations
 from learner.hub.server import Hub
 from learner.hub.storage import Storage

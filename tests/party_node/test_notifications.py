@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from dprelease.wire.transport import connect
-from party_node.outgoing.hub_connection import HubConnection, Notifications
+from party_node.outgoing.hub import HubConnection, Notifications
 from tests.party_node.joint_release import joint_spec, released_exactly
 from tests.party_node.test_daemon import running, until
 from tests.party_node.world import Hospital, World

@@ -4,7 +4,7 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.release.spec import ReleaseSpec
-from party_node.decision.repeats import repetitions
+from party_node.decision.decision import repetitions
 from party_node.state.journal import Record, Status
 from tests.party_node.known import KEYS
 from tests.support.specs import TWO_PARTIES, build_spec

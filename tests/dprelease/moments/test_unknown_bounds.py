@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from coordinator.dry_run.trial_fit import trial
+from coordinator.dry_run.dry_run import trial
 from dprelease.arrays import Integers
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import BoundedRows, bound

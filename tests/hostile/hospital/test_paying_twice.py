@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from dprelease.release.spec import ReleaseSpec
-from party_node.decision.repeats import repetitions
+from party_node.decision.decision import repetitions
 from party_node.state.journal import Record, Status
 from tests.party_node.world import World
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
