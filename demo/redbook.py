@@ -70,7 +70,7 @@ def _settings(name: str, columns: tuple[str, ...]) -> str:
     lines += ["", "[policy.limits]", "max_epsilon = 1.0", "max_delta = 1e-5", "min_rows = 1000"]
     if name != "clinic":  # at the clinic a person looks at every proposal
         lines += ["", "[policy.auto_approve]", "max_epsilon = 1.0", "max_total_epsilon = 2.0"]
-        lines += ['mechanisms = ["moments", "mixed", "stream"]']
+        lines += ['mechanisms = ["ranges", "moments", "mixed", "stream"]']
     lines += ["", "[daemon]", "poll_seconds = 0.2"]
     for column in columns:
         lower, upper, unit = BOUNDS[column]

@@ -265,7 +265,7 @@ class PolicyLimits(Settings):
     Attributes:
         parties: the only parties that may take part, ourselves aside.
         columns: the only columns of ours that may be released.
-        mechanisms: the only mechanisms.
+        mechanisms: the only mechanisms, those of a first round and inside a stream among them.
         max_epsilon: of the joint guarantee.
         max_delta: of the guarantee.
         guarantees: the only kinds of guarantee; what names more than ``DP`` puts up with public columns.

@@ -102,7 +102,7 @@ def _declare(home: Path, name: str, batch_rows: int | None, columns: int, poll_s
     source = 'path = "table.parquet"' if batch_rows is None else f'path = "table.csv"\nbatch_rows = {batch_rows}'
     (home / "party.toml").write_text(
         f'name = "{name}"\nroster = "all"\nsame_patients = true\n\n[source]\n{source}\nsubject = "subject"\n\n'
-        f'[policy.auto_approve]\nmechanisms = ["stream", "moments", "mixed", "rows"]\n\n'
+        f'[policy.auto_approve]\nmechanisms = ["ranges", "stream", "moments", "mixed", "rows"]\n\n'
         f"[daemon]\npoll_seconds = {poll_seconds}\n\n{declared}"
     )
 

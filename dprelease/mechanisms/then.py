@@ -75,6 +75,11 @@ class TermsInRanges(Terms):
 
     first: FirstTerms = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The mechanism of the first round, if there is one, and this one."""
+        return (*(self.first.names if self.first else ()), self.mechanism)
+
     def in_ranges(self, spec: SpecBase, ranges: Sequence[Range]) -> SpecBase:
         """The spec that is left once the ranges are known, in which these numbers have the ends of their ranges for bounds.
 

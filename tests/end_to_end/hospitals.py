@@ -38,7 +38,7 @@ class Hospital:
     columns: dict[str, str]
     cells: dict[str, list[object]]
     parquet: bool = False
-    policy: str = '[policy.auto_approve]\nmechanisms = ["moments", "mixed", "rows"]\n'
+    policy: str = '[policy.auto_approve]\nmechanisms = ["ranges", "moments", "mixed", "rows"]\n'
     poll_seconds: float = 1.0
     rows: int = field(init=False)
 

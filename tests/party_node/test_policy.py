@@ -10,6 +10,7 @@ from dprelease.errors import BudgetExceeded, PolicyRefused, SpecRefused
 from party_node.settings import Policy, PolicyLimits
 from party_node.state.entries import Balance
 from tests.party_node.known import KEYS, KNOWN, SPEC, Known
+from tests.support.rounds import ranges_first
 from tests.support.specs import TWO_PARTIES, build_spec, numeric
 
 
@@ -152,6 +153,18 @@ def test_joint_moments_are_approved_by_a_policy_that_names_them_only() -> None:
 
     assert ["name the mechanism in auto_approve" in reason for reason in reasons()] == [True]
     assert reasons(mechanisms=("moments",)) == ()
+
+
+@pytest.mark.parametrize("mechanism", ["mixed", "rows", "moments"])
+def test_a_policy_that_names_a_mechanism_allows_no_first_round_of_ranges_before_it(mechanism: str) -> None:
+    plain = build_spec(TWO_PARTIES, mechanism=mechanism, keys=KEYS, epsilon=0.5)
+    spec, words = ranges_first(plain), "mechanism ranges is not among those allowed"
+    alone, both = PolicyLimits(mechanisms=(mechanism,)), PolicyLimits(mechanisms=("ranges", mechanism))
+    assert replace(KNOWN, policy=Policy(auto_approve=alone)).assess(plain).automatic
+    assert replace(KNOWN, policy=Policy(auto_approve=alone)).assess(spec).review_reasons == (words,)
+    assert replace(KNOWN, policy=Policy(auto_approve=both)).assess(spec).automatic
+    with pytest.raises(PolicyRefused, match=words):
+        replace(KNOWN, policy=Policy(limits=alone)).assess(spec)
 
 
 def test_a_person_looks_where_the_coordinator_would_deal_although_a_hospital_could() -> None:

@@ -66,7 +66,7 @@ unit = "mmol/l"
 
 WITHIN_LIMITS = """
 [policy.auto_approve]
-mechanisms = ["moments", "mixed", "rows"]
+mechanisms = ["ranges", "moments", "mixed", "rows"]
 max_epsilon = 1.0
 max_delta = 1e-4
 min_rows = 20
