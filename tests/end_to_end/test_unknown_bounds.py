@@ -1,4 +1,4 @@
-"""Numbers without bounds, each role its own process: ranges that find bounds, moments in them or in those of a first round."""
+"""Numbers without bounds, each role its own process: ranges that find bounds, moments or mixtures in those of a first round."""
 
 import json
 
@@ -75,5 +75,26 @@ def test_a_first_round_finds_bounds_and_fits_are_in_the_unit_of_the_data(consort
     slopes = {row["feature"]: row["value"] for row in fitted["predictor"]}
     assert abs(slopes["age"] - 0.8) < 0.3
     assert abs(slopes["dose"] - 1.5) < 0.7
+    lower, upper = np.array(fitted["feature_ends"], float)[:, fitted["features"].index("age")]
+    assert 0 < lower < 50 < upper < 100
+
+
+def test_mixtures_in_ranges_of_numbers_without_bounds_are_fitted_in_the_unit_of_the_data(
+    consortium: Consortium,
+) -> None:
+    parties = without_bounds()[:2]
+    found(consortium, parties, epsilon=300.0)
+    release = propose(consortium, parties, mechanism="mixed", ranges="first", epsilon=200.0)
+    assert final_state(consortium, release) == "PUBLISHED"
+    opened = published(consortium, release)
+    assert {party: len(blocks) for party, blocks in opened.blocks.items()} == {"clinic": 3, "ward": 3}
+    learner, home = trust(consortium)
+    consortium.run("learner", *home, "fetch", release[:10])
+    fit = learner / "fit.json"
+    consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(fit))
+    fitted = json.loads(fit.read_text())
+    told = {row["feature"]: row["coefficient"] for row in fitted["coefficients"]}
+    for name, slope in (("age", 0.8), ("dose", 1.5), ("smoker=other", -6.0)):
+        assert abs(told[name]["estimate"] - slope) < 5 * told[name]["standard_error"] < 5 * abs(slope) / 2
     lower, upper = np.array(fitted["feature_ends"], float)[:, fitted["features"].index("age")]
     assert 0 < lower < 50 < upper < 100

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from dprelease.arrays import Integers
-from dprelease.data.bounding import BoundedRows
+from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows
 from dprelease.data.columns import numbers, released_names
+from dprelease.data.decades import CELLS as DECADE_CELLS
+from dprelease.data.decades import Box
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mechanisms.ranges.prefix_sums import factor
-from dprelease.mechanisms.ranges.privatize import histogram, second_round
+from dprelease.mechanisms.ranges.privatize import decade_histogram, histogram, second_round
 from dprelease.mechanisms.ranges.rounds import Row, window
 from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE
 from dprelease.release.block import Block
@@ -43,6 +45,29 @@ def of_ranges(spec: ReleaseSpec, blocks: Mapping[str, Block], tables: Sequence[T
             noisy = np.array([*row.counts, row.total, row.squares], np.float64)
             found.append(Sighting((noisy - exact[0]) / sd, (exact[1] - exact[0]) / sd))
     return together(*found)
+
+
+def without_bounds(spec: ReleaseSpec, blocks: Sequence[Integers], tables: Sequence[BoundedRows]) -> Sighting:
+    """The same of a party whose one column is a number without bounds: its counts of decades, and its range.
+
+    Args:
+        spec: as mechanism ``ranges`` reads it.
+        blocks: integers of both.
+        tables: the party's two.
+    """
+    terms: Any = spec.terms
+    (column,), scales = spec.columns, terms.scales
+    (counts,), (integers,) = blocks
+    row, box = Row.of(integers), Box(low=int(counts[-2]), high=int(counts[-1]))
+    decades, exact = factor(DECADE_CELLS), []
+    sd = np.array([scales.decades] * len(decades) + [scales.counts] * (CELLS - 1) + [scales.total, scales.squares])
+    for table in tables:
+        codes = box.code(table.codes[:, 0], table.grid_bits)
+        sums = second_round(window(column, row.first).code(codes, MAX_GRID_BITS, LARGEST_CODE))
+        first = decades @ decade_histogram(table.codes[:, 0], table.grid_bits)
+        exact.append(np.array([*first, *(factor(CELLS) @ histogram(codes, MAX_GRID_BITS)), *sums], np.float64))
+    noisy = np.array([*counts[:-2], *row.counts, row.total, row.squares], np.float64)
+    return Sighting((noisy - exact[0]) / sd, (exact[1] - exact[0]) / sd)
 
 
 def of_moments(known: ReleaseSpec, released: Sequence[Integers], tables: Sequence[Tables]) -> list[Sighting]:

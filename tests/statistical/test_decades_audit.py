@@ -7,18 +7,17 @@ from typing import cast
 import numpy as np
 import pytest
 
-from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import CELLS as DECADE_CELLS
-from dprelease.data.decades import Box
 from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
-from dprelease.mechanisms.ranges.privatize import decade_histogram, histogram, noisy_blocks, second_round
-from dprelease.mechanisms.ranges.rounds import Row, window
-from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, RangesTerms
+from dprelease.mechanisms.ranges.privatize import decade_histogram, noisy_blocks
+from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
-from tests.statistical.auditor import Audit, Sighting, audit, audit_known
+from tests.statistical.auditor import Audit, audit, audit_known
 from tests.statistical.constants import AUDIT_RUNS, SECURE_RUNS
+from tests.statistical.sightings import without_bounds
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec
 
@@ -74,23 +73,8 @@ def releases(noise: NoiseSource, runs: int) -> Audit:
     seen = []
     for bounded in TABLES:
         found = [noisy_blocks(bounded, SPEC, TERMS, noise) for _ in range(runs)]
-        seen.append([sighting(*(block[0] for block in blocks)) for blocks in found])
+        seen.append([without_bounds(SPEC, blocks, TABLES) for blocks in found])
     return audit_known(*seen)
-
-
-def sighting(counts: np.ndarray, integers: np.ndarray) -> Sighting:  # type: ignore[type-arg]
-    scales, row, box = TERMS.scales, Row.of(integers), Box(low=int(counts[-2]), high=int(counts[-1]))
-    sd = np.array(
-        [scales.decades] * (DECADE_CELLS - 1) + [scales.counts] * (CELLS - 1) + [scales.total, scales.squares]
-    )
-    exact = []
-    for bounded in TABLES:
-        codes = box.code(bounded.codes[:, 0], BITS)
-        sums = second_round(window(COLUMN, row.first).code(codes, MAX_GRID_BITS, LARGEST_CODE))
-        first = factor(DECADE_CELLS) @ decade_histogram(bounded.codes[:, 0], BITS)
-        exact.append(np.array([*first, *(factor(CELLS) @ histogram(codes, MAX_GRID_BITS)), *sums], np.float64))
-    noisy = np.array([*counts[:-2], *row.counts, row.total, row.squares], np.float64)
-    return Sighting((noisy - exact[0]) / sd, (exact[1] - exact[0]) / sd)
 
 
 RUNS = 60
