@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -98,5 +99,10 @@ def main(name: str, run: Callable[[bool], Results]) -> None:
         given.json.write_text(json.dumps(figures, indent=2) + "\n")
     if not given.quick:
         RESULTS.mkdir(exist_ok=True)
-        whole = {"machine": machine(), "figures": figures, "details": results.details}
+        whole = {
+            "measured": date.today().isoformat(),
+            "machine": machine(),
+            "figures": figures,
+            "details": results.details,
+        }
         (RESULTS / f"{name}.json").write_text(json.dumps(whole, indent=2) + "\n")
