@@ -29,12 +29,7 @@ READY_SECONDS = 60.0
 
 
 class CommandFailed(DpReleaseError):
-    """A command ended with an error.
-
-    Attributes:
-        code: its exit code.
-        stderr: what it said.
-    """
+    """A command ended with an error."""
 
     def __init__(self, command: Sequence[str], code: int, stderr: str) -> None:
         super().__init__(f"`{' '.join(command)}` ended with {code}: {stderr.strip()}")

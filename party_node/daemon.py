@@ -40,11 +40,7 @@ _MOST_UNSETTLED = 500  # a coordinator takes no more
 
 
 class Daemon:
-    """One hospital's daemon.
-
-    Attributes:
-        reviews: tells of releases that wait for a person.
-    """
+    """One hospital's daemon."""
 
     def __init__(self, hospital: HospitalState, noise: NoiseSource, config: Path | None = None) -> None:
         self._hospital = hospital

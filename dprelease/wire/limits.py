@@ -33,12 +33,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Rate:
-    """How often.
-
-    Attributes:
-        per_second: calls in the long run.
-        burst: calls at once.
-    """
+    """How often."""
 
     per_second: float
     burst: float
@@ -110,11 +105,7 @@ class OpenStreams:
 
 
 class Limiter:
-    """Limits of one peer at a listener.
-
-    Attributes:
-        streams: as given.
-    """
+    """Limits of one peer at a listener."""
 
     def __init__(self, rate: Rate, streams: OpenStreams, clock: Clock = time.monotonic) -> None:
         self.streams = streams

@@ -51,11 +51,7 @@ _PUBLIC_OPTIONS = [
 
 
 class Listener:
-    """A running server; make one with `listen`.
-
-    Attributes:
-        port: the port it listens on.
-    """
+    """A running server; make one with `listen`."""
 
     port: int
 

@@ -32,13 +32,7 @@ POOLS = "Paths of several hospitals are averaged, weighted by precision. Each gu
 
 @dataclass(frozen=True, eq=False)
 class DescribedCounterfactual:
-    """A counterfactual and the releases that it is from.
-
-    Attributes:
-        releases: one for each hospital.
-        found: the path.
-        level: of the band.
-    """
+    """A counterfactual and the releases that it is from."""
 
     releases: tuple[Release, ...]
     found: Counterfactual

@@ -23,12 +23,7 @@ BOUNDED = (
 
 @dataclass(frozen=True, eq=False)
 class DescribedRanges:
-    """Columns of a release of ranges.
-
-    Attributes:
-        release: the release.
-        columns: those that were asked for.
-    """
+    """Columns of a release of ranges."""
 
     release: Release
     columns: tuple[Summary, ...]

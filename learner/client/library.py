@@ -22,14 +22,7 @@ _PREFIX = re.compile(r"([0-9a-f]{2}){4,32}")
 
 @dataclass(frozen=True)
 class Opened:
-    """A release that has just been verified.
-
-    Attributes:
-        folder: where it stands.
-        consortium: whose pinned root it was verified against.
-        manifest: its manifest.
-        release: its contents.
-    """
+    """A release that has just been verified."""
 
     folder: ReleaseFolder
     consortium: Trusted

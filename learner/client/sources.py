@@ -33,12 +33,7 @@ class ListingSource(Source, Protocol):
 
 @dataclass(frozen=True)
 class SourceAddress:
-    """Where to ask.
-
-    Attributes:
-        name: for people.
-        dial: a connection.
-    """
+    """Where to ask."""
 
     name: str
     dial: Callable[[], AbstractContextManager[ListingSource]]

@@ -98,12 +98,7 @@ def _awaiting(schedule: Schedule, header: MessageHeader) -> tuple[str, ...]:
 
 
 class ApprovedRelease(Value):
-    """An approved release.
-
-    Attributes:
-        spec: the spec.
-        approvals: every party's signed approval, in the spec's order.
-    """
+    """An approved release, with every party's signed approval in the spec's order."""
 
     most_bytes: ClassVar[None] = None
 
@@ -132,12 +127,7 @@ class ApprovedRelease(Value):
 
 
 class AcceptedRun(Value):
-    """An alignment run that every party accepted.
-
-    Attributes:
-        task: what is computed.
-        acceptances: every party's.
-    """
+    """An alignment run that every party accepted."""
 
     most_bytes: ClassVar[None] = None
 

@@ -32,12 +32,7 @@ _GONE = ".gone-"  # no party has a name that starts so, hence no file of its eit
 
 @dataclass(frozen=True)
 class StoredMessage:
-    """A parcel that was announced.
-
-    Attributes:
-        parcel: its signed header.
-        turn: of the uploads of its body.
-    """
+    """A parcel that was announced."""
 
     parcel: Message
     turn: Turn = field(default_factory=Turn, compare=False)

@@ -45,10 +45,6 @@ class Hub:
     Raises:
         InvalidInput: a file cannot be read, the key is not the certificate's, the storage or an address is in use.
         IntegrityError: the certificate is not the consortium's, has expired, or is not a hub's.
-
-    Attributes:
-        party_port: where parties connect.
-        public_port: where everybody connects.
     """
 
     party_port: int

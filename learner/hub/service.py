@@ -207,16 +207,13 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         data, signature = self._shelf.signed_manifest(request.spec_digest)
         return public_pb2.GetManifestResponse(manifest=data, signature=signature)
 
-    async def DownloadBlock(  # type: ignore[override] # noqa: N802 - the answers are encoded already
+    def DownloadBlock(  # type: ignore[override] # noqa: N802 - the answers are encoded already
         self, request: public_pb2.DownloadBlockRequest, context: Any
     ) -> AsyncIterator[bytes]:
         """Stream a block."""
         key = BlockKey(request.spec_digest.hex(), request.party, request.sequence)
         find = partial(self._shelf.block, key, request.offset)
-        streams = self._streams.__len__
-        async with aclosing(stream_chunks(context, find, request.offset, streams, self._checksums)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        return stream_chunks(context, find, request.offset, self._streams.__len__, self._checksums)
 
 
 def _line_to_proto(line: Listed) -> public_pb2.PublishedRelease:

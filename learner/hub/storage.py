@@ -62,9 +62,6 @@ class Storage:
 
     Raises:
         InvalidInput: the folder cannot be used, or another hub uses it.
-
-    Attributes:
-        index: the list of published releases.
     """
 
     def __init__(

@@ -35,13 +35,7 @@ _SOON = 6
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report.
-
-    Attributes:
-        what: what was looked at.
-        ok: whether it is in order.
-        words: what was found, and how to mend it if it is not in order.
-    """
+    """One line of the report."""
 
     what: str
     ok: bool

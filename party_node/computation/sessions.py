@@ -28,18 +28,12 @@ from party_node.hospital import HospitalState
 from party_node.outgoing.hub import HubConnection, RelayCalls
 from party_node.outgoing.office import Coordinator
 from party_node.state.journal import Record
-from party_node.state.session import SessionFolder
-from party_node.state.used_seeds import UsedSeeds
+from party_node.state.session import SessionFolder, UsedSeeds
 
 
 @dataclass(frozen=True, repr=False)
 class FinishedSession:
-    """The result of a finished session, for the block.
-
-    Attributes:
-        bounded: our rows.
-        products: our shares of products with every peer.
-    """
+    """The result of a finished session, for the block."""
 
     bounded: BoundedRows
     products: Products

@@ -118,13 +118,7 @@ def left_alone(to: logging.Logger, what: str, reasons: Sequence[str]) -> None:
 
 
 class Coordinator:
-    """Calls to the coordinator over one channel.
-
-    Attributes:
-        stub: the same calls as the protocol has them.
-        releases: calls about releases.
-        runs: calls about alignment runs.
-    """
+    """Calls to the coordinator over one channel."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = stub = coordination_pb2_grpc.CoordinationServiceStub(channel)

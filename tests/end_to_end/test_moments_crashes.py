@@ -33,7 +33,7 @@ PARTY = {
     "dealing": "kill-before@dprelease.mpc.exchange:deal",
     "dealt, nothing frozen": "kill-after@dprelease.mpc.exchange:deal",
     "one of two deals sent": "kill-after@party_node.outgoing.hub:RelayCalls.send#2",
-    "seeds noted, deal not kept": "kill-after@party_node.state.used_seeds:UsedSeeds.use",
+    "seeds noted, deal not kept": "kill-after@party_node.state.session:UsedSeeds.use",
     "charged, nothing masked": "kill-after@party_node.computation.sessions:JointWork._charge",
     "masked, not frozen": "kill-before@party_node.state.session:SessionFolder.freeze#3",
     "masked columns on their way": "kill-before@party_node.outgoing.hub:RelayCalls.send#4",

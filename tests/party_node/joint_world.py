@@ -34,8 +34,7 @@ from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, RoundsBefore
 from party_node.computation.sessions import Computation, FinishedSession
-from party_node.state.session import SessionFolder
-from party_node.state.used_seeds import UsedSeeds
+from party_node.state.session import SessionFolder, UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.party_node.world import PowerCut
 from tests.support.certificates import Member

@@ -130,7 +130,7 @@ JOINT_CUTS = [
     ("party_node.state.session.SessionFolder.begin", "after", 1),
     ("party_node.state.session.SessionFolder.freeze", "before", 2),
     ("party_node.outgoing.hub.RelayCalls.send", "after", 1),
-    ("party_node.state.used_seeds.UsedSeeds.use", "after", 1),
+    ("party_node.state.session.UsedSeeds.use", "after", 1),
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
     ("dprelease.mpc.exchange.Exchange.mask", "before", 1),

@@ -14,7 +14,7 @@ from dprelease.intersection.task import Task
 from party_node.state import journal as journal_module
 from party_node.state.journal import Journal, Record, Status
 from party_node.state.ledger import Ledger
-from party_node.state.used_seeds import UsedSeeds
+from party_node.state.session import UsedSeeds
 from tests.party_node.world import PowerCut
 from tests.support.specs import build_spec
 

@@ -9,8 +9,8 @@ import pytest
 
 from party_node.state.journal import Journal
 from party_node.state.ledger import Ledger
+from party_node.state.session import UsedSeeds
 from party_node.state.transactions import transaction
-from party_node.state.used_seeds import UsedSeeds
 
 
 @pytest.fixture(autouse=True)

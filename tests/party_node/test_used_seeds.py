@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dprelease.errors import IntegrityError
-from party_node.state.used_seeds import UsedSeeds
+from party_node.state.session import UsedSeeds
 
 ONE, TWO, THREE = ("11" * 32, "22" * 32, "33" * 32)
 FIRST, SECOND = ("aa" * 32, "bb" * 32)
