@@ -40,7 +40,7 @@ class DescribedCounterfactual:
 
     @property
     def words(self) -> str:
-        """What it is, in a few words."""
+        """Its name, in a few words."""
         return f"a counterfactual of {sum(self.found.donors)} donors"
 
     @property

@@ -30,7 +30,7 @@ class DescribedRanges:
 
     @property
     def words(self) -> str:
-        """What it is, in a few words."""
+        """Its name, in a few words."""
         return f"ranges of {len(self.columns)} columns"
 
     def document(self) -> Document:

@@ -104,7 +104,7 @@ def advance(
 ) -> bool:
     """Take a staged release as far as it goes; of an alignment run, remove what is here once it is over.
 
-    What its earlier rounds gave may be known (`read_ahead`).
+    Values of its earlier rounds may be known (`read_ahead`).
 
     Returns:
         Tells whether it is finished with: published and reported, or over without a publication.

@@ -11,7 +11,7 @@ from dprelease.data.ranges import STEPS, Range
 from dprelease.estimators.intervals.clipped import WIDER
 from dprelease.estimators.result import slope
 from dprelease.mechanisms.draft import PublishedRanges
-from learner.client import stream_plot
+from learner.cli.follow import draw
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
@@ -91,7 +91,7 @@ def test_a_picture_says_what_its_intervals_are_about(
 ) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    stream_plot.draw(place.made.checkpoints, tmp_path / "picture.png")
+    draw(place.made.checkpoints, tmp_path / "picture.png")
     (figure,) = drawn
     assert (f"about all rows; {WIDER}" in figure.get_suptitle()) is (place.clip is not None)
 

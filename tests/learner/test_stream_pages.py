@@ -12,9 +12,9 @@ from dprelease.document.cells import Estimate
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.result import slope
+from learner.cli.follow import draw
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
-from learner.client.stream_plot import draw
 from learner.hub.storage import Storage
 from learner.report import content
 from learner.report.content import report

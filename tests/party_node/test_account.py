@@ -14,8 +14,8 @@ from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.then import with_terms
 from dprelease.privacy.price import epsilon_at, epsilon_text, mu2_text, price_text
+from party_node.cli.budget import history
 from party_node.state.ledger import Ledger
-from party_node.state.statement import history
 from tests.party_node.joint_release import approved, deliver, joint_spec
 from tests.party_node.world import CAP, Hospital, World
 

@@ -16,7 +16,7 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import release_pb2
-from party_node import hospital, undecided
+from party_node import daemon, hospital
 from party_node.decision import decision
 from party_node.outgoing.office import MOST_PAGES
 from party_node.state import transactions
@@ -142,7 +142,7 @@ def test_an_expired_proposal_is_looked_at_again(careful: World, monkeypatch: pyt
     release = careful.propose()
     running.cycle()
     late = datetime.now(UTC) + timedelta(hours=2)
-    for module in (undecided, hospital):
+    for module in (daemon, hospital):
         monkeypatch.setattr(module, "datetime", SimpleNamespace(now=lambda zone: late, min=datetime.min))
     running.cycle()
     assert careful.north.status(release) == "declined"
@@ -190,7 +190,7 @@ def test_no_more_proposals_are_taken_in_than_a_person_decides_on(
         running.cycle()
     held = [release for release in offered if careful.north.status(release) == "waiting"]
     assert held == offered[:MOST_UNDECIDED]
-    told = [record.getMessage() for record in caplog.records if record.name == "party_node.undecided"]
+    told = [record.getMessage() for record in caplog.records if record.name == "party_node.daemon"]
     assert told == ["3 proposals are left at the office: 50 wait for a decision here; see: party-node review list"]
     assert careful.north.run("review", "decline", held[0]).exit_code == 0
     running.cycle()
