@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from benchmarks.common.moment_releases import GRID_BITS, both_rounds
 from benchmarks.common.report import Results
-from benchmarks.coverage.reaches import ALIKE, LEAST, World, variables
+from benchmarks.coverage.reaches import ALIKE, LEAST, LEAST_HARD, World, variables
 from dprelease import analyses
 from dprelease.analyses.estimates import Estimates
 from dprelease.arrays import Floats
@@ -38,8 +38,8 @@ FEWEST = 100
 """Quantities from which on a coverage is judged; releases share their noise among them."""
 FLAT = "inflation"
 """For information: it is 1 for unrelated numbers and has no first derivative there, so that w misses what clipping does."""
-CHANCE = 0.02
-"""A coverage of 20 releases is uncertain by so much."""
+CHANCE = 2.0
+"""Standard errors that a coverage may lie below its reach."""
 Question = Callable[[Release], Estimates]
 
 
@@ -49,13 +49,13 @@ class Answered:
 
     Attributes:
         held: share of the intervals that hold the rows' value.
-        narrow: the same were they no wider for clipping.
+        uncertain: a standard error of that, between releases, whose quantities share their noise.
         told: share of quantities with an interval.
         count: of quantities.
     """
 
     held: float
-    narrow: float
+    uncertain: float
     told: float
     count: int
 
@@ -70,7 +70,7 @@ def answered(name: str, patients: int, releases: int, seed: int = 1) -> dict[str
         seed: of everything.
     """
     world, random = World.of(name), np.random.default_rng([seed, patients, len(name)])
-    found: dict[str, list[tuple[bool, bool, bool]]] = {}
+    found: dict[str, list[list[tuple[bool, bool]]]] = {}
     for _ in range(releases):
         whole = len(world.rows)
         chosen = random.permutation(whole)[:patients] if patients <= whole else random.integers(0, whole, patients)
@@ -82,10 +82,13 @@ def answered(name: str, patients: int, releases: int, seed: int = 1) -> dict[str
         reaches = reaches_of(moments.clipping, {party: own.columns for party, own in bounded.items()}, ranges)
         columns, rows = world.layout.columns, variables(bounded)
         release, exact = viewed(columns, moments, reaches), viewed(columns, _exact(columns, rows))
+        own: dict[str, list[tuple[bool, bool]]] = {}
         for family, ask in _questions(world, rows):
             with suppress(InvalidInput):  # rows that no analysis can be of
-                found.setdefault(family, []).extend(_compared(ask, release, ask(exact)))
-    return {family: _answered(np.array(each)) for family, each in found.items()}
+                own.setdefault(family, []).extend(_compared(ask, release, ask(exact)))
+        for family, each in own.items():
+            found.setdefault(family, []).append(each)
+    return {family: _answered(each) for family, each in found.items()}
 
 
 def _exact(columns: tuple[Column, ...], rows: Floats) -> NoisyMoments:
@@ -93,24 +96,30 @@ def _exact(columns: tuple[Column, ...], rows: Floats) -> NoisyMoments:
     return NoisyMoments(Layout(columns), x.T @ x, np.zeros((x.shape[1],) * 2), len(rows))
 
 
-def _compared(ask: Question, release: Release, truth: Estimates) -> Iterator[tuple[bool, bool, bool]]:
-    """Of each quantity: whether it is told, and whether its interval, and one that is no wider for clipping, hold the truth."""
+def _compared(ask: Question, release: Release, truth: Estimates) -> Iterator[tuple[bool, bool]]:
+    """Of each quantity: whether it is told, and whether its interval holds the truth."""
     told = None
     with suppress(InvalidInput):
         told = ask(release)
     for name in truth.names:
         if told is None or name not in told.names:
-            yield False, False, False
+            yield False, False
             continue
-        value, one = truth[name].estimate[0], told[name]
-        wide, narrow = (np.concatenate(each.interval()) for each in (one, replace(one, taken=None)))
-        yield bool(np.isfinite(wide).all()), bool(wide[0] <= value <= wide[1]), bool(narrow[0] <= value <= narrow[1])
+        lower, upper = (end[0] for end in told[name].interval())
+        known = bool(np.isfinite(upper - lower))
+        yield known, known and bool(lower <= truth[name].estimate[0] <= upper)
 
 
-def _answered(each: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Answered:
-    told, held, narrow = each.T
-    share, narrower = (float(part[told].mean()) if told.any() else math.nan for part in (held, narrow))
-    return Answered(share, narrower, float(told.mean()), int(told.sum()))
+def _answered(releases: Sequence[Sequence[tuple[bool, bool]]]) -> Answered:
+    """Out of (told, held) of each quantity, release after release."""
+    told, held = (np.array([np.sum([one[part] for one in each]) for each in releases]) for part in (0, 1))
+    asked, count = sum(map(len, releases)), int(told.sum())
+    if not count:
+        return Answered(math.nan, math.nan, 0.0, 0)
+    share = float(held.sum() / count)
+    # A ratio of sums over independent releases.
+    spread = float(np.sqrt(((held - share * told) ** 2).sum()) / count)
+    return Answered(share, spread, count / asked, count)
 
 
 def _questions(world: World, rows: Floats) -> Iterator[tuple[str, Question]]:
@@ -158,8 +167,9 @@ def note(results: Results, setting: tuple[str, int], found: Mapping[str, Answere
     """Figures of one table."""
     title = f"analyses in ranges, {setting[0]}, n = {setting[1]:,}, epsilon = 1"
     results.details[title] = {family: vars(each) for family, each in found.items()}
+    least = LEAST_HARD if setting[0] == "costs" else LEAST
     for family, each in found.items():
         if each.count >= FEWEST:
-            least = LEAST - CHANCE if gated and family != FLAT else None
-            results.add(f"{title}: coverage of {family} of the rows", each.held, least, ">=")
+            reach = least - CHANCE * each.uncertain if gated and family != FLAT else None
+            results.add(f"{title}: coverage of {family} of the rows", each.held, reach, ">=")
         results.add(f"{title}: {family} that are told", each.told, None, ">=")

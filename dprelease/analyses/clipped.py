@@ -3,10 +3,12 @@
 M is the published centre of a number, S its published standard deviation, and s the part of a slope that clipping leaves
 (`dprelease.release.reaches`), 1 for categories. With m and C the means and covariances of the clipped rows, clipping has moved
 
-    a mean by about |M - m_i|,    a covariance by about |C_ij| (1 / (s_i s_j) - 1),
+    a mean by about M - m_i,    a covariance by about |C_ij| (1 / (s_i s_j) - 1),
 
-s_i being at most sqrt(C_ii) / S_i, so that no error is smaller than what the two rounds disagree by. The part of n rows that is
-lost goes with other columns by chance, which adds the error sqrt(C_ii C_jj (1 - s_i s_j) / n) / (s_i s_j). The tail of a number
+s_i being at most sqrt(C_ii) / S_i, so that no error is smaller than what the two rounds disagree by. Noise makes M - m_i and C_ij
+uncertain themselves, so both count with their root mean squares over what is left open (`moved_by`; that of C_ij over the draws).
+The mean of draws would not do: what noise hides falls towards 0 in it, and what clipping takes does not. The part of n rows that
+is lost goes with other columns by chance, which adds the error sqrt(C_ii C_jj (1 - s_i s_j) / n) / (s_i s_j). The tail of a number
 hides where s is below `LEAST_KEPT`. The spread that counts and public bounds leave open then adds to the error of its mean, and
 Cauchy's inequality bounds its covariances. Derivatives at the mean of the draws carry each error e to what an analysis g makes of
 the moments. Errors may be independent. They may also go together: all covariances of a column shrink alike, and a mean moves
@@ -68,7 +70,8 @@ def taken(draws: Draws) -> Taken | None:
         moved[at] = np.copysign(moved_by(reach, mean[at]), reach.centre - mean[at])
     both, parts = np.outer(far, far), np.outer(kept, kept)
     by_chance = both * np.sqrt((1 - parts) / draws.patients)
-    together = np.copysign(lost(covariance, kept, kept, both), covariance)
+    size = np.sqrt((draws.covariance**2).mean(axis=0))
+    together = np.copysign(lost(size, kept, kept, both), covariance)
     return Taken(moved, np.hypot(together, by_chance), together)
 
 

@@ -287,7 +287,7 @@ def reach_table(found: Inference) -> tuple[Table, ...]:
         "unit",
         Heading("kept", "slopes keep"),
     )
-    more = tuple(Heading(key, detail=True) for key in ("counted", "centre", "spread", "narrower"))
+    more = tuple(Heading(key, detail=True) for key in ("counted", "centre", "error", "shift", "spread", "narrower"))
     rows = [
         (
             each.name,
@@ -297,6 +297,8 @@ def reach_table(found: Inference) -> tuple[Table, ...]:
             Said(each.kept, "hides in its tail" if each.hidden else f"{each.kept:.0%}"),
             each.counted,
             float(each.centre),
+            float(each.error),
+            float(each.shift),
             float(each.spread),
             each.narrower,
         )

@@ -38,6 +38,8 @@ class Reach:
         kept: part of slopes that clipping leaves; 0 where counts do not show the tail.
         counted: whether it comes from counts of the column, or is guessed from its mean and spread.
         centre: mean before clipping, as published.
+        error: standard deviation of what noise and hidden rows leave open of the centre; 0 where it is not published.
+        shift: how far clipping moves the mean at most, if rows lie as the margin says.
         narrower: whether values within the public bounds lie beyond an end.
         spread: the largest root mean square distance from the centre that counts and public bounds leave open.
     """
@@ -49,6 +51,8 @@ class Reach:
     kept: float
     counted: bool
     centre: float
+    error: float
+    shift: float
     spread: float
     narrower: bool
 
@@ -114,15 +118,19 @@ def _reach(column: Number, within: Range, units: float, margin: Margin, part: fl
         else published.of(column.name).distribution.mean_square(centre)
     )
     # Rounds disagree where counts leave no mean square as small as the believed one: what is beyond it is not kept.
-    agreed = min(margin.mean_square / least, 1.0) if least else 1.0
+    square = max(margin.mean_square, least)
+    left = min(part, 1.0) * margin.mean_square / square if margin.seen and square else 0.0
     return Reach(
         name=column.name,
         unit=column.unit,
         lower=reached[0],
         upper=reached[1],
-        kept=min(part, 1.0) * agreed if margin.seen else 0.0,
+        kept=left,
         counted=published is not None,
         centre=seen.midpoint,
+        error=0.0 if published is None else published.of(column.name).mean_error,
+        # (1 - f) grows with |z|, so that E (1 - f) <= 1 - kept, and Cauchy's inequality bounds E (1 - f) z.
+        shift=(1 - left) * math.sqrt(square) * (upper - lower) / 2,
         spread=(upper - lower) / 2 * math.sqrt(most),
         narrower=reached != column.ends,
     )

@@ -14,6 +14,7 @@ from slopes times these means. Source: `dprelease.release.reaches`, docs/methods
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -103,10 +104,17 @@ def steepest(
 
 
 def moved_by(reach: Reach | None, mean: float) -> float:
-    """How far clipping may have moved a mean."""
+    """How far clipping may have moved a mean: the root mean square of what both rounds leave open.
+
+    The first round says that it is the centre less the mean, with an error. Before it is heard, a move has the mean 0 and the
+    standard deviation `Reach.shift`, or as much more as the rounds disagree beyond that error.
+    """
     if reach is None:
         return 0.0
-    return abs(reach.centre - mean) + (reach.spread if reach.hidden else 0.0)
+    apart, noise = reach.centre - mean, reach.error**2
+    before = max(reach.shift**2, apart**2 - noise)
+    told = before / (before + noise) if before else 0.0
+    return math.hypot(told * apart, math.sqrt(told * noise)) + (reach.spread if reach.hidden else 0.0)
 
 
 def _mean(view: NoisyMoments, name: str) -> float:

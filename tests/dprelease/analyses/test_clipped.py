@@ -8,7 +8,7 @@ import pytest
 
 import dprelease.analyses as analyses
 from dprelease.analyses import Analysis, compare_groups, contingency_table, correlations, logistic, nested
-from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.clipped import tables_of, taken
 from dprelease.analyses.draws import draws_of
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.instruments import two_stage_least_squares
@@ -60,7 +60,7 @@ def clipped(kept: float, sd: float = 0.0, **changed: float) -> Release:
     cells = patients()
     release = released(COLUMNS, cells, sd)
     release.__dict__["reaches"] = tuple(
-        Reach(name, "", -1.0, 1.0, kept, True, changed.get(name, float(cells[name].mean())), 2.0, True)
+        Reach(name, "", -1.0, 1.0, kept, True, changed.get(name, float(cells[name].mean())), 0.0, 0.0, 2.0, True)
         for name in ("x", "y", "z", "years", "falls")
     )
     return release
@@ -104,6 +104,17 @@ def test_a_mean_is_wider_by_what_both_rounds_disagree_by() -> None:
     assert means.wider == pytest.approx(np.sqrt(2) * away)
 
 
+def test_a_covariance_of_which_draws_disagree_may_lose_what_they_leave_open() -> None:
+    """Draws that noise pulls towards 0 show a small loss on average, and true covariances are as large as single draws."""
+    kept, away = 0.8, 0.4
+    draws = draws_of(clipped(kept), ("x", "y"))
+    both = np.repeat(draws.covariance, 2, axis=0)
+    both[:, 0, 1] = both[:, 1, 0] = -away, away
+    off = taken(replace(draws, covariance=both))
+    assert off is not None
+    assert abs(off.together[0, 1]) == pytest.approx(away * (kept**-2 - 1))
+
+
 @pytest.mark.parametrize("names", [("x", "y"), ("x", "y", "z")])
 def test_errors_that_go_together_add_up(names: tuple[str, ...]) -> None:
     away = 0.3
@@ -128,7 +139,9 @@ def confounded() -> tuple[Release, Release, tuple[str, ...]]:
     cells, cut = dict(zip(names, skewed, strict=True)), np.minimum(skewed, 2.5)
     release = released(columns, {"x": x, "y": y, **dict(zip(names, cut, strict=True))})
     release.__dict__["reaches"] = tuple(
-        Reach(name, "", 0.0, 2.5, np.cov(whole, part)[0, 1] / whole.var(), True, float(whole.mean()), 9.0, True)
+        Reach(
+            name, "", 0.0, 2.5, np.cov(whole, part)[0, 1] / whole.var(), True, float(whole.mean()), 0.0, 0.0, 9.0, True
+        )
         for (name, whole), part in zip(cells.items(), cut, strict=True)
     )
     return release, released(columns, {"x": x, "y": y} | cells), names
@@ -221,7 +234,9 @@ def long_tailed() -> tuple[Release, Release]:
     cut = np.minimum(amount, 3.0)
     release = released(columns, cells | {"amount": cut})
     kept = np.cov(amount, cut)[0, 1] / amount.var()
-    release.__dict__["reaches"] = (Reach("amount", "", 0.0, 3.0, kept, True, float(amount.mean()), 9.0, True),)
+    release.__dict__["reaches"] = (
+        Reach("amount", "", 0.0, 3.0, kept, True, float(amount.mean()), 0.0, 0.0, 9.0, True),
+    )
     return release, released(columns, cells)
 
 

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.intervals.clipped import HIDDEN
+from dprelease.estimators.intervals.clipped import HIDDEN, moved_by
 from dprelease.estimators.result import MOST_TABLES
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise
@@ -74,15 +74,38 @@ def test_intercepts_are_wider_by_means_that_clipping_moves(far: Release) -> None
     found, exact = result.inference, far.moments()
     scaled = dict(zip(exact.names, exact.gram[0, 1:] / ROWS, strict=True))
     mean = {name: exact.lookup(name)[1] + exact.lookup(name)[2] * each for name, each in scaled.items()}
-    centre = {each.name: each.centre for each in far.reaches}
+    reaches = {each.name: each for each in far.reaches}
     y, moved = NUMBERS[0], 0.0
     for place, name in enumerate(result.features):
         at = mean[name] if name in mean else 1 - mean["smoker=yes"]
         assert found.wider is not None
         moved += found.wider[0, place] * abs(at)
-        moved += abs(found.estimate[0, place]) * abs(centre.get(name, at) - at)
+        moved += abs(found.estimate[0, place]) * moved_by(reaches.get(name), at)
     assert found.wider_intercept is not None
-    assert found.wider_intercept[0] == pytest.approx(abs(centre[y] - mean[y]) + moved)
+    assert found.wider_intercept[0] == pytest.approx(moved_by(reaches[y], mean[y]) + moved)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.3, 1.0, 3.0])
+def test_moves_of_means_are_held_as_often_as_normal_errors(far: Release, error: float) -> None:
+    """Rounds that agree by chance are no evidence that clipping moved nothing, and the noise of the first is none that it did."""
+    random, many = np.random.default_rng(9), 4000
+    moves = random.normal(size=many)
+    centres = moves + error * random.normal(size=many)
+    reaches = [replace(far.reaches[0], centre=float(at), error=error, shift=1.0) for at in centres]
+    widths = np.array([moved_by(each, 0.0) for each in reaches])
+    chance = 3 * np.sqrt(0.05 * 0.95 / many)
+    assert np.mean(np.abs(moves) > 1.96 * widths) <= 0.05 + chance
+    assert np.median(widths) <= np.hypot(1.0, 1 / np.sqrt(2))
+
+
+def test_a_mean_moves_by_no_more_than_its_margin_lets_it(far: Release) -> None:
+    codes, exact = bounded().codes / 2.0**BITS, far.moments()
+    for place, each in enumerate(far.reaches):
+        at, middle, unit = exact.lookup(each.name)
+        clipped = middle + unit * exact.gram[0, at] / ROWS
+        column = COLUMNS[place]
+        mean = column.midpoint + column.half_width * codes[:, place].mean()
+        assert abs(clipped - mean) <= each.shift
 
 
 def test_a_tail_that_noise_hides_is_told() -> None:
