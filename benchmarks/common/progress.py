@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from coordinator.cli.options import opened
-from coordinator.lifecycle import Stage, Standing
+from coordinator.lifecycle import Stage
 from coordinator.settings import CoordinatorSettings
 from demo.consortium import Consortium, wait_for
 from dprelease.errors import Conflict
@@ -21,7 +22,8 @@ def wait_until_approved(made: Consortium, release: str, seconds: float) -> None:
         CommandFailed: it is not approved within `seconds`.
         Conflict: it ended before.
     """
-    wait_for(lambda: _record(made, release).state is not Stage.PROPOSED, seconds, "every approval")
+    with _asked(made, release) as state:
+        wait_for(lambda: state() is not Stage.PROPOSED, seconds, "every approval")
 
 
 def wait_until_published(made: Consortium, release: str, seconds: float) -> None:
@@ -31,7 +33,8 @@ def wait_until_published(made: Consortium, release: str, seconds: float) -> None
         CommandFailed: it is not published within `seconds`.
         Conflict: it ended unpublished.
     """
-    wait_for(lambda: _record(made, release).state is Stage.PUBLISHED, seconds, "publication")
+    with _asked(made, release) as state:
+        wait_for(lambda: state() is Stage.PUBLISHED, seconds, "publication")
 
 
 def wait_until_joined(made: Consortium, release: str, names: Iterable[str], seconds: float) -> None:
@@ -43,16 +46,24 @@ def wait_until_joined(made: Consortium, release: str, names: Iterable[str], seco
     """
     sessions = [made.hospital(name) / "state" / "joint" / release / "session.json" for name in names]
 
-    def joined() -> bool:
-        return all(path.exists() for path in sessions) or _record(made, release).state is Stage.PUBLISHED
+    with _asked(made, release) as state:
+        wait_for(
+            lambda: all(path.exists() for path in sessions) or state() is Stage.PUBLISHED,
+            seconds,
+            "every hospital to join",
+        )
 
-    wait_for(joined, seconds, "every hospital to join")
 
+@contextmanager
+def _asked(made: Consortium, release: str) -> Iterator[Callable[[], Stage]]:
+    """What the office's database says of a release, from one connection: to open it takes longer than to ask."""
+    with opened(read_settings(made.office / "coordinator.toml", CoordinatorSettings)) as store:
 
-def _record(made: Consortium, release: str) -> Standing:
-    """What the office's database says of a release."""
-    with opened(read_settings(made.office / "coordinator.toml", CoordinatorSettings)) as store, store.reading() as tx:
-        record = tx.releases.find(release).record
-    if record.state in _ENDED_UNPUBLISHED:
-        raise Conflict(f"release {release[:12]} is {record.state}: {record.reason}")
-    return record
+        def state() -> Stage:
+            with store.reading() as tx:
+                record = tx.releases.find(release).record
+            if record.state in _ENDED_UNPUBLISHED:
+                raise Conflict(f"release {release[:12]} is {record.state}: {record.reason}")
+            return record.state
+
+        yield state

@@ -33,16 +33,18 @@ MOST_CHECKSUMS = 1 << 17
 def read_chunks(path: Path, offset: int, message: Callable[[], M]) -> Iterator[M]:
     """The chunks of a file from an offset to its end, for an upload: the next one is read while one is sent."""
 
-    def read(start: int) -> M:
+    def read(start: int) -> tuple[M, int]:
         data, made = _read(path, start, CHUNK_BYTES), message()
         made.chunk.offset, made.chunk.data, made.chunk.crc32 = start, data, zlib.crc32(data)
-        return made
+        return made, len(data)
 
     with ThreadPoolExecutor(1, "reader") as reader:
-        ahead = reader.submit(read, offset)
-        while (found := ahead.result()).chunk.data:
-            ahead = reader.submit(read, found.chunk.offset + len(found.chunk.data))
-            yield found
+        made, size = read(offset)
+        while size:
+            offset += size
+            ahead = reader.submit(read, offset)
+            yield made
+            made, size = ahead.result()
 
 
 def chunk_bytes(streams: int) -> int:
@@ -157,12 +159,13 @@ def check_chunk(chunk: release_pb2.Chunk, offset: int, size: int) -> bytes:
     Raises:
         IntegrityError: empty, too long, not the next one, past the end, or damaged on the way.
     """
-    if not 0 < len(chunk.data) <= MAX_CHUNK_BYTES:
-        raise IntegrityError(f"a chunk of {len(chunk.data)} bytes; 1 to {MAX_CHUNK_BYTES} are allowed")
+    data = chunk.data  # a copy each time that it is asked for
+    if not 0 < len(data) <= MAX_CHUNK_BYTES:
+        raise IntegrityError(f"a chunk of {len(data)} bytes; 1 to {MAX_CHUNK_BYTES} are allowed")
     if chunk.offset != offset:
         raise IntegrityError(f"a chunk at {chunk.offset} where {offset} comes next")
-    if offset + len(chunk.data) > size:
+    if offset + len(data) > size:
         raise IntegrityError(f"a chunk reaches past the {size} bytes that were announced")
-    if zlib.crc32(chunk.data) != chunk.crc32:
+    if zlib.crc32(data) != chunk.crc32:
         raise IntegrityError(f"the chunk at {offset} was damaged on the way")
-    return chunk.data
+    return data

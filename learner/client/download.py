@@ -173,8 +173,7 @@ def _append(source: Source, part: Path, sealed: SealedBlock, held: int, progress
     with part.open("ab") as file:
         progress(sealed.key, held, sealed.size)
         for chunk in source.chunks(sealed.key, held):
-            file.write(check_chunk(chunk, held, sealed.size))
-            held += len(chunk.data)
+            held += file.write(check_chunk(chunk, held, sealed.size))
             progress(sealed.key, held, sealed.size)
 
 

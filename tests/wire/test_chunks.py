@@ -97,6 +97,21 @@ def test_a_chunk_that_does_not_fit_is_refused(sent: Chunk, offset: int, size: in
         check_chunk(sent, offset, size)
 
 
+def test_the_bytes_of_a_chunk_are_copied_out_of_its_message_once() -> None:
+    copied: list[bytes] = []
+
+    class Watched:
+        offset, crc32 = 0, zlib.crc32(b"abcd")
+
+        @property
+        def data(self) -> bytes:
+            copied.append(b"abcd")
+            return copied[-1]
+
+    assert check_chunk(Watched(), 0, 4) is copied[0]  # type: ignore[arg-type] # what is read of a chunk
+    assert len(copied) == 1
+
+
 @pytest.mark.parametrize("offset", [0, 1, 127, 128, 1 << 20, (1 << 63) - 1])
 @pytest.mark.parametrize("size", [1, 127, 128, 70_000])
 @pytest.mark.parametrize("checksum", [0, 1, (1 << 32) - 1])
