@@ -105,8 +105,9 @@ async def _at_hub(channel: grpc.aio.Channel, release: str) -> int:
             spec_digest=bytes.fromhex(release), party=sealed["party"], sequence=sealed["sequence"]
         )
         async for answer in hub.DownloadBlock(block, metadata=VERSION):
-            digest.update(answer.chunk.data)
-            size += len(answer.chunk.data)
+            data = answer.chunk.data
+            digest.update(data)
+            size += len(data)
         if digest.hexdigest() != sealed["sha256"]:
             raise IntegrityError("the hub sent other bytes than were signed")
     return size
