@@ -1,4 +1,4 @@
-"""Where a joint computation's processor time goes: each step alone, on one process, for all hospitals together."""
+"""Where processor time goes: mixing, secret noise, and each step of a joint computation, for all hospitals together."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.common.report import Results, main
+from dprelease.mechanisms.noisy_rows import kernels
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing
 from dprelease.mpc.encryption import ColumnCipher, Context
 from dprelease.mpc.ring import SecretStream, chunk_rows, product
 from dprelease.privacy.noise import SecureNoise
+from dprelease.privacy.public_stream import PublicStream
 
 
 def profile(rows: int, columns: int, parties: int) -> dict[str, float]:
@@ -54,8 +59,10 @@ def profile(rows: int, columns: int, parties: int) -> dict[str, float]:
 
 
 def run(quick: bool) -> Results:
-    """Draws of secret noise a second, and processor seconds of each step of a joint computation, n = 1e6, three hospitals."""
+    """Mixing, draws of secret noise a second, and each step of a joint computation, n = 1e6, three hospitals."""
     results = Results()
+    for outputs, columns in ((400, 2),) if quick else ((400, 2), (1000, 20), (4000, 50)):
+        _mixing(results, 1_000_000, outputs, columns, parts=10 if quick else 1)
     for scale in (70.3, 1e9) if quick else (0.5, 70.3, 13_233.5, 1e9, 6.7e16):
         _noise(results, scale)
     for columns in (30,) if quick else (30, 100):
@@ -64,6 +71,37 @@ def run(quick: bool) -> Results:
             results.add(f"n = 1e6, {columns} columns, 3 hospitals: {step}: processor seconds", seconds)
         results.add(f"n = 1e6, {columns} columns, 3 hospitals: all steps: processor seconds", sum(spent.values()))
     return results
+
+
+def _mixing(results: Results, rows: int, outputs: int, columns: int, parts: int) -> None:
+    """Exact mixtures of codes of 16 bits beside numpy's `rng.choice @`, whose time is that of one of so many parts of the rows."""
+    random = np.random.default_rng(1)
+    codes = random.integers(-(1 << 16), 1 << 16, (rows, columns)).astype(np.int32)
+    stream = PublicStream(bytes(32))
+    case = f"n = {rows:,}, k = {outputs}, {columns} columns"
+
+    def usual() -> None:
+        for first in range(0, rows // parts, 10_000):  # the matrix of a million rows would take gigabytes
+            part = codes[first : first + 10_000].astype(np.float64)
+            random.choice([-1.0, 1.0], size=(outputs, len(part))) @ part
+
+    def bernoulli() -> bytes:
+        return BernoulliMixing(stream, outputs, rows).apply([codes]).tobytes()
+
+    with threadpool_limits(1):
+        baseline = _seconds(usual, 1) * parts
+    results.add(f"{case}: rng.choice @: processor seconds", baseline)
+    made = []
+    for name, worth, reach in (("numpy", rows * outputs * columns, None), ("numba", 0, 45.0)):
+        with mock.patch.object(kernels, "WORTH_COMPILING", worth):
+            results.add(
+                f"{case}: bernoulli, {name}, first call: processor seconds",
+                _seconds(lambda: made.append(bernoulli()), 1),
+            )
+            results.add(f"{case}: bernoulli, {name}: times as fast", baseline / _seconds(bernoulli, 3), reach, ">=")
+    results.add(f"{case}: numpy and numba differ", float(len(set(made)) - 1), 0.0)
+    taken = _seconds(lambda: BucketMixing(stream, outputs, rows).apply([codes]), 3)
+    results.add(f"{case}: buckets: times as fast", baseline / taken, 100.0, ">=")
 
 
 def _noise(results: Results, scale: float) -> None:

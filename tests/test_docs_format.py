@@ -42,7 +42,7 @@ from dprelease.mechanisms.base import COARSEST
 from dprelease.mechanisms.moments import clipping, terms
 from dprelease.mechanisms.noisy_rows import terms as rows_terms
 from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
-from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing
 from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
 from dprelease.mechanisms.ranges import terms as ranges_terms
@@ -356,7 +356,7 @@ def test_keystream() -> None:
 
 
 def drawn(rows: Iterable[Iterable[int]]) -> str:
-    return "\n".join("".join("+" if sign == 1 else "-" for sign in row) for row in rows)
+    return "\n".join("".join("0+-"[entry] for entry in row) for row in rows)
 
 
 @pytest.mark.parametrize(("vector", "k", "n"), [(V["mixing-5-20"], 5, 20), (V["mixing-17-9"], 17, 9)])
@@ -370,6 +370,31 @@ def test_mixing_products() -> None:
     assert mixing.row_sums().tolist() == [int(text) for text in ones]
     assert mixing.apply([np.arange(1, 21).reshape(-1, 1)]).ravel().tolist() == [int(text) for text in ramp]
     assert [sum(sign_of(r, i, 5) * (i + 1) for i in range(20)) for r in range(5)] == [int(text) for text in ramp]
+
+
+def entry_of(i: int, outputs: int) -> tuple[int, int]:
+    """Row and sign of the entry in a column of B in buckets by the words of section 6."""
+    group, number = divmod(i, outputs)
+    first = 16 * -(-(8 + -(-outputs // 8)) // 16) * group
+    turn = sum(stream(first + byte) << 8 * byte for byte in range(8))
+    return (number + turn) % outputs, -1 if stream(first + 8 + number // 8) >> (number % 8) & 1 else 1
+
+
+def test_buckets() -> None:
+    mixing, entries = BucketMixing(PublicStream(SEED), 5, 20), [entry_of(i, 5) for i in range(20)]
+    assert drawn(mixing.signs(0, 20)) == V["buckets-5-20"]
+    assert drawn([sign * (row == r) for row, sign in entries] for r in range(5)) == V["buckets-5-20"]
+    assert mixing.row_sums().tolist() == [int(text) for text in V["buckets-row-sums"].split()]
+    ramp = mixing.apply([np.arange(1, 21).reshape(-1, 1)]).ravel().tolist()
+    assert ramp == [int(text) for text in V["buckets-product"].split()]
+
+
+def test_buckets_over_two_blocks_of_the_cipher() -> None:
+    signs = BucketMixing(PublicStream(SEED), 65, 68).signs(0, 68)
+    for i, text in enumerate(V["buckets-65-68"].split()):
+        row, sign = entry_of(i, 65)
+        assert (f"{sign:+d}"[0], row) == (text[0], int(text[1:]))
+        assert signs[:, i].tolist() == [sign * (r == row) for r in range(65)]
 
 
 # 7 and 8: codes and alignment.

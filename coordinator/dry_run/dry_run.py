@@ -222,10 +222,10 @@ def dry_run(
 
 
 def _rows(spec: ReleaseSpec, most: int | None) -> int:
-    outputs = spec.terms.least_rows(spec.rows)
-    if most is not None and most < outputs:
-        raise InvalidInput(f"--rows must be at least k = {outputs}: a mixture has no more rows than there are patients")
-    return min(spec.rows, max(MOST_ROWS, outputs) if most is None else most)
+    least = spec.terms.least_rows(spec.rows)
+    if most is not None and most < least:
+        raise InvalidInput(f"--rows must be at least {least}: this release mixes no fewer patients")
+    return min(spec.rows, max(MOST_ROWS, least) if most is None else most)
 
 
 def _made_up(real: ReleaseSpec, rows: int, now: datetime) -> tuple[ReleaseSpec, Signers]:

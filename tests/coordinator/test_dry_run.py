@@ -190,7 +190,7 @@ def test_what_cannot_be_fitted_withholds_nothing_else(office: Office, study: Pat
     [
         (("", ""), ("--rows", "100"), 2, "--rows, --target and --keep are for --dry-run"),
         (("", ""), ("--dry-run", "--target", "weight"), 2, "no such column: weight; there are age, sex, glucose"),
-        (("1e-6", "1e-6\nk = 30"), ("--dry-run", "--rows", "29"), 2, "--rows must be at least k = 30"),
+        (("1e-6", "1e-6\nk = 30"), ("--dry-run", "--rows", "29"), 2, "--rows must be at least 30"),
         (("1e-6", "0.5"), ("--dry-run",), 2, "--allow-large-delta"),
         (("glucose", "weight"), ("--dry-run",), 2, "does not offer weight"),
         (("1e-6", "1e-6\ngrid_bits = 1"), ("--dry-run",), 11, "too coarse"),

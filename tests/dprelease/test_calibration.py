@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares, spent
-from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
-from dprelease.mechanisms.noisy_rows.privatize import integer_query, weighted
+from dprelease.mechanisms.noisy_rows.privatize import integer_query, mixer, weighted
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.privacy.calibration import GRID_VARIANCE, budget, root_up
 from dprelease.privacy.gaussian import mu_of
-from dprelease.privacy.public_stream import PublicStream
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import Target
-from tests.support.specs import SEED, build_spec, categorical, numeric, random_raw
+from tests.support.specs import build_spec, categorical, numeric, random_raw
 
 JOINT = Target(scope="joint", epsilon=1.0, delta=1e-5)
 EACH = Target(scope="per-party", epsilon=1.0, delta=1e-5)
@@ -137,14 +136,15 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "both kinds, weighed": (numeric("age", 20.0, 100.0), categorical("sex", "f", "m"), categorical("stage", "I", "II")),
 }
 WEIGHTS = {"numbers, weighed": {"x1": 2, "x2": 16}, "both kinds, weighed": {"sex": 3, "age": 2}}
-SETTINGS = [("mixed", "1/10"), ("mixed", "3/10"), ("mixed", "0"), ("rows", "0")]
+SETTINGS = [("mixed", "1/10"), ("mixed", "3/10"), ("mixed", "0"), ("rows", "0"), ("buckets", "1/10"), ("buckets", "0")]
 
 
 def small_spec(columns: str, mechanism: str, weight: str, subject_rows: int, epsilon: float) -> ReleaseSpec:
     return build_spec(
         {"a": COLUMNS[columns]},
-        mechanism=mechanism,
-        rows=12,
+        mechanism="rows" if mechanism == "rows" else "mixed",
+        mixing="buckets" if mechanism == "buckets" else "bernoulli",
+        rows=60 if mechanism == "buckets" else 12,
         outputs=3,
         anchor_weight=weight,
         rows_per_subject=subject_rows,
@@ -231,9 +231,11 @@ def test_no_replaced_patient_costs_more_than_the_share(
         assert cost_of_replacing(spec, table, where, old, new) <= share
 
 
-def equal_columns() -> list[int]:
-    """Two patients with the same column of B: twelve columns of three signs must repeat."""
-    signs = BernoulliMixing(PublicStream(SEED), 3, 12).signs(0, 12).T.tolist()
+def equal_columns(spec: ReleaseSpec) -> list[int]:
+    """Two patients with the same column of B: twelve columns of three signs must repeat, and so must four in three buckets."""
+    if not isinstance(spec.terms, MixedTerms):
+        return [0, 1]
+    signs = mixer(spec.terms, spec).signs(0, 12).T.tolist()
     return next([i, j] for j in range(12) for i in range(j) if signs[i] == signs[j])
 
 
@@ -248,7 +250,7 @@ def test_a_pair_of_vertices_costs_the_whole_share(
     declared = COLUMNS[columns]
     table = random_raw(declared, spec.rows, np.random.default_rng(7))
     old, new = (vertex(declared, subject_rows, high=high) for high in (False, True))
-    worst = cost_of_replacing(spec, table, equal_columns()[:subject_rows], old, new)
+    worst = cost_of_replacing(spec, table, equal_columns(spec)[:subject_rows], old, new)
     noise = spec.terms.noise[0]
     assert worst == spent(noise, spec.terms.squared_sensitivity(spec, "a"), spec.terms.squared_norm)
     assert Fraction(noise.mu2) * (1 - Fraction(1, 1000)) <= worst <= Fraction(noise.mu2)

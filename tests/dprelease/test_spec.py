@@ -111,6 +111,8 @@ def test_sensitivity_is_recomputed_from_declared_bounds(subject_rows: int) -> No
         ({"parties": (), **termed(noise=[])}, "parties"),
         (termed(mixing={"outputs": 41, "seed": "0" * 64}), "more mixing rows than patients"),
         ({"rows": 7}, "more mixing rows than patients"),
+        (termed(mixing={"kind": "buckets", "outputs": 3, "seed": "0" * 64}), "fewer than 20 patients in a bucket"),
+        (termed(mixing={"kind": "sparse", "outputs": 3, "seed": "0" * 64}), "'bernoulli' or 'buckets'"),
         ({"rows": 0}, "rows"),
         ({"rows_per_subject": 0}, "rows_per_subject"),
         ({"grid_bits": 0}, "grid_bits"),

@@ -93,6 +93,7 @@ class Case:
 CASES = [
     Case("mixed", options=(("k", 12),)),
     Case("mixed", 1, (("k", 12), ("rho", "0"))),
+    Case("mixed", options=(("k", 3), ("mixing", "buckets"))),
     Case("mixed", options=(("k", 12), ("ranges", "first"))),
     Case("mixed", 2, (("ranges", "first"), ("weights", {"glucose": 3})), unknown=("age",)),
     Case("rows", options=(("ranges", "first"),)),
@@ -118,6 +119,7 @@ CASES = [
     Case("stream", options=(("of", "mixed"), ("checkpoints", 12), ("k", 12))),
     Case("stream", 2, (("of", "mixed"), ("checkpoints", 3), ("factor", "tree"), ("weights", {"glucose": 3}))),
     Case("stream", 2, (("of", "mixed"), ("most_rows", 900), ("k", 8))),
+    Case("stream", 2, (("of", "mixed"), ("checkpoints", 3), ("k", 8), ("mixing", "buckets"))),
     Case("synthetic-control", 1, (("intervention", "t3"), SERIES), held=DONORS),
     Case(
         "synthetic-control",
@@ -342,7 +344,7 @@ def _mixed(spec: ReleaseSpec, rows: Any) -> Any:
     terms: Any = spec.terms
     signs = mixer(terms, spec).signs(0, spec.rows)
     rho = float(terms.rho)
-    mixed = signs @ rows * np.sqrt((1 - rho) / terms.mixing.outputs)
+    mixed = signs @ rows * np.sqrt((1 - rho) / terms.squared_norm)
     return np.vstack([rows.sum(axis=0) * np.sqrt(rho), mixed]) if rho else mixed
 
 

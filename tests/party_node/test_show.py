@@ -81,6 +81,10 @@ def published(spec: ReleaseSpec) -> str:
     ("changes", "words"),
     [
         ({"mechanism": "rows"}, "40 noisy rows of 3 columns, one for each patient, in keyed order"),
+        (
+            {"rows": 60, "outputs": 3, "mixing": "buckets"},
+            "3 noisy sums with random signs, of at least 20 patients each and one row of column sums, 3 columns",
+        ),
         ({"anchor_weight": "0"}, "8 noisy random mixtures of all 40 patients, 3 columns"),
     ],
 )

@@ -1,6 +1,7 @@
 """Empirical audit of `privatize` on the worst pair of neighbours, and of broken mechanisms that it must catch."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ from scipy import stats
 
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
-from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.privacy.public_stream import PublicStream
 from dprelease.release.accounting import check_spec
@@ -30,12 +30,14 @@ COLUMNS = (numeric("age", 20.0, 100.0), categorical("sex", "female"))
 PATIENT = 1
 EXTREME = stats.norm.isf(P_THRESHOLD / 2)
 
-SPECS = {
-    # epsilon = 64 makes mu = 8: few runs measure it to a percent.
-    "anchored mix": build_spec({"a": COLUMNS}, rows=4, outputs=3, anchor_weight="3/10", epsilon=64.0),
-    "mix": build_spec({"a": COLUMNS}, rows=4, outputs=4, anchor_weight="0", epsilon=64.0),
-    "rows": build_spec({"a": COLUMNS}, mechanism="rows", rows=3, epsilon=64.0),
+SETTINGS: dict[str, dict[str, Any]] = {
+    "anchored mix": {"rows": 4, "outputs": 3, "anchor_weight": "3/10"},
+    "mix": {"rows": 4, "outputs": 4, "anchor_weight": "0"},
+    "buckets": {"rows": 60, "outputs": 3, "anchor_weight": "3/10", "mixing": "buckets"},
+    "rows": {"mechanism": "rows", "rows": 3},
 }
+SPECS = {name: build_spec({"a": COLUMNS}, epsilon=64.0, **setting) for name, setting in SETTINGS.items()}
+"""epsilon = 64 makes mu = 8: few runs measure it to a percent."""
 
 
 def neighbours(spec: ReleaseSpec) -> tuple[BoundedRows, BoundedRows]:
@@ -92,16 +94,7 @@ def test_the_worst_neighbours_cost_what_is_declared_under_production_noise(name:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
 def test_the_usual_target_under_production_noise(name: str) -> None:
-    spec = SPECS[name]
-    assert isinstance(spec.terms, NoisyRowsTerms)
-    usual = build_spec(
-        {"a": COLUMNS},
-        mechanism=spec.mechanism,
-        rows=spec.rows,
-        outputs=spec.terms.squared_norm,
-        anchor_weight=spec.terms.anchor_weight,
-        epsilon=1.0,
-    )
+    usual = build_spec({"a": COLUMNS}, epsilon=1.0, **SETTINGS[name])
     assert audited(usual, SecureNoise(), 3 * AUDIT_RUNS).agrees(nominal(usual), errors=EXTREME)
 
 

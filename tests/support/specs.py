@@ -24,7 +24,7 @@ from dprelease.data.columns import (
     weights_of,
 )
 from dprelease.mechanisms.noisy_rows.calibration import party_noise, shares
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, RowsTerms
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, MixingKind, RowsTerms
 from dprelease.mechanisms.ranges.terms import RangesTerms
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
@@ -85,6 +85,7 @@ def build_spec(
     public_norm2: Fraction | None = None,
     title: str = "a test release",
     weights: Mapping[str, int] | None = None,
+    mixing: MixingKind = "bernoulli",
 ) -> ReleaseSpec:
     """A sound spec: shares of the target and the least noise that keeps to them.
 
@@ -108,6 +109,7 @@ def build_spec(
         public_norm2: largest squared norm of public ones, as stated.
         title: tells two otherwise equal releases apart.
         weights: column to weight, where it is not 1.
+        mixing: kind of mixing matrix, for ``mixed``.
     """
     weighed = {party: weights_of(columns, weights or {}) for party, columns in parties.items()}
     target = Target.model_validate({"scope": scope, "epsilon": epsilon, "delta": delta})
@@ -120,7 +122,11 @@ def build_spec(
         terms = RangesTerms.least(budget(target), numeric_ones, rows_per_subject)
     else:
         mixed = mechanism == "mixed"
-        weight, norm = anchor_weight or ("1/10" if mixed else "0"), outputs if mixed else 1
+        weight, matrix = (
+            anchor_weight or ("1/10" if mixed else "0"),
+            Mixing(kind=mixing, outputs=outputs, seed=seed.hex()),
+        )
+        norm = matrix.squared_norm if mixed else 1
         moved = rows_per_subject ** (2 if mixed else 1)
         sensitivity2 = {
             party: squared_sensitivity(columns, weighed[party]) * moved << (2 * grid_bits)
@@ -131,7 +137,7 @@ def build_spec(
             for party, mu2 in shares(budget(target), target.scope, sensitivity2).items()
         )
         shared: dict[str, Any] = {"anchor_weight": weight, "noise": noise}
-        terms = MixedTerms(mixing=Mixing(outputs=outputs, seed=seed.hex()), **shared) if mixed else RowsTerms(**shared)
+        terms = MixedTerms(mixing=matrix, **shared) if mixed else RowsTerms(**shared)
     public = any(column.public for columns in parties.values() for column in columns)
     named = keys or {party: sha256(party.encode()) for party in parties}
     return ReleaseSpec.model_validate(

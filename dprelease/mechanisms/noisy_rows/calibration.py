@@ -39,7 +39,7 @@ from dprelease.data.columns import (
     weights_of,
 )
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.noisy_rows.terms import PartyNoise
+from dprelease.mechanisms.noisy_rows.terms import Mixing, MixingKind, PartyNoise
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
@@ -124,6 +124,36 @@ class MixingPlan:
             f"k = {self.outputs}, rho = {self.anchor_weight} from n = {self.rows:,}, p = {self.columns}, "
             f"mean noise variance = {self.noise_variance:.4g} (scaled units squared)"
         )
+
+
+WORTH_BUCKETS = 10**10
+"""Signs that take a processor three seconds for every column, at each hospital and, for the column of ones, each reader."""
+
+
+def mixing_of(asked: MixingKind | None, outputs: int, rows: int, seed: str) -> tuple[Mixing, str]:
+    """A mixing matrix and why it is of its kind, empty where there is nothing to say (docs/methods.md, "Two mixings").
+
+    Args:
+        asked: its kind; None for buckets where they save much work.
+        outputs: k.
+        rows: n.
+        seed: public, in hexadecimal.
+
+    Raises:
+        InvalidInput: there are too few patients.
+    """
+    buckets = Mixing(kind="buckets", outputs=outputs, seed=seed)
+    enough = buckets.least_rows <= rows
+    if asked == "buckets" and not enough:
+        raise InvalidInput(
+            f"{outputs} buckets need {buckets.least_rows:,} patients, and there are {rows:,}: lower k, or leave out mixing"
+        )
+    if asked == "buckets" or (asked is None and enough and outputs * rows >= WORTH_BUCKETS):
+        return buckets, (
+            f" Each patient enters one of {outputs:,} buckets, of {rows // outputs:,} patients or one more. That takes "
+            f"{rows:,} signs in place of {rows * outputs:.3g}, for the same privacy, and second moments are as exact."
+        )
+    return Mixing(outputs=outputs, seed=seed), ""
 
 
 def plan_mixing(

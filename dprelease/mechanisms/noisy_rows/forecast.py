@@ -13,7 +13,6 @@ def released_noise(spec: SpecBase, terms: NoisyRowsTerms, times: float) -> Relea
     unit = times * 2.0**-spec.grid_bits
     share = float(1 - terms.rho) / terms.squared_norm
     variance = {noise.party: share * (noise.scale * unit) ** 2 for noise in terms.noise}
-    mixed = isinstance(terms, MixedTerms)
     return ReleasedNoise(
         variance=variance,
         columns={
@@ -21,7 +20,9 @@ def released_noise(spec: SpecBase, terms: NoisyRowsTerms, times: float) -> Relea
             for part in spec.parties
             for column in part.columns
         },
-        shape=f"{terms.squared_norm} mixed rows, rho = {terms.rho}" if mixed else f"{spec.rows} rows",
+        shape=f"{terms.mixing.outputs} mixed rows, rho = {terms.rho}"
+        if isinstance(terms, MixedTerms)
+        else f"{spec.rows} rows",
         unit="of a scaled cell",
     )
 
@@ -35,7 +36,7 @@ def forecast(spec: SpecBase, terms: NoisyRowsTerms, fit: PlannedFit, signal: flo
     rho = float(terms.rho)
     patients = spec.rows * (1 - rho)
     length = rho * spec.rows**2 + patients  # squared length of the constant column as released
-    outputs = terms.squared_norm if isinstance(terms, MixedTerms) else spec.rows
+    outputs = terms.mixing.outputs if isinstance(terms, MixedTerms) else spec.rows
     return expected(
         assumed,
         rows_error(assumed, patients, outputs, noise, own),

@@ -17,10 +17,17 @@ from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import COARSEST, Linear, NoiseScaling
 from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms, read_weight
-from dprelease.mechanisms.noisy_rows.calibration import party_noise, plan_mixing, sensitivities, shares, spent
+from dprelease.mechanisms.noisy_rows.calibration import (
+    mixing_of,
+    party_noise,
+    plan_mixing,
+    sensitivities,
+    shares,
+    spent,
+)
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, Mixing, NoisyRowsTerms, PartyNoise, RowsTerms
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, MixingKind, NoisyRowsTerms, PartyNoise, RowsTerms
 from dprelease.mechanisms.statement import OWN_NOISE, Cost, Statements, own_blocks
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -64,10 +71,12 @@ class MixedOptions(RowsOptions):
     Attributes:
         k: mixing rows; by the rule of `plan_mixing` when absent.
         rho: weight of the anchor row; by the same rule when absent.
+        mixing: how patients enter the mixing rows; by the rule of `mixing_of` when absent.
     """
 
     k: int | None = None
     rho: float | str | None = None
+    mixing: MixingKind | None = None
 
     @property
     def anchor_weight(self) -> Fraction | None:
@@ -99,12 +108,10 @@ def propose_mixed(options: MixedOptions, draft: Draft) -> ProposedTerms:
     if not 1 <= outputs <= rows:
         raise InvalidInput(f"k must lie between 1 and n = {rows:,}, not {outputs}")
     rho = plan.anchor_weight if options.anchor_weight is None else options.anchor_weight
-    terms = MixedTerms(
-        mixing=Mixing(outputs=outputs, seed=draft.draw(SEED_BYTES).hex()),
-        anchor_weight=str(rho),
-        noise=_noise(charges, sensitivity2, outputs, rho),
-    )
-    return ProposedTerms(terms, charges, plan.explain(), options.weights)
+    mixing, reason = mixing_of(options.mixing, outputs, rows, draft.draw(SEED_BYTES).hex())
+    noise = _noise(charges, sensitivity2, mixing.squared_norm, rho)
+    terms = MixedTerms(mixing=mixing, anchor_weight=str(rho), noise=noise)
+    return ProposedTerms(terms, charges, plan.explain() + reason, options.weights)
 
 
 def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
@@ -204,12 +211,20 @@ class _NoisyRows(Linear[AnyRows]):
             )
         anchor = " and one row of column sums" if terms.rho else ""
         outputs, rows = terms.mixing.outputs, terms.mixing.outputs + (1 if terms.rho else 0)
+        shape, mixed, of = (
+            f"k = {outputs}, rho = {terms.anchor_weight}",
+            "random mixtures of all",
+            f"{spec.rows} patients",
+        )
+        if terms.mixing.kind == "buckets":
+            each = f"at least {spec.rows // outputs} patients each"
+            shape, mixed, of = f"{shape}, in buckets", "sums with random signs, of", each
         return Statements(
-            would_publish=f"{outputs} noisy random mixtures of all {spec.rows} patients{anchor}, {width} columns",
+            would_publish=f"{outputs} noisy {mixed} {of}{anchor}, {width} columns",
             trust=TRUST,
             content=f"{columns} columns, {rows} released rows (mixed)",
-            summary=f"mixed: {rows} rows, noisy random mixtures of all patients",
-            shape=f"k = {outputs}, rho = {terms.anchor_weight}",
+            summary=f"mixed: {rows} rows, noisy {mixed} patients",
+            shape=shape,
             figures={"k": outputs, "rho": terms.anchor_weight},
         )
 

@@ -1,11 +1,12 @@
 """The public mixing matrix B, k x n, expanded from a seed and never stored, and its exact product with integer rows.
 
-Layout (docs/format.md 6, with test vectors): columns are taken in groups of eight. Group g has kp bytes of the public stream at
-offset g * kp, where kp is k rounded up to a multiple of 16. Byte r of group g holds the signs of B[r, 8g .. 8g+7], the least
-significant bit first; bit 0 means +1, bit 1 means -1.
+Two kinds, laid out in docs/format.md 6 with test vectors. ``bernoulli`` has a sign in every entry, so a column's squared norm
+is k. ``buckets`` has one sign in each column, so it is 1, and k patients that follow one another go to k different rows of B.
 
-Source: multi-party release paper, Algorithm 2, without the division by sqrt(k): entries stay integers, so the product is exact
-and its sensitivity is exactly sqrt(k) times that of a row (docs/guarantees.md 2).
+Entries stay integers, so the product is exact and its sensitivity is exactly the norm of a column times that of a row
+(docs/guarantees.md 2). Sources: multi-party release paper, Algorithm 2, without the division by sqrt(k); Charikar, Chen and
+Farach-Colton (2002), Finding frequent items in data streams, with buckets of equal sizes. Second moments are as good with
+either (docs/methods.md, "Two mixings").
 """
 
 from __future__ import annotations
@@ -132,6 +133,37 @@ class BernoulliMixing(MixingMatrix):
             codes[lead : lead + high - low] = rows[low:high]
             packed = self._groups((start + low - lead) // GROUP, groups)[:, : self.outputs]
             total += signed_sums(packed, codes, largest, kernel)
+
+
+class BucketMixing(MixingMatrix):
+    """B with one +-1 in each column. A group of k columns has a turn, by which row 0 .. k - 1 is shifted, and k signs."""
+
+    @property
+    def _group_bytes(self) -> int:
+        return _TURN_BYTES + -(-self.outputs // 8)
+
+    def _placed(self, start: int, stop: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int8]]:
+        """Row and sign of columns [start, stop), each (stop - start,)."""
+        k = self.outputs
+        first = start // k
+        groups = self._groups(first, -(-stop // k) - first)
+        turns = groups[:, :_TURN_BYTES].copy().view("<u8") % np.uint64(k)
+        places = (turns.astype(np.intp) + np.arange(k)) % k
+        bits = np.unpackbits(groups[:, _TURN_BYTES:], axis=1, count=k, bitorder="little")
+        here = slice(start - first * k, stop - first * k)
+        return places.ravel()[here], 1 - 2 * bits.ravel()[here].astype(np.int8)
+
+    def _signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+        found = np.zeros((self.outputs, stop - start), np.int8)
+        places, signs = self._placed(start, stop)
+        found[places, np.arange(stop - start)] = signs
+        return found
+
+    def _add(self, total: Integers, start: int, rows: npt.NDArray[np.integer], largest: int) -> None:
+        for low, high, _ in _aligned(start, len(rows), max(1, _WORKING_PATIENTS // self.outputs) * self.outputs):
+            places, signs = self._placed(start + low, start + high)
+            for column, found in zip(rows[low:high].T, total.T, strict=True):
+                found += np.bincount(places, signs * column.astype(np.float64), self.outputs).astype(np.int64)
 
 
 def _aligned(start: int, count: int, size: int) -> Iterator[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from dprelease.arrays import Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import private_weights, released_names
 from dprelease.mechanisms.base import NoiseScaling
-from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing, MixingMatrix
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privacy.public_stream import PublicStream
@@ -66,7 +66,8 @@ def integer_query(codes: npt.NDArray[np.int32], spec: SpecBase, terms: NoisyRows
     return np.vstack([codes.sum(axis=0, dtype=np.int64), mixed]) if terms.rho else mixed
 
 
-def mixer(terms: MixedTerms, spec: SpecBase) -> BernoulliMixing:
+def mixer(terms: MixedTerms, spec: SpecBase) -> MixingMatrix:
     """The public mixing matrix B of a spec."""
     stream = PublicStream(bytes.fromhex(terms.mixing.seed))
-    return BernoulliMixing(stream, terms.mixing.outputs, spec.rows)
+    kind = BucketMixing if terms.mixing.kind == "buckets" else BernoulliMixing
+    return kind(stream, terms.mixing.outputs, spec.rows)

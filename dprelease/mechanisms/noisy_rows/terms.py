@@ -12,19 +12,34 @@ from dprelease.data.columns import Name, integer_sensitivity, needs_bounds
 from dprelease.mechanisms.then import TermsInRanges
 from dprelease.spec_base import SpecBase
 
+LEAST_IN_BUCKET = 20
+"""Patients that a bucket adds up at least: no released row is nearly one patient's."""
+
+MixingKind = Literal["bernoulli", "buckets"]
+
 
 class Mixing(Value):
     """The public mixing matrix.
 
     Attributes:
-        kind: ``bernoulli``, independent +-1.
+        kind: ``bernoulli``, independent +-1; or ``buckets``, one +-1 for each patient.
         outputs: k, mixing rows released.
         seed: the 32-byte public seed, drawn after alignment was fixed.
     """
 
-    kind: Literal["bernoulli"] = "bernoulli"
+    kind: MixingKind = "bernoulli"
     outputs: Annotated[int, Field(ge=1)]
     seed: Digest
+
+    @property
+    def squared_norm(self) -> int:
+        """c, the squared norm of a column: a patient enters all rows, or one."""
+        return 1 if self.kind == "buckets" else self.outputs
+
+    @property
+    def least_rows(self) -> int:
+        """Fewest patients that can be mixed so."""
+        return self.outputs * (LEAST_IN_BUCKET if self.kind == "buckets" else 1)
 
     def reseeded(self, number: int) -> Mixing:
         """Another matrix of the same kind: its seed is SHA-256 of this one's and the number, in eight bytes, big-endian."""
@@ -111,12 +126,12 @@ class MixedTerms(NoisyRowsTerms):
 
     @property
     def squared_norm(self) -> int:
-        """k: entries are +-1."""
-        return self.mixing.outputs
+        """That of the mixing matrix."""
+        return self.mixing.squared_norm
 
     def least_rows(self, rows: int) -> int:
-        """k."""
-        return self.mixing.outputs
+        """k, or as many as fill k buckets."""
+        return self.mixing.least_rows
 
     def released_rows(self, spec: SpecBase) -> int:
         """k, and the anchor row if there is one."""
@@ -127,10 +142,12 @@ class MixedTerms(NoisyRowsTerms):
         return self.model_copy(update={"mixing": self.mixing.reseeded(number)})
 
     def consistent(self, spec: SpecBase) -> None:
-        """The same, and no more mixing rows than patients."""
+        """The same, and enough patients for the mixing rows."""
         super().consistent(spec)
         if self.mixing.outputs > spec.rows:
             raise ValueError("more mixing rows than patients")
+        if self.mixing.least_rows > spec.rows:
+            raise ValueError(f"fewer than {LEAST_IN_BUCKET} patients in a bucket")
 
 
 class RowsTerms(NoisyRowsTerms):

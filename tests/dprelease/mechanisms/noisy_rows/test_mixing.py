@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows import mixing as mixing_module
-from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing, MixingMatrix
 from dprelease.privacy.public_stream import PublicStream
 from tests.support.specs import SEED
 
@@ -47,8 +47,13 @@ VECTOR_17_BY_9 = """
 """
 
 
-def mixing(outputs: int, rows: int, seed: bytes = SEED) -> BernoulliMixing:
-    return BernoulliMixing(PublicStream(seed), outputs, rows)
+KINDS = {"bernoulli": BernoulliMixing, "buckets": BucketMixing}
+kinds = st.sampled_from(list(KINDS))
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def mixing(outputs: int, rows: int, seed: bytes = SEED, kind: str = "bernoulli") -> MixingMatrix:
+    return KINDS[kind](PublicStream(seed), outputs, rows)
 
 
 def drawn(signs: npt.NDArray[np.int8]) -> str:
@@ -81,21 +86,22 @@ def test_agrees_with_the_independent_reading(seed: bytes, outputs: int, rows: in
     assert mixing(outputs, rows, seed).signs(0, rows).tolist() == slow_signs(seed, outputs, rows)
 
 
-@given(st.integers(1, 20), st.integers(1, 60), st.data())
-def test_any_range_of_columns_can_be_addressed(outputs: int, rows: int, data: st.DataObject) -> None:
+@given(kinds, st.integers(1, 20), st.integers(1, 60), st.data())
+def test_any_range_of_columns_can_be_addressed(kind: str, outputs: int, rows: int, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, rows))
     stop = data.draw(st.integers(start, rows))
-    whole = mixing(outputs, rows).signs(0, rows)
-    assert np.array_equal(mixing(outputs, rows).signs(start, stop), whole[:, start:stop])
+    whole = mixing(outputs, rows, kind=kind)
+    assert np.array_equal(whole.signs(start, stop), whole.signs(0, rows)[:, start:stop])
 
 
-def test_entries_do_not_depend_on_how_many_rows_there_are() -> None:
-    assert np.array_equal(mixing(7, 1000).signs(0, 30), mixing(7, 30).signs(0, 30))
+@every_kind
+def test_entries_do_not_depend_on_how_many_rows_there_are(kind: str) -> None:
+    assert np.array_equal(mixing(7, 1000, kind=kind).signs(0, 30), mixing(7, 30, kind=kind).signs(0, 30))
 
 
-@given(st.integers(1, 20), st.integers(1, 70), st.integers(1, 3), st.data())
+@given(kinds, st.integers(1, 20), st.integers(1, 70), st.integers(1, 3), st.data())
 def test_product_is_the_product_with_the_signs_in_any_chunking(
-    outputs: int, rows: int, columns: int, data: st.DataObject
+    kind: str, outputs: int, rows: int, columns: int, data: st.DataObject
 ) -> None:
     largest = data.draw(st.sampled_from([1, (1 << 21) - 1, 1 << 21, (1 << 31) - 1]))
     codes = np.array(
@@ -103,35 +109,41 @@ def test_product_is_the_product_with_the_signs_in_any_chunking(
     ).reshape(rows, columns)
     cuts = sorted(data.draw(st.lists(st.integers(0, rows), max_size=4)))
     chunks = np.split(codes, cuts)
-    expected = mixing(outputs, rows).signs(0, rows).astype(np.int64) @ codes.astype(np.int64)
-    product = mixing(outputs, rows).apply(chunks)
+    matrix = mixing(outputs, rows, kind=kind)
+    expected = matrix.signs(0, rows).astype(np.int64) @ codes.astype(np.int64)
+    product = matrix.apply(chunks)
     assert product.dtype == np.int64
     assert np.array_equal(product, expected)
 
 
+@every_kind
 @pytest.mark.parametrize(("groups", "entries"), [(8, 1), (16, 100), (128, 1 << 22)])
 def test_product_does_not_depend_on_the_working_size(
-    groups: int, entries: int, monkeypatch: pytest.MonkeyPatch
+    groups: int, entries: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = np.random.default_rng(3).integers(-1000, 1001, (1333, 2)).astype(np.int32)
-    expected = mixing(5, 1333).signs(0, 1333).astype(np.int64) @ codes
+    matrix = mixing(5, 1333, kind=kind)
+    expected = matrix.signs(0, 1333).astype(np.int64) @ codes
     monkeypatch.setattr(mixing_module, "MOST_GROUPS", groups)
     monkeypatch.setattr(mixing_module, "_WORKING_ENTRIES", entries)
-    assert np.array_equal(mixing(5, 1333).apply([codes[:77], codes[77:]]), expected)
+    monkeypatch.setattr(mixing_module, "_WORKING_PATIENTS", entries)
+    assert np.array_equal(matrix.apply([codes[:77], codes[77:]]), expected)
 
 
-def test_product_is_exact_just_below_two_to_the_53() -> None:
+@every_kind
+def test_product_is_exact_just_below_two_to_the_53(kind: str) -> None:
     rows = 1 << 12
     codes = np.full((rows, 1), (1 << 41) - 1, np.int64)
     codes[1::2] = -codes[1::2] + 1
-    expected = mixing(3, rows).signs(0, rows).astype(object) @ codes.astype(object)
-    assert mixing(3, rows).apply([codes]).tolist() == expected.tolist()
+    matrix = mixing(3, rows, kind=kind)
+    expected = matrix.signs(0, rows).astype(object) @ codes.astype(object)
+    assert matrix.apply([codes]).tolist() == expected.tolist()
 
 
-@given(st.integers(1, 20), st.integers(1, 200))
-def test_row_sums_are_the_mixed_ones(outputs: int, rows: int) -> None:
-    ones = np.ones((rows, 1), np.int32)
-    assert np.array_equal(mixing(outputs, rows).row_sums(), mixing(outputs, rows).apply([ones])[:, 0])
+@given(kinds, st.integers(1, 20), st.integers(1, 200))
+def test_row_sums_are_the_mixed_ones(kind: str, outputs: int, rows: int) -> None:
+    matrix = mixing(outputs, rows, kind=kind)
+    assert np.array_equal(matrix.row_sums(), matrix.signs(0, rows).sum(axis=1, dtype=np.int64))
 
 
 def test_every_column_has_squared_norm_k() -> None:
@@ -153,8 +165,35 @@ def test_signs_are_balanced_and_uncorrelated(seed: bytes) -> None:
     assert abs((signs[:, 1:] * signs[:, :-1]).mean()) < 5 / np.sqrt(outputs * (rows - 1))
 
 
-def test_another_seed_is_another_matrix() -> None:
-    assert not np.array_equal(mixing(5, 50).signs(0, 50), mixing(5, 50, bytes(32)).signs(0, 50))
+@given(st.binary(min_size=32, max_size=32), st.integers(1, 30), st.integers(1, 200))
+def test_every_patient_enters_one_bucket_and_buckets_have_equal_sizes(seed: bytes, outputs: int, rows: int) -> None:
+    entered = mixing(outputs, rows, seed, "buckets").signs(0, rows) != 0
+    assert entered.sum(axis=0).tolist() == [1] * rows
+    assert {int(size) for size in entered.sum(axis=1)} <= {rows // outputs, rows // outputs + 1}
+
+
+@every_kind
+def test_second_moments_vary_over_seeds_as_derived(kind: str) -> None:
+    """docs/methods.md, "Two mixings": mean x'y, and the variance of all pairs, or of those of different groups."""
+    outputs, rows, seeds = 6, 30, 6000
+    random = np.random.default_rng(5)
+    x, y = random.normal(1.0, 1.0, rows), np.repeat(random.normal(size=3), 10)
+    pairs = (np.outer(x, y) + np.outer(y, x)) ** 2 / outputs
+    if kind == "buckets":
+        pairs[np.equal.outer(np.arange(rows) // outputs, np.arange(rows) // outputs)] = 0
+    variance = np.triu(pairs, 1).sum()
+    found = []
+    for seed in range(seeds):
+        signs = mixing(outputs, rows, seed.to_bytes(32, "big"), kind).signs(0, rows).astype(np.float64)
+        found.append((signs @ x) @ (signs @ y) / (outputs if kind == "bernoulli" else 1))
+    off = np.array(found) - x @ y
+    assert abs(off.mean()) < 5 * np.sqrt(variance / seeds)
+    assert abs((off**2).mean() - variance) < 5 * np.std(off**2) / np.sqrt(seeds)
+
+
+@every_kind
+def test_another_seed_is_another_matrix(kind: str) -> None:
+    assert not np.array_equal(mixing(5, 50, kind=kind).signs(0, 50), mixing(5, 50, bytes(32), kind).signs(0, 50))
 
 
 @pytest.mark.parametrize(("outputs", "rows"), [(0, 1), (1, 0), (-1, 5)])

@@ -9,7 +9,8 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.noisy_rows.calibration import MixingPlan, plan_mixing
+from dprelease.mechanisms.noisy_rows.calibration import MixingPlan, mixing_of, plan_mixing
+from dprelease.mechanisms.noisy_rows.terms import MixingKind
 from dprelease.privacy.gaussian import mu_of
 from dprelease.release.accounting import check_spec
 from dprelease.spec_base import Target
@@ -94,3 +95,38 @@ def test_more_budget_asks_for_more_rows_and_a_lighter_anchor() -> None:
 def test_the_inputs_are_shown() -> None:
     line = MixingPlan(40, Fraction(1, 50), 1000, 7, 250.5).explain()
     assert line == "k = 40, rho = 1/50 from n = 1,000, p = 7, mean noise variance = 250.5 (scaled units squared)"
+
+
+SEED = "00" * 32
+
+
+@pytest.mark.parametrize(
+    ("asked", "outputs", "rows", "kind"),
+    [
+        (None, 99_999, 100_000, "bernoulli"),  # too few patients for a bucket
+        (None, 999, 10**7, "bernoulli"),
+        (None, 1000, 10**7, "buckets"),
+        ("bernoulli", 1000, 10**7, "bernoulli"),
+        ("buckets", 3, 60, "buckets"),
+    ],
+)
+def test_patients_enter_buckets_where_that_saves_much_work_or_is_asked_for(
+    asked: MixingKind | None, outputs: int, rows: int, kind: str
+) -> None:
+    mixing, reason = mixing_of(asked, outputs, rows, SEED)
+    assert (mixing.kind, mixing.outputs, mixing.seed) == (kind, outputs, SEED)
+    assert bool(reason) == (kind == "buckets")
+
+
+def test_what_buckets_save_is_said() -> None:
+    assert mixing_of(None, 2000, 10**7, SEED)[1] == (
+        " Each patient enters one of 2,000 buckets, of 5,000 patients or one more. That takes 10,000,000 signs in place of "
+        "2e+10, for the same privacy, and second moments are as exact."
+    )
+
+
+def test_buckets_of_too_few_are_refused() -> None:
+    with pytest.raises(
+        InvalidInput, match="3 buckets need 60 patients, and there are 59: lower k, or leave out mixing"
+    ):
+        mixing_of("buckets", 3, 59, SEED)
