@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, ClassVar, Literal, Self
@@ -64,12 +64,18 @@ class Listed:
         return f"{self.published}/{self.digest}"
 
 
+def together(lines: Iterable[Listed]) -> list[list[Listed]]:
+    """The lines of each stream, where its first line stands; a release that stands alone is by itself."""
+    found: dict[str, list[Listed]] = {}
+    for line in lines:
+        found.setdefault(line.checkpoint.stream if line.checkpoint else line.digest, []).append(line)
+    return list(found.values())
+
+
 def listing(lines: Sequence[Listed]) -> Document:
     """A list for people and programs; checkpoints of a stream stand together, where its newest one stands."""
-    together: dict[str, list[Listed]] = {}
-    for line in lines:
-        together.setdefault(line.checkpoint.stream if line.checkpoint else line.digest, []).append(line)
-    streams = any(group[0].checkpoint for group in together.values())
+    groups = together(lines)
+    streams = any(group[0].checkpoint for group in groups)
     rows = [
         (
             Said(line.digest, line.digest[:SHOWN_DIGITS]),
@@ -80,7 +86,7 @@ def listing(lines: Sequence[Listed]) -> Document:
             line.columns,
             Said(line.size, f"{max(line.size / 2**10, 0.1):,.1f}"),
         )
-        for line in chain.from_iterable(together.values())
+        for line in chain.from_iterable(groups)
     ]
     headings = (
         Heading("digest", "ID"),

@@ -178,7 +178,7 @@ def measure(setting: Setting, draws: int, seed: int = 1) -> Coverage:
             model, table = population(setting.data, setting.patients, random)
         rows = None if setting.mechanism == "moments" else _rows(setting, blocks, table, random)
         found = _inference(setting, table, rows, random)
-        if found.known[0]:
+        if found.identified[0]:
             lower, upper = found.interval()
             slopes.append((lower[0] < model[1:]) & (model[1:] < upper[0]))
             lower, upper = found.intercept_interval()

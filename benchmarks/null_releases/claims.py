@@ -157,7 +157,7 @@ def _missed(told: Floats, truth: Floats, sd: Floats, places: list[int] | None = 
 def _of_coefficients(claims: Claims, release: Release, effect: float) -> None:
     """What `learner fit` claims of the slopes of numbers: of the population they are `effect` and zeros."""
     inference = fit(release, [OUTCOME]).inference
-    if not inference.known[0]:
+    if not inference.identified[0]:
         return
     features = fit(release, [OUTCOME]).features
     numeric = [place for place, name in enumerate(features) if isinstance(release.column(name), NumericColumn)]

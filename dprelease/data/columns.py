@@ -66,8 +66,8 @@ def needs_bounds(columns: tuple[Column, ...]) -> str | None:
     """Why columns cannot be released in their public bounds; None where they can."""
     names = listed(column.name for column in unbounded(columns))
     return (
-        f"{names} has unknown bounds; ask for mechanism 'moments' with ranges = \"first\", or for 'ranges' and then, in a stream "
-        "too, for moments in them, or declare lower and upper from a codebook"
+        f"{names} has unknown bounds; ask for ranges = \"first\" with mechanism mixed, rows or moments, or for 'ranges' and then, "
+        "in a stream too, for moments in them, or declare lower and upper from a codebook"
         if names
         else None
     )

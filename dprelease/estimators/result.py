@@ -327,7 +327,7 @@ def _coefficients(result: FitResult, row: int, *, few: bool) -> Table:
     if not result.fit_intercept:
         title += f", no intercept: through the midpoints of the public ranges, {result.intercept[row]:.6g} at 0"
     headings = (Heading("target", detail=True), Heading("feature", " "), coefficient_heading(found), wider)
-    return Table("coefficients", headings, tuple(rows), title=title, detail=not (few and found.known[row]))
+    return Table("coefficients", headings, tuple(rows), title=title, detail=not (few and found.identified[row]))
 
 
 def _at(values: Floats | None, *place: int) -> float | None:
@@ -339,7 +339,7 @@ def _strongest(result: FitResult) -> Table:
     found, rows = result.inference, []
     for row, target in enumerate(result.targets):
         best = int(np.nan_to_num(np.abs(found.z[row]), nan=-1.0).argmax())
-        feature = result.features[best] if found.known[row] else "-"
+        feature = result.features[best] if found.identified[row] else "-"
         rows.append((target, feature, slope(result, row, best)))
     title = f"{counted(len(result.targets), 'target')} on {counted(len(result.features), 'feature')}"
     headings = (TARGET, Heading("feature", "strongest feature"), coefficient_heading(found))
@@ -419,7 +419,7 @@ def _data(result: FitResult) -> dict[str, object]:
         "range": {"lower": result.lower, "upper": result.upper},
         "quality": vars(quality),
         "unresolved": [dict(each) for each in result.unresolved],
-        "identified": [bool(each) for each in found.known],
+        "identified": [bool(each) for each in found.identified],
         "statement": found.statement,
         "noise_to_signal": found.noise_to_signal,
         "noise_to_signal_limit": LIMIT,

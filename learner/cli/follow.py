@@ -194,13 +194,13 @@ class _Stream:
 
     def _newest(self) -> Release | None:
         lines = answered(hub_first(self._consortium), lambda source: list(source.releases()), tell)
-        line = newest(lines, self._prefix)
-        if self._release is not None and line.digest == self._release.digest:
+        digest, place = newest(lines, self._prefix)
+        if self._release is not None and digest == self._release.digest:
             return None
         with download_bar() as progress:
 
             def fetched(source: Source) -> ReleaseFolder:
-                return fetch_checkpoint(source, self._consortium, self._library, line, progress)
+                return fetch_checkpoint(source, self._consortium, self._library, digest, place, progress)
 
             folder = answered(mirrors_first(self._consortium), fetched, tell)
         return open_verified(folder, self._trust, self._consortium.name).release

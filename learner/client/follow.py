@@ -8,52 +8,41 @@ from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
-from dprelease.release.stream import check_chain, checkpoint_of
+from dprelease.release.stream import Checkpoint, check_chain, checkpoint_of
 from learner.client.download import Progress, Source, fetch, signed_manifest
 from learner.client.library import Library, check_prefix
 from learner.client.pinned_roots import Trusted
-from learner.listing import Listed
+from learner.listing import Listed, together
 
 
-def stream_of(lines: Iterable[Listed], prefix: str) -> str:
-    """The stream that a person means: the one that a listed checkpoint is of.
+def newest(lines: Iterable[Listed], prefix: str) -> tuple[str, Checkpoint]:
+    """Digest and place of the last listed checkpoint of the stream that a person means by one of its checkpoints.
 
     Raises:
         NotFound: nothing is listed that starts so.
         InvalidInput: the digits fit several streams, or a release that stands alone.
     """
     digits = check_prefix(prefix)
-    named = [line.checkpoint for line in lines if line.digest.startswith(digits)]
-    found = {place.stream if place else None for place in named}
+    found = [group for group in together(lines) if any(line.digest.startswith(digits) for line in group)]
     if not found:
         raise NotFound(f"no release is listed that starts with {prefix}; learner list shows what there is")
-    stream, *others = found
-    if others:
+    if len(found) > 1:
         raise InvalidInput(f"several releases start with {prefix}; give more digits")
-    if stream is None:
+    places = {line.checkpoint: line.digest for line in found[0] if line.checkpoint}
+    if not places:
         raise InvalidInput(
             f"release {prefix} is no checkpoint of a stream, so nothing follows it; run: learner fit {prefix}"
         )
-    return stream
-
-
-def newest(lines: Iterable[Listed], prefix: str) -> Listed:
-    """The last listed checkpoint of the stream that a person means.
-
-    Raises:
-        NotFound, InvalidInput: as `stream_of`.
-    """
-    lines = list(lines)
-    stream = stream_of(lines, prefix)
-    own = ((line.checkpoint.number, line) for line in lines if line.checkpoint and line.checkpoint.stream == stream)
-    return max(own, key=lambda pair: pair[0])[1]
+    last = max(places, key=lambda place: place.number)
+    return places[last], last
 
 
 def fetch_checkpoint(
     source: Source,
     consortium: Trusted,
     library: Library,
-    line: Listed,
+    digest: str,
+    listed: Checkpoint,
     progress: Progress = lambda key, held, size: None,
 ) -> ReleaseFolder:
     """Fetch a checkpoint, and keep it as the end of its stream if, and only if, it continues all checkpoints before it.
@@ -65,17 +54,16 @@ def fetch_checkpoint(
         NotFound, PeerUnavailable, InvalidInput: as `learner.client.download.fetch`.
         IntegrityError: something does not verify, or the chain does not fit.
     """
-    assert line.checkpoint is not None, line  # noqa: S101 - callers have it from `newest`
-    known = library.followed(line.checkpoint.stream)
+    known = library.followed(listed.stream)
     if known is not None and library.holds_sound(known, consortium):
-        held = checkpoint_of(library.kept(known).manifest().spec)
-        if held is not None and held.number > line.checkpoint.number:  # a list may be behind
-            return library.kept(known)
-    folder = fetch(source, consortium, library, line.digest, progress)
+        held = library.kept(known)
+        if held.manifest().spec.place.number > listed.number:  # a list may be behind
+            return held
+    folder = fetch(source, consortium, library, digest, progress)
     release = folder.verify(consortium.root)
     place = checkpoint_of(release.spec)
-    if place is None or place.stream != line.checkpoint.stream:
-        raise IntegrityError(f"release {line.digest[:12]} is not a checkpoint of the stream that it is listed under")
+    if place is None or place.stream != listed.stream:
+        raise IntegrityError(f"release {digest[:12]} is not a checkpoint of the stream that it is listed under")
     if known != release.digest:
         check_chain(release.spec, release.blocks, _before(source, consortium, release, known))
         library.keep_followed(place.stream, release.digest)

@@ -132,9 +132,9 @@ class Report:
         """True if a model can be told from the constant predictor, and is better."""
         return self._verdicts[target] == BETTER
 
-    def known(self, target: int) -> bool:
+    def identified(self, target: int) -> bool:
         """True if anything is known about a target's coefficients."""
-        return bool(self.fit.inference.known[target])
+        return bool(self.fit.inference.identified[target])
 
     @cached_property
     def _verdicts(self) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class Report:
                 f"The model explains an estimated {share} % of the variance of {name} on the private rows "
                 f"({low} to {high} %, two standard errors either side), and is better than {constant}."
             )
-        if self.known(target):
+        if self.identified(target):
             return (
                 f"No prediction of {name} was learned: the model is not distinguishable from {constant}. The intervals "
                 "of its coefficients say how far they may be from zero all the same."

@@ -117,7 +117,7 @@ def _target(report: Report, row: int) -> Section:
         caption = f"{title}, of an indicator from 0 to 1. Hollow: zero lies within."
         caption += _of(len(marks), len(fit.features), "features")
         parts.append(Figure(forest(f"coefficients-{row + 1}", title, words, marks, label), caption))
-    if report.known(row):
+    if report.identified(row):
         parts.append(
             replace(document.tables[row], title=f"Coefficients for {document.tables[row].title}", detail=False)
         )

@@ -83,7 +83,7 @@ def model_card(report: Report) -> dict[str, Any]:
                 "target": target,
                 "unit": fit.units[target],
                 "better_than_constant": report.better(row),
-                "coefficients_known": report.known(row),
+                "coefficients_known": report.identified(row),
                 "finding": report.finding(row),
             }
             for row, target in enumerate(fit.targets)

@@ -27,7 +27,9 @@ def without_bounds() -> list[Hospital]:
 def test_ranges_find_bounds_and_moments_use_them(consortium: Consortium) -> None:
     parties = without_bounds()
     found(consortium, parties)
-    with pytest.raises(CommandFailed, match="age, dose has unknown bounds; ask for mechanism 'moments' with ranges"):
+    with pytest.raises(
+        CommandFailed, match='age, dose has unknown bounds; ask for ranges = "first" with mechanism mixed'
+    ):
         propose(consortium, parties, mechanism="moments")
     first = propose(consortium, parties, mechanism="ranges", epsilon=3.0)
     assert final_state(consortium, first) == "PUBLISHED"

@@ -234,7 +234,7 @@ def test_what_was_learned_is_said_in_words(tree: Element, made: Report) -> None:
 
 def test_where_nothing_was_learned_nothing_is_claimed(rows: Opened) -> None:
     found = report(rows, ["glucose"])
-    assert not found.known(0)
+    assert not found.identified(0)
     assert not found.better(0)
     tree = parsed(page(found))
     said = [words(item) for item in part(tree, "findings").iter("li")]
@@ -253,7 +253,9 @@ def test_where_nothing_was_learned_nothing_is_claimed(rows: Opened) -> None:
     ]
     assert len(part(tree, "coefficients").findall(".//svg")) == 0
     assert len(part(tree, "coefficients").findall(".//details")) == 1
-    weak = replace(found, fit=replace(found.fit, infer=lambda: replace(found.fit.inference, known=np.array([True]))))
+    weak = replace(
+        found, fit=replace(found.fit, infer=lambda: replace(found.fit.inference, identified=np.array([True])))
+    )
     assert weak.finding(0).startswith("No prediction of glucose was learned")
 
 
@@ -298,7 +300,7 @@ def test_many_targets_and_features(tmp_path: Path) -> None:
     assert words(part(tree, "findings")).count(f"{better} of {count} targets have a model better than a constant.") == 1
     assert len(shown(tree, QUALITY)) == count
     assert "y0, y1, y2 and 8 more on 42 features" in words(next(tree.iter("header")))
-    assert found.known(0)
+    assert found.identified(0)
     assert f"{MOST_LINES} of {len(features)} features are shown" in words(part(tree, "coefficients"))
 
 

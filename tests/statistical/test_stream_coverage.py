@@ -67,8 +67,8 @@ def test_intervals_hold_the_truth_at_every_checkpoint(inner: str, factor: str, r
         for number, release in last_release(specs, seed).checkpoints().items():
             found = fit(release, ["y"], ["x", "z"], "ols").inference
             lower, upper = (ends[0] for ends in found.interval(LEVEL))
-            claimed[number - 1] += found.known[0]
-            held[number - 1] += (lower <= SLOPES) & (upper >= SLOPES) & found.known[0]
+            claimed[number - 1] += found.identified[0]
+            held[number - 1] += (lower <= SLOPES) & (upper >= SLOPES) & found.identified[0]
     assert (claimed >= 0.95 * STREAMS).all()
     least, most = binom.ppf([CHANCE, 1 - CHANCE], claimed[..., None], LEVEL).transpose(2, 0, 1)
     assert (least <= held).all()

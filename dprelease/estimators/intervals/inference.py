@@ -57,10 +57,10 @@ class Inference:
     Attributes:
         slopes: (l, d) consistent estimates of the coefficients, not shrunken, with errors of sampling, mixing and noise together.
         intercepts: (l,) the same of the intercepts.
-        known: (l,) whether the features' signal is above the threshold.
+        identified: (l,) whether the features' signal is above the threshold.
         degrees: degrees of freedom of the standard errors; infinite for moments.
         noise_to_signal: how far noise moves the features' second moments in the worst direction, as a part of them.
-        unidentified: features to leave out for the coefficients of the others to be known; empty where all are known.
+        unidentified: features to leave out for the coefficients of the others to be identified; empty where all are.
         reaches: how far each private number reaches, and what slopes keep of it; empty in public bounds.
         wider: (l, d) w, what clipping may take from coefficients: intervals are wider by it on either side; None in public bounds.
         wider_intercept: (l,) the same of the intercepts.
@@ -70,7 +70,7 @@ class Inference:
 
     slopes: ProfiledEstimates
     intercepts: ProfiledEstimates
-    known: npt.NDArray[np.bool_]
+    identified: npt.NDArray[np.bool_]
     degrees: float
     noise_to_signal: float
     unidentified: tuple[str, ...]
@@ -148,7 +148,7 @@ class Inference:
     @property
     def statement(self) -> str:
         """Empty where something was learned, else what was not, in plain words, and what would help."""
-        if self.known.all():
+        if self.identified.all():
             return ""
         if len(self.unidentified) == self.estimate.shape[1]:
             return (
@@ -168,7 +168,7 @@ class Inference:
         told = "Counted together, as one of the two has too few patients for the noise"
         return (
             *([f"{told}: {', '.join(pairs)}."] if pairs else []),
-            *([EQUAL_SPREAD] if self.known.any() else []),
+            *([EQUAL_SPREAD] if self.identified.any() else []),
         )
 
     @property
@@ -208,13 +208,13 @@ def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
         intercept: whether there is one; without it models pass through the midpoints of the public ranges.
     """
     found = _of_features(release, names, intercept=intercept)
-    if found.known.all() or not intercept:
+    if found.identified.all() or not intercept:
         return found
     for merged in sparse_levels(release, names):
         kept = [name for name in names.features if name not in merged]
         if merged and kept:
             others = _of_features(release, design(release, names.targets, kept), intercept=intercept)
-            if others.known.all():
+            if others.identified.all():
                 return others.among(names.features, kept, merged)
     return found
 
@@ -239,13 +239,13 @@ def _learned(view: Regressable, names: Design, repeats: int, *, intercept: bool)
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:
     """From scaled to original units; below the threshold numbers are withheld, lest somebody uses them."""
-    known = learned.noise_ratio < LIMIT
-    blank = 1.0 if known else np.nan
+    identified = learned.noise_ratio < LIMIT
+    blank = 1.0 if identified else np.nan
     unit = names.target_half_width[:, None] / names.feature_half_width
     return Inference(
         slopes=learned.weights.transposed.in_units(blank * unit),
         intercepts=learned.offsets.in_units(blank * names.target_half_width, names.target_midpoint),
-        known=np.full(len(names.targets), known),
+        identified=np.full(len(names.targets), identified),
         degrees=learned.degrees,
         noise_to_signal=learned.noise_ratio,
         unidentified=tuple(names.features[place] for place in learned.dropped),

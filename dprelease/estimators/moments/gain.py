@@ -49,15 +49,35 @@ from dprelease.mechanisms.moments.released import Moments
 # five. More caution costs more where there is a relation than it saves where there is none (docs/methods.md, "A cautious step").
 # In public bounds columns may fill little of their range, and noise makes a strong relation of some pair among many, with a gain
 # in most cases and a great loss in some: four cases of five.
-CAUTIOUS_QUANTILE, LIKELY_QUANTILE = 0.2, 0.4
+CAUTIOUS_QUANTILE = 0.2
 STEP_LENGTHS = np.linspace(0.0, 1.0, 41)
 """Steps: from 0, the constant predictor, to 1, the full model."""
 SUFFICIENT_SHARE = 0.95
 """Part of the largest quantile: the longest step that reaches it is taken, lest good fits are shortened for nothing."""
-RARE_QUANTILE = 0.05
-"""Quantile that must be no loss in public bounds."""
 UNSURE = 0.25
 """Part of an outcome's variance by which the constant predictor's expected squared error may exceed it unwarned."""
+
+
+class Care(NamedTuple):
+    """Caution of a fit on draws.
+
+    Attributes:
+        lossless: quantile of the gain that must be no loss.
+        largest: quantile that is made large.
+        doubts: standard errors that are taken off what is gained with features that noise hides, and without them.
+        needed: how many times as much must be gained with them.
+        checked: whether released numbers bound the step, and an outcome of which noise hides how it varies has no slopes.
+    """
+
+    lossless: float
+    largest: float
+    doubts: float
+    needed: float
+    checked: bool
+
+
+IN_PUBLIC_BOUNDS = Care(lossless=0.05, largest=CAUTIOUS_QUANTILE, doubts=1.0, needed=1.25, checked=True)
+IN_RANGES = Care(lossless=0.4, largest=0.4, doubts=0.0, needed=1.05, checked=False)
 
 
 def step_length(gain: Floats) -> Floats:
@@ -88,17 +108,15 @@ def cautious_step_length(linear: Floats, square: Floats, of_linear: Floats, of_s
     return found
 
 
-def step_length_by_draws(gain: Floats, *, ranged: bool) -> Floats:
+def step_length_by_draws(gain: Floats, care: Care) -> Floats:
     """alpha, one for each outcome.
 
     Args:
         gain: (41, T, ...) draws of the gain at each of `STEP_LENGTHS`, 0 at alpha = 0.
-        ranged: whether columns are coded in ranges.
+        care: how cautious a fit is.
     """
-    if ranged:
-        return step_length(np.quantile(gain, LIKELY_QUANTILE, axis=1))
-    rare, cautious = np.quantile(gain, [RARE_QUANTILE, CAUTIOUS_QUANTILE], axis=1)
-    return step_length(np.where(rare >= 0, cautious, -np.inf))
+    least, told = np.quantile(gain, [care.lossless, care.largest], axis=1)
+    return step_length(np.where(least >= 0, told, -np.inf))
 
 
 def step_length_by_signal(linear: Floats, square: Floats) -> Floats:

@@ -16,8 +16,8 @@ was chosen is judged by the released numbers (`unbiased_quality`).
 
 A slope is too steep where the variance of its feature is taken too low, and nothing in the release would show it. So features
 of which noise hides how they vary beside the others (`PopulationFit`) have the weight 0 unless they are needed for the gain.
-In ranges all features are known to vary, and `IN_RANGES` times the expected gain without them is asked. In public bounds it is
-`NEEDED` times a cautious guess of the gain; the released numbers themselves, without bias, bound alpha; and an outcome of which
+In ranges all features are known to vary, and a little more than the expected gain without them is asked. In public bounds it is
+more than a cautious guess of the gain; the released numbers themselves, without bias, bound alpha; and an outcome of which
 noise hides how it varies has no slopes.
 """
 
@@ -33,7 +33,10 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.moments.gain import (
+    IN_PUBLIC_BOUNDS,
+    IN_RANGES,
     STEP_LENGTHS,
+    Care,
     Judged,
     by_draws,
     step_length_by_draws,
@@ -46,8 +49,6 @@ from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, 
 from dprelease.estimators.quality import Quality, ScaledFit
 from dprelease.mechanisms.moments.released import NoisyMoments
 
-NEEDED, IN_RANGES = 1.25, 1.05
-"""How many times as much must be gained with features that noise hides as without them, in public bounds and in ranges."""
 _LEAST = 1e-3
 """Least variance, in that of the mean draw, that a draw's relative loss is measured by."""
 
@@ -69,17 +70,18 @@ def _one(
 ) -> Fitted:
     """The fit of one target, with `hidden` features or without."""
     ranged = moments.clipping is not None
-    evidence = Evidence(moments)
+    evidence, care = Evidence(moments), IN_RANGES if ranged else IN_PUBLIC_BOUNDS
     draws = evidence.draws(target if ranged else None)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = not ranged and bool(evidence.unidentified([target], intercept=intercept))
-    released = None if ranged else moments.gram / moments.rows
-    found = _fit(draws, released, features, target, blind=blind, intercept=intercept)
+    blind = care.checked and bool(evidence.unidentified([target], intercept=intercept))
+    released = moments.gram / moments.rows
+    found = _fit(draws, released, features, target, care, blind=blind, intercept=intercept)
     used = list(range(len(features)))
     if 0 < len(hidden) < len(features):  # where all are hidden the draws alone decide
         seen = [place for place in used if place not in hidden]
-        part = _fit(draws, released, [features[place] for place in seen], target, blind=blind, intercept=intercept)
-        if not _needed(found.fit.quality, part.fit.quality, ranged=ranged):
+        some = [features[place] for place in seen]
+        part = _fit(draws, released, some, target, care, blind=blind, intercept=intercept)
+        if not _needed(found.fit.quality, part.fit.quality, care):
             named = ", ".join(moments.names[features[place] - 1] for place in hidden)
             found, used = part._replace(left_out=named), seen
     chosen, alpha = [features[place] for place in used], float(found.alpha[0])
@@ -95,23 +97,30 @@ def _one(
     return found._replace(fit=replace(found.fit, weights=weights, quality=quality))
 
 
-def _needed(whole: Quality, part: Quality, *, ranged: bool) -> bool:
+def _needed(whole: Quality, part: Quality, care: Care) -> bool:
     """Tells whether so much more is gained with what is hidden than without it that it is worth its slopes."""
-    doubts, times = (0.0, IN_RANGES) if ranged else (1.0, NEEDED)
-    most, least = (float((each.gain - doubts * each.gain_se)[0]) for each in (whole, part))
-    return most > times * max(least, 0.0)
+    most, least = (float((each.gain - care.doubts * each.gain_se)[0]) for each in (whole, part))
+    return most > care.needed * max(least, 0.0)
 
 
 def _fit(
-    draws: Floats, released: Floats | None, features: list[int], target: int, *, blind: bool, intercept: bool
+    draws: Floats,
+    released: Floats,
+    features: list[int],
+    target: int,
+    care: Care,
+    *,
+    blind: bool,
+    intercept: bool,
 ) -> Fitted:
     """The fit of one target; its quality is that of the draws, by which features are chosen.
 
     Args:
         draws: of the true moments per patient.
-        released: the noisy ones, which bound the step; None in ranges, where they do not.
+        released: the noisy ones.
         features: d indices in either.
         target: index.
+        care: how far it goes.
         blind: whether noise hides how it varies, so that there are no slopes.
         intercept: whether one is fitted.
     """
@@ -137,8 +146,8 @@ def _fit(
     else:
         steps = STEP_LENGTHS[:, None]
         gain = steps * linear / variance - steps**2 * square / variance
-        alpha = float(step_length_by_draws(gain, ranged=released is None))
-        if released is not None:
+        alpha = float(step_length_by_draws(gain, care))
+        if care.checked:
             seen = NormalEquations.of_moments(released, features, [target], intercept=intercept)[0]
             alpha = min(alpha, _most(seen, solution, within, across, intercept=intercept))
     error = error - alpha * linear + alpha**2 * square

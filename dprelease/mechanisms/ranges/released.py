@@ -60,9 +60,17 @@ class Summary:
 
     @property
     def quantiles(self) -> Floats:
-        """(5,) quantiles at `SHARES`; of one that may lie beyond what was counted, `SURE` noise sd to the other side."""
+        """(5,) quantiles at `SHARES`; of one that may lie beyond what was counted, `SURE` noise sd to the other side.
+
+        They are in order: an end moves the quantiles beyond it, and never says more than noise allows. So an upper end may exceed
+        a lower one, which contradicts nothing.
+        """
         places = np.clip([self._told(share) for share in SHARES], EDGES[1], EDGES[-2])
-        return self.column.midpoint + self.column.half_width * places
+        side = np.array([self.distribution.beyond(share) or 0 for share in SHARES])
+        least = np.maximum.accumulate(np.where(side < 0, places, EDGES[0]))
+        most = np.minimum.accumulate(np.where(side > 0, places, EDGES[-1])[::-1])[::-1]
+        ordered: Floats = np.select([side < 0, side > 0], [least, most], np.clip(places, least, most))
+        return self.column.midpoint + self.column.half_width * ordered
 
     def _told(self, share: float) -> float:
         low, high = self.distribution.ends(share)

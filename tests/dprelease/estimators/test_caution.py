@@ -3,6 +3,8 @@
 import numpy as np
 
 from dprelease.estimators.moments.gain import (
+    IN_PUBLIC_BOUNDS,
+    IN_RANGES,
     STEP_LENGTHS,
     step_length,
     step_length_by_draws,
@@ -30,16 +32,16 @@ def test_in_public_bounds_it_goes_no_further_than_rare_cases_allow():
     steps = STEP_LENGTHS[:, None, None]
     for few, expected in ((4, 1.0), (6, 0.2)):
         wrong = (np.arange(100) < few)[:, None]
-        found = step_length_by_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2), ranged=False)
+        found = step_length_by_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2), IN_PUBLIC_BOUNDS)
         np.testing.assert_allclose(found, expected)
-    assert step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=False) == 0
+    assert step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), IN_PUBLIC_BOUNDS) == 0
 
 
 def test_in_ranges_it_goes_where_three_of_five_cases_gain():
     steps = STEP_LENGTHS[:, None, None]
     for harmed, expected in ((38, 1.0), (42, 0.0)):
         wrong = (np.arange(100) < harmed)[:, None]
-        found = step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), ranged=True)
+        found = step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), IN_RANGES)
         np.testing.assert_allclose(found, expected)
 
 
@@ -55,7 +57,7 @@ def test_a_model_is_shortened_by_the_part_of_its_signal_that_the_draws_leave_ope
     draws = np.tile(np.diag([1.0, 0.25, 0.25]), (100, 1, 1))
     draws[:, 1, 2] = draws[:, 2, 1] = seen
     for intercept in (True, False):
-        fit = _fit(draws, draws.mean(axis=0), [1], 2, blind=False, intercept=intercept).fit
+        fit = _fit(draws, draws.mean(axis=0), [1], 2, IN_PUBLIC_BOUNDS, blind=False, intercept=intercept).fit
         far = (1 - seen.var() / seen.mean() ** 2) * (1 + np.sqrt(0.05))
         np.testing.assert_allclose(fit.weights, [[seen.mean() / 0.25 * np.floor(40 * far) / 40]])
 

@@ -13,6 +13,7 @@ from benchmarks.common.fits import fit_moments
 from benchmarks.common.moment_releases import both_rounds
 from dprelease.data.ranges import Range
 from dprelease.estimators.evidence.posterior import posterior
+from dprelease.estimators.moments.gain import IN_PUBLIC_BOUNDS, IN_RANGES
 from dprelease.estimators.moments.posterior_fit import _needed
 from dprelease.estimators.quality import Quality
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
@@ -74,9 +75,9 @@ def quality(gain: float, gain_se: float) -> Quality:
 
 def test_hidden_features_are_needed_for_a_twentieth_of_the_gain_in_ranges_and_for_a_quarter_of_a_cautious_guess_elsewhere():
     part = quality(1.0, 0.2)
-    for ranged, least in ((True, 1.05), (False, 0.3 + 1.25 * 0.8)):
-        assert _needed(quality(least + 1e-6, 0.3), part, ranged=ranged)
-        assert not _needed(quality(least - 1e-6, 0.3), part, ranged=ranged)
+    for care, least in ((IN_RANGES, 1.05), (IN_PUBLIC_BOUNDS, 0.3 + 1.25 * 0.8)):
+        assert _needed(quality(least + 1e-6, 0.3), part, care)
+        assert not _needed(quality(least - 1e-6, 0.3), part, care)
 
 
 def test_draws_stay_within_norms_though_their_density_does_not_know_them():

@@ -27,7 +27,7 @@ def plain_inference(**changed: object) -> Inference:
     given = {
         "slopes": estimates([[2.0, -1.0]], [[1.0, 4.0]]),
         "intercepts": estimates([3.0], [1.5]),
-        "known": np.array([True]),
+        "identified": np.array([True]),
         "degrees": np.inf,
         "noise_to_signal": 0.1,
         "unidentified": (),
@@ -61,7 +61,7 @@ def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool
     np.testing.assert_allclose(found.intercept, 50 + 50 * expected.offsets.value, rtol=1e-9)
     np.testing.assert_allclose(found.intercept_se, 50 * np.sqrt(expected.offsets.variance), rtol=1e-9)
     assert found.degrees == expected.degrees
-    assert found.known.tolist() == [True]
+    assert found.identified.tolist() == [True]
     assert found.statement == ""
 
 
@@ -84,7 +84,7 @@ def test_below_the_threshold_nothing_is_said_but_that(drowned: Release):
     result = fit(drowned, ["score", "dose"], FEATURES)
     found = result.inference
     assert found.noise_to_signal > LIMIT
-    assert found.known.tolist() == [False, False]
+    assert found.identified.tolist() == [False, False]
     for numbers in (found.estimate, found.standard_error, found.intercept, found.z, found.p_value, *found.interval()):
         assert np.isnan(numbers).all()
     assert set(found.unidentified) == set(FEATURES)
@@ -105,9 +105,9 @@ def test_what_would_have_to_be_left_out_is_named_and_is_enough():
     assert "compared with the variation in glucose. The others can be estimated without it" in found.statement
     assert "then not adjusted for it" in found.statement
     others = fit(release, ["score"], ["age", "sex=male"]).inference
-    assert others.known.all()
+    assert others.identified.all()
     many = plain_inference(
-        known=np.array([False]),
+        identified=np.array([False]),
         unidentified=tuple(f"x{place}" for place in range(12)),
         slopes=estimates([[np.nan] * 13], [[np.nan] * 13]),
     )

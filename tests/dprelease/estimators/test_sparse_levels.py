@@ -59,7 +59,7 @@ def test_the_other_coefficients_are_those_of_a_fit_without_it(
     features = ("age", "stage=early", "stage=late", "smokes=other")
     found = of_features(release, ("age", "stage", "smokes"))
     assert found.merged == merged
-    assert found.known.all()
+    assert found.identified.all()
     kept = [place for place, name in enumerate(features) if name not in merged]
     alone = of_features(release, tuple(features[place] for place in kept))
     for name in ("estimate", "standard_error", "z", "p_value"):
@@ -87,7 +87,7 @@ def test_a_rare_level_is_counted_with_the_reference_where_it_hides_the_others_th
     release = moments_released(columns, {**numbers, "stage": stage}, 0.01)
     found = of_features(release, (*list(numbers)[1:], "stage"), "z0")
     assert found.merged == {"stage=early": ("stage=none",)}
-    assert found.known.all()
+    assert found.identified.all()
 
 
 @pytest.mark.usefixtures("short_chains")
@@ -104,7 +104,7 @@ def test_a_table_and_plain_data_name_what_is_counted_together() -> None:
 
 def test_where_many_patients_may_have_it_nothing_is_told_as_before() -> None:
     found = of_features(stages((0.55, 0.05, 0.4), noise=0.05, seed=None), ("age", "stage"))
-    assert not found.known.any()
+    assert not found.identified.any()
     assert not found.merged
     assert "stage=early" in found.unidentified
 
@@ -112,7 +112,7 @@ def test_where_many_patients_may_have_it_nothing_is_told_as_before() -> None:
 def test_what_else_hides_the_features_still_does() -> None:
     release = stages((0.6, 0, 0.4), noise=0.05)  # age is hidden, too
     found = of_features(release, ("age", "stage"))
-    assert not found.known.any()
+    assert not found.identified.any()
     assert not found.merged
 
 

@@ -150,7 +150,7 @@ def test_a_range_has_a_box_where_bounds_are_unknown_and_nowhere_else() -> None:
 
 
 def test_no_spec_multiplies_such_numbers_in_their_public_bounds() -> None:
-    with pytest.raises(ValueError, match=r'age has unknown bounds; ask for mechanism .moments. with ranges = "first"'):
+    with pytest.raises(ValueError, match=r'age has unknown bounds; ask for ranges = "first" with mechanism mixed'):
         build_spec({"a": (NumericColumn(name="age", bounds="unknown"), numeric("x"))}, mechanism="moments")
 
 

@@ -239,7 +239,8 @@ def test_it_costs_half_as_much_again() -> None:
 def test_other_releases_refuse_such_columns_and_say_what_to_do() -> None:
     for mechanism in ("mixed", "rows", "moments"):
         with pytest.raises(
-            ValueError, match=r"ferritin, cost has unknown bounds; ask for mechanism 'moments' with ranges"
+            ValueError,
+            match=r"ferritin, cost has unknown bounds; ask for ranges = .first. with mechanism mixed, rows or moments",
         ):
             build_spec(PARTIES, mechanism=mechanism, rows=500)
 
