@@ -434,7 +434,7 @@ def test_the_toy_table() -> None:
     committed = hashlib.sha256(b"dprelease/commitment/v1" + SEED + bytes.fromhex(digest)).hexdigest()
     assert committed == V["commitment"] == approval.commit(SEED, digest)
     query = [[int(text) for text in line.split()] for line in V["query"].splitlines()]
-    assert integer_query(codes, SPEC, TERMS).tolist() == query
+    assert integer_query([codes], SPEC, TERMS).tolist() == query
     anchored = np.array([[1] * 20] + [[sign_of(r, i, 5) for i in range(20)] for r in range(5)])
     assert (anchored @ np.array(by_hand)).tolist() == query
 
@@ -496,7 +496,8 @@ def test_the_example_with_a_weight() -> None:
     anchor = [int(text) for text in V["weighed-anchor"].split()]
     assert anchor == [value * weight for value, weight in zip(plain, [1, 3, 3, 3], strict=True)]
     assert (
-        integer_query(weighted(BoundedRows(CODES, NORTH.columns, 10), said, "north"), said, TERMS)[0].tolist() == anchor
+        integer_query([weighted(BoundedRows(CODES, NORTH.columns, 10), said, "north")], said, TERMS)[0].tolist()
+        == anchor
     )
 
 

@@ -282,7 +282,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         return None
 
     def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierRounds = FIRST_ROUND) -> Codes:
-        """(n, d) what a party multiplies with its peers' in a session."""
+        """(m, d) what a party multiplies with its peers' in a session, of some of its rows or all."""
         raise NotImplementedError(f"mechanism {self.name!r} has no session")
 
     def earlier(self, spec: SpecBase, values: Values) -> EarlierRounds:

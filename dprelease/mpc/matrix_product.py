@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes
+from dprelease.arrays import Codes, let_go
 from dprelease.errors import IntegrityError
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.ring import SecretStream, Words, product
@@ -36,6 +36,7 @@ def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
     for start in range(0, len(codes), schedule.chunk_rows):
         chunk = codes[start : start + schedule.chunk_rows]
         yield words(chunk) + stream.read_words(start, len(chunk), chunk.shape[1])
+        let_go(codes)
 
 
 def share(
@@ -96,6 +97,7 @@ def second_share(codes: Codes, correction: Words, partner: Iterable[Words], sche
     for chunk in partner:
         total += product(chunk, codes[start : start + len(chunk)], right_bits=schedule.bits)
         start += len(chunk)
+        let_go(codes)
     _whole(start, schedule)
     return total
 

@@ -42,7 +42,7 @@ class SessionEnvironment:
         request_deal: asks the coordinator for its deal, given everybody's signed session keys; used only where it deals.
         use_seeds: notes the digests of seeds, the session and their dealer; refuses seeds that served before.
         charge: called before the first masked column leaves: no charge, no bytes.
-        matrix: (n, d) our matrix, the same at every call.
+        matrix: (n, d) our matrix, the same at every call; it may be mapped from a file.
     """
 
     fetch: Callable[[MessageHeader], Iterator[bytes]]

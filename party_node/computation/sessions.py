@@ -78,6 +78,7 @@ class Computation:
         self._bounded = bounded
         schedule = mechanism_of(spec).schedule(spec)
         assert schedule is not None  # noqa: S101 - the daemon asks for a session only where there is one
+        self._width = schedule.widths[party]
         by_party = {signed.approval.party: signed for signed in approvals}
         self.session = Session(
             schedule,
@@ -104,7 +105,9 @@ class Computation:
         return done if isinstance(done, str) else FinishedSession(self._bounded(), done)
 
     def _matrix(self) -> Codes:
-        return mechanism_of(self._spec).matrix(self._bounded(), self._spec, self._earlier)
+        mechanism, rows = mechanism_of(self._spec), self._bounded()
+        coded = (mechanism.matrix(piece, self._spec, self._earlier) for piece in rows.pieces())
+        return self._folder.map_rows(coded, self._width)
 
 
 class JointWork:

@@ -21,11 +21,12 @@ from dprelease.catalogue import Batch, Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
 from dprelease.errors import DataRefused, InvalidInput
+from dprelease.files.unnamed import UnnamedArray
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import SUBJECT_BYTES, Alignment, Names, Roster, ShownDigests, align, subjects_in
 from party_node.source.findings import Findings
 from party_node.source.reader import Stamp, stamp
-from party_node.source.sorting import SortedRows, UnnamedArray
+from party_node.source.sorting import SortedRows
 from party_node.source.table import (
     NONE,
     Numbers,

@@ -14,11 +14,16 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from dprelease.arrays import Codes
 from dprelease.errors import IntegrityError
 from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, rename_durably, sync_folder, write_durably
+from dprelease.files.unnamed import UnnamedArray
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
 from dprelease.mpc.storage import SessionState
@@ -101,6 +106,14 @@ class SessionFolder:
         """A file that never leaves; None where it was never completed."""
         path = self._folder / "own" / name
         return path.read_bytes() if path.exists() else None
+
+    def map_rows(self, pieces: Iterable[Codes], width: int) -> Codes:
+        """(n, width) rows that come in pieces, mapped from a file without a name."""
+        self._make()
+        with closing(UnnamedArray(self._folder, np.int32)) as rows:
+            for piece in pieces:
+                rows.write(piece)
+            return rows.mapped().reshape(-1, width)
 
     def keep_patients(self, pseudonyms: bytes) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""

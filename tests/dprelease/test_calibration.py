@@ -176,7 +176,7 @@ def cost_of_replacing(
     before[where] = bound(old, columns, spec.grid_bits)
     after[where] = bound(new, columns, spec.grid_bits)
     weighed = (weighted(BoundedRows(codes, columns, spec.grid_bits), spec, "a") for codes in (before, after))
-    first, second = (integer_query(codes, spec, spec.terms) for codes in weighed)
+    first, second = (integer_query([codes], spec, spec.terms) for codes in weighed)
     return price(spec, second - first)
 
 

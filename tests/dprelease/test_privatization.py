@@ -42,28 +42,28 @@ def test_query_of_an_anchored_mix(party: str) -> None:
     codes = random_rows(ANCHORED, party).codes
     wide = codes.astype(np.int64)
     expected = np.vstack([wide.sum(axis=0), signs(ANCHORED) @ wide])
-    assert np.array_equal(integer_query(codes, ANCHORED, ANCHORED.terms), expected)
+    assert np.array_equal(integer_query([codes], ANCHORED, ANCHORED.terms), expected)
 
 
 @PARTIES
 def test_query_without_an_anchor_and_of_rows(party: str) -> None:
     codes = random_rows(PLAIN, party).codes
-    assert np.array_equal(integer_query(codes, PLAIN, PLAIN.terms), signs(PLAIN) @ codes.astype(np.int64))
-    assert np.array_equal(integer_query(codes, ROWS, ROWS.terms), codes)
-    assert integer_query(codes, ROWS, ROWS.terms).dtype == np.int64
+    assert np.array_equal(integer_query([codes], PLAIN, PLAIN.terms), signs(PLAIN) @ codes.astype(np.int64))
+    assert np.array_equal(integer_query([codes], ROWS, ROWS.terms), codes)
+    assert integer_query([codes], ROWS, ROWS.terms).dtype == np.int64
 
 
 @SPECS
 def test_query_is_linear(spec: ReleaseSpec) -> None:
     one, two = (random_rows(spec, "north", seed).codes for seed in (1, 2))
-    together = integer_query(one + two, spec, spec.terms)
-    assert np.array_equal(together, integer_query(one, spec, spec.terms) + integer_query(two, spec, spec.terms))
+    together = integer_query([one + two], spec, spec.terms)
+    assert np.array_equal(together, integer_query([one], spec, spec.terms) + integer_query([two], spec, spec.terms))
 
 
 def test_sums_do_not_overflow_32_bits() -> None:
     spec = build_spec(rows=1000, grid_bits=24)
     codes = np.full((1000, 1), 1 << 24, np.int32)
-    assert integer_query(codes, spec, spec.terms)[0, 0] == 1000 << 24
+    assert integer_query([codes], spec, spec.terms)[0, 0] == 1000 << 24
 
 
 @SPECS
@@ -73,7 +73,7 @@ def test_without_noise_the_block_is_the_query(spec: ReleaseSpec, party: str) -> 
     block = privatize(bounded, spec, party, ZeroNoise())
     assert block.header == expected_header(spec, party)
     assert block.values.shape == (block.header.rows, block.header.columns)
-    assert np.array_equal(block.values, integer_query(bounded.codes, spec, spec.terms))
+    assert np.array_equal(block.values, integer_query([bounded.codes], spec, spec.terms))
 
 
 @SPECS
@@ -82,7 +82,7 @@ def test_noise_is_added_once_to_every_entry_at_its_declared_scale(spec: ReleaseS
     bounded, noise = random_rows(spec, party), RecordingNoise()
     block = privatize(bounded, spec, party, noise)
     declared = spec.terms.noise_of(party)
-    added = block.values - integer_query(bounded.codes, spec, spec.terms)
+    added = block.values - integer_query([bounded.codes], spec, spec.terms)
     drawn = {draw.scale: draw.values for draw in noise.draws}
     assert len(drawn) == len(noise.draws)
     if declared.anchor_scale is None:
@@ -124,7 +124,7 @@ def test_codes_are_weighed_before_the_query_and_noise_is_the_same_for_all(mechan
     declared = spec.terms.noise_of("north")
     scales = [declared.scale] if declared.anchor_scale is None else [declared.scale, declared.anchor_scale]
     assert [draw.scale for draw in noise.draws] == scales
-    exact = integer_query(bounded.codes, spec, spec.terms) * [1, 16, 16, 16]
+    exact = integer_query([bounded.codes], spec, spec.terms) * [1, 16, 16, 16]
     assert np.array_equal(block.values - exact, np.vstack([draw.values for draw in reversed(noise.draws)]))
 
 
@@ -134,7 +134,7 @@ def test_public_columns_are_not_weighed() -> None:
     bounded = random_rows(spec, "north")
     block = privatize(bounded, spec, "north", ZeroNoise())
     assert np.array_equal(block.public, bounded.public)
-    assert np.array_equal(block.values, 2 * integer_query(bounded.private, spec, spec.terms))
+    assert np.array_equal(block.values, 2 * integer_query([bounded.private], spec, spec.terms))
 
 
 def refused_without_noise(bounded: BoundedRows, spec: ReleaseSpec, party: str, sentence: str) -> None:

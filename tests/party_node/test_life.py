@@ -33,7 +33,7 @@ def test_two_hospitals_deliver_what_they_approved(world: World) -> None:
         verify_block(hospital.member.key.public_key(), sealed)
         codes = hospital.hospital_state().table(spec).bounded.codes
         drawn = np.vstack([draw.values for draw in reversed(hospital.noise.draws)])  # the anchor is drawn last
-        assert np.array_equal(read_block(data, spec, name).values, integer_query(codes, spec, spec.terms) + drawn)
+        assert np.array_equal(read_block(data, spec, name).values, integer_query([codes], spec, spec.terms) + drawn)
 
 
 def test_the_scales_drawn_are_those_of_the_spec(world: World) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes, Integers
+from dprelease.arrays import Codes, Integers, pieces
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import NoiseScaling
@@ -33,10 +33,10 @@ EVERYBODY = -1
 
 
 def coded(rows: BoundedRows, spec: SpecBase) -> Codes:
-    """(n, variables) what a party multiplies: its rows coded, and clipped where the spec says so.
+    """(n, variables) what a party multiplies: its rows coded, and clipped where the spec says so, each by itself.
 
     Args:
-        rows: the party's, on the public grid.
+        rows: of the party, some or all, on the public grid.
         spec: of mechanism ``moments``.
 
     Raises:
@@ -198,8 +198,7 @@ class OwnMoments:
         bits, d = schedule.bits, codes.shape[1]
         across = np.zeros((int((~outcome).sum()), d), np.uint64)
         sums, squares = np.zeros(d, np.int64), np.zeros(d, np.int64)
-        for start in range(0, len(codes), schedule.chunk_rows):
-            chunk = codes[start : start + schedule.chunk_rows]
+        for chunk in pieces(codes):
             across += product(np.ascontiguousarray(chunk[:, ~outcome]), chunk, left_bits=bits, right_bits=bits)
             sums += chunk.sum(axis=0, dtype=np.int64)
             squares += np.einsum("ij,ij->j", chunk, chunk, dtype=np.int64)

@@ -174,7 +174,11 @@ class _NoisyRows(Linear[AnyRows]):
                 raise SpecRefused("released integers could reach 2^53; lower grid_bits, or most_rows of a stream")
 
     def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
-        return integer_query(weighted(rows, spec, party), spec, self.own(spec))
+        (shape,) = self.shapes(spec, party)
+        if not shape[1]:
+            return np.zeros(shape, np.int64)
+        weighed = (weighted(piece, spec, party) for piece in rows.pieces())
+        return integer_query(weighed, spec, self.own(spec))
 
     def noise(self, spec: SpecBase, party: str, source: NoiseSource, scaling: NoiseScaling) -> Integers:
         return drawn(spec, self.own(spec), party, source, scaling)

@@ -5,10 +5,11 @@ bounded rows -> weighted -> exact integer query (anchor and public mix) -> discr
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable, Iterator
 
-from dprelease.arrays import Integers
+import numpy as np
+
+from dprelease.arrays import Codes, Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import private_weights, released_names
 from dprelease.mechanisms.base import NoiseScaling
@@ -44,26 +45,31 @@ def drawn(spec: SpecBase, terms: NoisyRowsTerms, party: str, noise: NoiseSource,
     return found
 
 
-def weighted(bounded: BoundedRows, spec: SpecBase, party: str) -> npt.NDArray[np.int32]:
+def weighted(bounded: BoundedRows, spec: SpecBase, party: str) -> Codes:
     """(n, a) private codes Q, each column times its public weight; int32 holds 16 * 2^24."""
     part = spec.part(party)
     return bounded.private * private_weights(part.columns, part.weights)
 
 
-def integer_query(codes: npt.NDArray[np.int32], spec: SpecBase, terms: NoisyRowsTerms) -> npt.NDArray[np.int64]:
+def integer_query(codes: Iterable[Codes], spec: SpecBase, terms: NoisyRowsTerms) -> Integers:
     """The exact integers that noise is added to: [1^T Q; B Q] for ``mixed``, Q for ``rows``; (n, d) to (rows, d) int64.
 
     Args:
-        codes: Q, from `weighted`.
+        codes: Q in pieces, from `weighted`; for ``mixed`` one is held at a time.
         spec: the spec.
         terms: its terms.
     """
     if not isinstance(terms, MixedTerms):
-        return codes.astype(np.int64)
-    if not codes.shape[1]:
-        return np.zeros((terms.released_rows(spec), 0), np.int64)
-    mixed = mixer(terms, spec).apply([codes])
-    return np.vstack([codes.sum(axis=0, dtype=np.int64), mixed]) if terms.rho else mixed
+        return np.concatenate([*codes]).astype(np.int64)
+    sums: list[Integers] = []
+
+    def added_up() -> Iterator[Codes]:
+        for piece in codes:
+            sums.append(piece.sum(axis=0, dtype=np.int64))
+            yield piece
+
+    mixed = mixer(terms, spec).apply(added_up())
+    return np.vstack([np.sum(sums, axis=0), mixed]) if terms.rho else mixed
 
 
 def mixer(terms: MixedTerms, spec: SpecBase) -> MixingMatrix:

@@ -5,7 +5,7 @@ A column without bounds is counted on the decade scale first, and then in the bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -57,13 +57,12 @@ def noisy_decades(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, nois
     columns, scale = numbers_without_bounds(bounded.columns), terms.scales.decades
     if not columns:
         return np.zeros((0, DECADES_WIDTH), np.int64)
-    exact = np.array(
-        [
-            factor(DECADE_CELLS) @ decade_histogram(own, bounded.grid_bits)
-            for column, own in _codes(bounded)
-            if not column.bounded
-        ]
-    )
+
+    def counted(piece: BoundedRows) -> Integers:
+        unbounded = (own for column, own in _codes(piece) if not column.bounded)
+        return np.array([decade_histogram(own, piece.grid_bits) for own in unbounded])
+
+    exact = np.array([factor(DECADE_CELLS) @ counts for counts in _added_up(bounded, counted)])
     counts = exact + noise.discrete_gaussian(scale, exact.shape)
     boxes = [box_of(each, spec.rows, scale) for each in counts]
     return np.hstack([counts, np.array([[box.low, box.high] for box in boxes], np.int64)])
@@ -89,21 +88,27 @@ def noisy_ranges(
         noise: secret noise; `SecureNoise` outside tests.
         boxes: of the columns without bounds, as published.
     """
-    placed, scales, n = _codes(bounded), terms.scales, spec.rows
-    if not placed:
+    columns, scales, n = numbers(bounded.columns), terms.scales, spec.rows
+    if not columns:
         return np.zeros((0, WIDTH), np.int64)
-    columns = [column for column, _ in placed]
-    codes = [on_fine_grid(own, bounded.grid_bits, boxes.get(column.name)) for column, own in placed]
-    exact = np.array([factor(CELLS) @ histogram(each, MAX_GRID_BITS) for each in codes])
+
+    def on_grid(piece: BoundedRows) -> list[Codes]:
+        return [on_fine_grid(own, piece.grid_bits, boxes.get(column.name)) for column, own in _codes(piece)]
+
+    def counted(piece: BoundedRows) -> Integers:
+        return np.array([histogram(each, MAX_GRID_BITS) for each in on_grid(piece)])
+
+    exact = np.array([factor(CELLS) @ each for each in _added_up(bounded, counted)])
     counts = exact + noise.discrete_gaussian(scales.counts, exact.shape)
     found = [after_counts(each, n, scales) for each in counts]
     used = [first(each) for each in found]
-    sums = np.array(
-        [
-            second_round(window(column, at).code(own, MAX_GRID_BITS, LARGEST_CODE))
-            for column, at, own in zip(columns, used, codes, strict=True)
-        ]
-    )
+    windows = [window(column, at) for column, at in zip(columns, used, strict=True)]
+
+    def added(piece: BoundedRows) -> Integers:
+        pairs = zip(windows, on_grid(piece), strict=True)
+        return np.array([second_round(each.code(own, MAX_GRID_BITS, LARGEST_CODE)) for each, own in pairs])
+
+    sums = _added_up(bounded, added)
     totals = sums[:, 0] + noise.discrete_gaussian(scales.total, (1, len(columns)))[0]
     squares = sums[:, 1] + noise.discrete_gaussian(scales.squares, (1, len(columns)))[0]
     rows = []
@@ -140,6 +145,12 @@ def second_round(codes: Codes) -> tuple[int, int]:
     """Sum of codes and of their squares."""
     wide = codes.astype(np.int64)
     return int(wide.sum()), int((wide * wide).sum())
+
+
+def _added_up(bounded: BoundedRows, of: Callable[[BoundedRows], Integers]) -> Integers:
+    """Exact integers of some rows, added up over all pieces."""
+    found: Integers = np.sum([of(piece) for piece in bounded.pieces()], axis=0)
+    return found
 
 
 def _codes(bounded: BoundedRows) -> list[tuple[Number, Codes]]:
