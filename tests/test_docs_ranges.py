@@ -16,7 +16,6 @@ from dprelease.data.ranges import EFFECT, REACHES, STEPS, guess, radius2, reach_
 from dprelease.mechanisms.ranges import box
 from dprelease.mechanisms.ranges.box import TOTAL
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
-from dprelease.mechanisms.ranges.location import CAUTION, MISFIT, PRIOR, SURE_SHARE, TAIL
 from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.reach import (
     LEAST_TAIL,
@@ -30,7 +29,19 @@ from dprelease.mechanisms.ranges.reach import (
 )
 from dprelease.mechanisms.ranges.reach import SURE as SURE_TAIL
 from dprelease.mechanisms.ranges.reach import TOLERANCE as REACH_TOLERANCE
-from dprelease.mechanisms.ranges.rounds import LEAST_WINDOW, Row, after_counts, after_sums, final, first
+from dprelease.mechanisms.ranges.rounds import (
+    CAUTION,
+    LEAST_WINDOW,
+    MISFIT,
+    PRIOR,
+    SURE_SHARE,
+    TAIL,
+    Row,
+    after_counts,
+    after_sums,
+    final,
+    first,
+)
 from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, SQUARED_SUMS, WIDTH, RangesTerms, Scales, largest
 from dprelease.privacy.calibration import root_up
 from dprelease.privacy.price import epsilon_figure, rounded_up

@@ -32,7 +32,6 @@ from typing import Literal
 
 from dprelease.data.columns import (
     Column,
-    integer_sensitivity,
     private_weights,
     released_names,
     squared_sensitivity,
@@ -43,16 +42,6 @@ from dprelease.mechanisms.noisy_rows.terms import Mixing, MixingKind, PartyNoise
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
-
-
-def sensitivities(
-    parties: Mapping[str, tuple[Column, ...]], q: int, bits: int, weights: Mapping[str, int], *, mixed: bool
-) -> dict[str, int]:
-    """Party to (q Delta_int,j)^2, or q Delta_int,j^2 where rows are not mixed; arguments as of `integer_sensitivity`."""
-    return {
-        party: integer_sensitivity(columns, q, bits, weights_of(columns, weights), mixed=mixed)
-        for party, columns in parties.items()
-    }
 
 
 def shares(

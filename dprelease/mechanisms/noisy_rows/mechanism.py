@@ -12,19 +12,21 @@ from pydantic import Field
 
 from dprelease.arrays import Codes, Floats, Integers
 from dprelease.data.bounding import BoundedRows
-from dprelease.data.columns import Name, check_weights, needs_bounds, numbers, private, released_names
+from dprelease.data.columns import (
+    Name,
+    check_weights,
+    integer_sensitivity,
+    needs_bounds,
+    numbers,
+    private,
+    released_names,
+    weights_of,
+)
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import COARSEST, Linear, NoiseScaling
 from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms, read_weight
-from dprelease.mechanisms.noisy_rows.calibration import (
-    mixing_of,
-    party_noise,
-    plan_mixing,
-    sensitivities,
-    shares,
-    spent,
-)
+from dprelease.mechanisms.noisy_rows.calibration import mixing_of, party_noise, plan_mixing, shares, spent
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
 from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, MixingKind, NoisyRowsTerms, PartyNoise, RowsTerms
@@ -121,7 +123,10 @@ def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[s
         raise InvalidInput(refused)
     check_weights(draft.everything, options.weights)
     q, bits = draft.agreed.rows_per_subject, draft.grid_bits
-    sensitivity2 = sensitivities(draft.columns, q, bits, options.weights, mixed=mixed)
+    sensitivity2 = {
+        party: integer_sensitivity(columns, q, bits, weights_of(columns, options.weights), mixed=mixed)
+        for party, columns in draft.columns.items()
+    }
     return shares(draft.mu2, draft.target.scope, sensitivity2), sensitivity2
 
 

@@ -15,11 +15,20 @@ from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH, REACHES, STEPS, GuessedNoise, Range, guess, radius2, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution, isotonic
-from dprelease.mechanisms.ranges.location import PRIOR, Location, clipped, posterior
 from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.mechanisms.ranges.reach import POINTS, Margin, choose, follows, kept, public_rows
-from dprelease.mechanisms.ranges.rounds import Placed, after_counts, after_sums, final, first
+from dprelease.mechanisms.ranges.rounds import (
+    PRIOR,
+    Location,
+    Placed,
+    after_counts,
+    after_sums,
+    clipped,
+    final,
+    first,
+    posterior,
+)
 from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, Scales
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import numeric
