@@ -1,7 +1,8 @@
 """Rows in the order of their names beyond memory: sorted runs in a file without a name, and a merge of them.
 
-NumPy sorts and merges, in one second of a processor for a million rows of 57 bytes, as DuckDB does at a memory limit of 64 MB. But
-DuckDB holds 100 MiB more, and its files have names, so a process that is killed leaves patients' rows in them.
+NumPy sorts and merges 4e6 rows of 57 bytes in 0.6 s of a processor for each million. DuckDB took 1.0 s for rows of 48 bytes at a
+memory limit of 64 MB, its output file included. But it held 100 MiB, and its files have names, so a process that is killed leaves
+patients' rows in them.
 """
 
 from __future__ import annotations
