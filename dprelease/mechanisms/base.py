@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -68,7 +67,7 @@ class EarlierRounds:
         )
 
 
-FIRST_ROUND = EarlierRounds(MappingProxyType({}))
+FIRST_ROUND = EarlierRounds({})
 """Nothing is earlier."""
 
 
@@ -86,7 +85,7 @@ class StreamState:
     sent: Integers | None = None
 
 
-NO_STREAM_STATE = StreamState(MappingProxyType({}))
+NO_STREAM_STATE = StreamState({})
 """Outside streams."""
 
 

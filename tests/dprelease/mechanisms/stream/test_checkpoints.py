@@ -15,6 +15,7 @@ import pytest
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.estimators.fitting import fit
 from dprelease.mechanisms.assumptions import Scenario
+from dprelease.mechanisms.base import FIRST_ROUND
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.stream.factorization import error
@@ -119,7 +120,7 @@ def test_a_checkpoint_adds_to_what_was_sent_and_costs_its_own_rows(factor: str, 
     last: Any = mechanism_of(release.spec)
     values = {party: (block,) for party, block in before.items()}
     for number, view in seen.items():
-        again = last.read(release.spec, values, np.zeros((BATCHES[-1], 0), np.int32), number)
+        again = last.read(release.spec, values, np.zeros((BATCHES[-1], 0), np.int32), FIRST_ROUND, number)
         assert again.rows == view.rows == sum(BATCHES[:number])
         name = "gram" if inner == "moments" else "values"
         np.testing.assert_array_equal(getattr(again, name), getattr(view, name))
