@@ -18,7 +18,7 @@ from coordinator.lifecycle import Cancelled, Stage, Standing, Topic
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import Signed, check_consent
 from dprelease.canonical import sha256
-from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound, TooManyRequests
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import price_text, room_text
 from dprelease.release.accounting import check_spec, guarantee
@@ -82,10 +82,10 @@ def left_text(party: str, mu2: Fraction, charge: Fraction, delta: float) -> str:
 
 log = logging.getLogger(__name__)
 
-FORGOTTEN = "the office had forgotten it in a restore; propose it again"
-"""Reason of a release that is put down as failed because a party showed its approval."""
+FORGOTTEN = "the office had forgotten it in a restore, and {party} showed its approval; propose it again"
+"""Reason of a release that is put down as failed because a party showed its approval first."""
 
-MOST_SHOWN = 200
+MOST_SHOWN = 1000
 """Forgotten releases that one party may have put down: it chooses what it shows, and each takes up to 1 MiB for good."""
 
 
@@ -178,7 +178,7 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
         InvalidInput, SpecRefused, IntegrityError: the spec or the approval does not check out.
         NotFound: no such release, and this database was not restored, or not over that time.
         Conflict: a party of it is not enrolled here.
-        TooManyRequests: the party has shown `MOST_SHOWN` such releases.
+        Conflict: or the party was the first to show `MOST_SHOWN` such releases.
     """
     spec, approval = ReleaseSpec.from_bytes(data), signed.consent
     _check_consortium(spec, store)
@@ -196,10 +196,8 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
             )
             raise NotFound(f"no release {digest[:12]} is known here")
         if known is None:
-            if tx.releases.ended_for(FORGOTTEN, party) >= MOST_SHOWN:
-                raise TooManyRequests(
-                    f"{party} has shown {MOST_SHOWN} releases that are not known here; restore a later copy"
-                )
+            if tx.releases.ended_for(FORGOTTEN.format(party=party)) >= MOST_SHOWN:
+                raise Conflict(f"{party} has shown {MOST_SHOWN} releases that are not known here; restore a later copy")
             tx.releases.take_back(spec, _failed(spec, party, now), {party: signed.to_bytes()}, now)
         elif not known.final or not tx.copies.forgot(moment(approval.given)):
             return False
@@ -227,7 +225,7 @@ def _published(manifest: Manifest, digest: str) -> Standing:
 
 
 def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Standing:
-    return _over(spec, Stage.FAILED, now, approved=frozenset({party}), reason=FORGOTTEN)
+    return _over(spec, Stage.FAILED, now, approved=frozenset({party}), reason=FORGOTTEN.format(party=party))
 
 
 def _over(spec: ReleaseSpec, state: Stage, since: datetime, **known: object) -> Standing:

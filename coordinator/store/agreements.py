@@ -247,10 +247,9 @@ class AgreementTable:
         chosen = select(consents.c.party).where(consents.c.agreement == digest)
         return tuple(self._connection.execute(chosen.order_by(consents.c.position)).scalars())
 
-    def ended_for(self, reason: str, party: str) -> int:
-        """How many that a party approved ended for a reason."""
-        approved = _digests_of(party).where(consents.c.approved.is_not(None))
-        chosen = self._mine & (agreements.c.reason == reason) & agreements.c.digest.in_(approved)
+    def ended_for(self, reason: str) -> int:
+        """How many ended for a reason."""
+        chosen = self._mine & (agreements.c.reason == reason)
         return self._connection.execute(select(func.count()).select_from(agreements).where(chosen)).scalar_one()
 
     def may_have_spent(self, party: str) -> bool:
