@@ -116,7 +116,7 @@ def _ends(fit: dict[str, Any]) -> tuple[list[float], list[float]]:
 
 def _compare(console: Console, table: pd.DataFrame, reports: Reports) -> None:
     """The demo owns all three files, so it may compare with the truth; nobody else could."""
-    console.rule("What the fits are worth on the true rows, which only this demo can see: R²")
+    console.rule("R² of the fits on the true rows, which only this demo can see")
     grid = Table("target", "without privacy", *MECHANISMS, *(f"constant from {each}" for each in MECHANISMS))
     for place, target in enumerate(TARGETS):
         outcome = table[target].to_numpy()
@@ -132,7 +132,7 @@ def _compare(console: Console, table: pd.DataFrame, reports: Reports) -> None:
     console.print(grid)
     console.print(
         f"{len(table):,} patients, {len(BOUNDS)} columns, (epsilon, delta) = ({EPSILON:g}, {DELTA:g}) for the whole row, each "
-        "release. Below 0 is worse than the mean. At this size a mixed block is hardly better than the mean: it becomes "
+        "release. A value below 0 is worse than the mean. At this size a mixed block is hardly better than the mean: it becomes "
         "useful from some 1e5 to 1e6 patients. Joint moments are useful here, and ask for trust that mixed blocks do not: "
         "no two institutions may pool their protocol messages, and each must run unaltered software."
     )

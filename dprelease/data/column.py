@@ -289,7 +289,7 @@ class DeclaredColumn(Value, ABC):
         """The declaration in one line."""
         derived = f"; derived: {self.derivation}" if self.derivation else ""
         exactly = "; PUBLIC, published exactly" if self.public else ""
-        return f"{self.name}: {self._reads}; missing = {self.fill_text}{derived}{exactly}"
+        return f"{self.name}: {self._reads}; a missing cell is read as {self.fill_text}{derived}{exactly}"
 
     @property
     def _reads(self) -> str:

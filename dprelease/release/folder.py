@@ -117,7 +117,9 @@ def load(folder: str | Path, root: str | Path | None = None) -> Release:
         )
     try:
         pem = Path(root).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InvalidInput(f"the root certificate {root} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{root} is not a root certificate that can be read (PEM); ask the consortium for it"
         ) from error

@@ -132,7 +132,7 @@ def account(roster: str, balance: Balance, lines: Sequence[Line], delta: float) 
         f"roster {roster}",
         {name: price(mu2, delta) for name, mu2 in amounts.items()},
         (Table.of("entries", _ENTRY, [_row(line, delta) for line in lines]),),
-        (f"What is left is {room_text(balance.remaining, latest.mu2, like)}.",) if latest else (),
+        (f"The rest is {room_text(balance.remaining, latest.mu2, like)}.",) if latest else (),
         data={"roster": roster, "delta": delta},
     )
 

@@ -400,4 +400,7 @@ def test_its_mean_is_told_with_the_names_of_its_levels() -> None:
     assert found.document().facts["scores"] == (LEGEND,)
     assert "scores" not in describe(release, ["income"]).document().facts
     assert correlations(release, ["income", "education"]).document().facts["scores"] == (LEGEND,)
-    assert EDUCATION.described == "education: in order none < primary < secondary < tertiary; missing = primary"
+    assert (
+        EDUCATION.described
+        == "education: in order none < primary < secondary < tertiary; a missing cell is read as primary"
+    )

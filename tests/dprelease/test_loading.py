@@ -70,7 +70,7 @@ def test_nothing_is_loaded_unverified(folder: Path):
 def test_files_that_are_not_there_are_named(folder: Path):
     with pytest.raises(NotFound, match="nowhere holds no release"):
         dprelease.load(folder / "nowhere", root=folder / "root.pem")
-    with pytest.raises(InvalidInput, match=r"absent\.pem is not a root certificate"):
+    with pytest.raises(InvalidInput, match=r"root certificate .*absent\.pem cannot be read"):
         dprelease.load(folder / "release", root=folder / "absent.pem")
     (folder / "empty.pem").write_text("")
     with pytest.raises(IntegrityError):

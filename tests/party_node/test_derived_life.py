@@ -37,7 +37,7 @@ def test_it_is_reported_checked_approved_and_sent_like_any_other(squared: World)
     north.cycle(2)
     assert north.status(release) == "approved"
     card = json.loads(north.run("review", "show", release, "--json").stdout)
-    assert "age_squared: 0 to 14400; missing = 3600; derived: age^2" in card["own_columns"]
+    assert "age_squared: 0 to 14400; a missing cell is read as 3600; derived: age^2" in card["own_columns"]
     assert len(card["own_cells_seen_here_only"]) == 3
     squared.south_approves(release)
     north.cycle(3)

@@ -33,8 +33,8 @@ def test_the_card_says_what_would_be_published_and_what_it_costs(careful: World)
         f"8 noisy random mixtures of all {ROWS} patients and one row of column sums, 3 columns"
     )
     assert shown["own_columns"] == [
-        "age: 0 to 120 years; missing = 60",
-        "sex: one of female, male or other; missing = other",
+        "age: 0 to 120 years; a missing cell is read as 60",
+        "sex: one of female, male or other; a missing cell is read as other",
     ]
     assert shown["hospitals"] == {"north": ["age", "sex=female", "sex=male", "sex=other"], "south": ["glucose"]}
     assert shown["this_release"] == {"epsilon": given.joint_epsilon, "delta": spec.target.delta}
@@ -230,7 +230,7 @@ def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
     assert f"epsilon = {epsilon_figure(guarantee(spec).party('north').epsilon)} at delta = 1e-05" in shown
     balance = world.north.hospital_state().ledger.balance("cohort")
     more = how_many(balance.remaining, guarantee(spec).party("north").mu2)
-    assert f"What is left is enough for {more} more like release {release[:12]}, the latest" in shown
+    assert f"The rest is enough for {more} more like release {release[:12]}, the latest" in shown
 
 
 def test_peers_and_checks_for_people(world: World) -> None:
