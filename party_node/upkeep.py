@@ -59,7 +59,7 @@ class Renewal:
 
 
 _SOON_SECONDS = 60.0
-"""How long rows that nobody sees changing are left alone after they could not be read."""
+"""How long rows that did not change, as far as anybody sees, are left alone after they could not be read."""
 
 
 class TableReport:
@@ -83,8 +83,7 @@ class TableReport:
             seen = (stamp(source), frozenset(self._hospital.public()), "" if version is None else version.digest)
             if seen == self._seen and self._clock() < self._due:
                 return
-            if source.refreshed:
-                self._seen, self._due = seen, self._clock() + min(source.refresh_seconds, _SOON_SECONDS)
+            self._seen, self._due = seen, self._clock() + min(source.refresh_seconds, _SOON_SECONDS)
             catalogue = self._hospital.make_catalogue()
         except (OSError, DpReleaseError) as error:
             log.error("the table was not reported: %s", error)

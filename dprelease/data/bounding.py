@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,7 +47,10 @@ class BoundedRows:
 
     def pieces(self) -> Iterator[BoundedRows]:
         """The same rows, some at a time and in order; see `arrays.pieces`."""
-        return (replace(self, codes=codes) for codes in pieces(self.codes))
+        for codes in pieces(self.codes):
+            piece = copy(self)  # `replace` would check again what was checked with the whole
+            object.__setattr__(piece, "codes", codes)
+            yield piece
 
     @property
     def private(self) -> Codes:

@@ -200,8 +200,11 @@ class Storage:
 
     def complete(self, key: BlockKey) -> None:
         """Turn a verified part into a block of the release."""
-        with on_disk(), self._moving:
-            rename_durably(self._part(key), self._block(key))
+        with on_disk():
+            with self._part(key).open("r+b") as file:
+                os.fsync(file.fileno())  # here and not in the rename, which keeps all others waiting
+            with self._moving:
+                rename_durably(self._part(key), self._block(key))
 
     def drop(self, digest: str) -> None:
         """Remove what is staged of a release."""

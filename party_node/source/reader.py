@@ -200,7 +200,8 @@ def parquet_file(path: Path, columns: list[str] | None = None) -> Iterator[pa.pa
         times = Counter(schema.names)
         wanted = times.keys() if columns is None else {*columns}
         texts = [each.name for each in schema if times[each.name] == 1 and each.name in wanted and _is_text(each.type)]
-        with pa.parquet.ParquetFile(handle, read_dictionary=texts) as file:
+        # With a buffer ahead Arrow would keep every piece of every column that it has read.
+        with pa.parquet.ParquetFile(handle, read_dictionary=texts, pre_buffer=False) as file:
             yield file
 
 

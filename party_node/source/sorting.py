@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +19,14 @@ from dprelease.files.unnamed import UnnamedArray
 RUN_BYTES = 1 << 24
 """Bytes of rows that are sorted together, and that are merged together."""
 
-Rows = npt.NDArray[np.void]
+Rows = npt.NDArray[Any]
 
 
 class SortedRows:
     """Rows that come in any order and leave in that of their names.
 
-    Held are `RUN_BYTES` of rows a few times over, whatever their number.
+    Held are `RUN_BYTES` of rows a few times over, whatever their number. Names are merged by themselves, so that each row is
+    read once even where thousands of runs meet.
 
     Args:
         folder: on the disk that they take meanwhile.
@@ -33,7 +35,8 @@ class SortedRows:
 
     def __init__(self, folder: Path, dtype: np.dtype[np.void]) -> None:
         self._dtype = dtype
-        self._runs = UnnamedArray(folder, dtype)
+        self._name = dtype["name"]
+        self._runs, self._names = UnnamedArray(folder, dtype), UnnamedArray(folder, self._name)
         self._ends = [0]
         self._pending: list[Rows] = []
 
@@ -46,34 +49,46 @@ class SortedRows:
     def merged(self) -> Iterator[Rows]:
         """All rows in order, some at a time; raises `OSError` where the disk is full."""
         self._end_run()
-        places, ends = self._ends[:-1], self._ends[1:]
-        at_most = max(1, RUN_BYTES // (self._dtype.itemsize * max(1, len(places))))
+        ends = self._ends[1:]
+        places, unread = self._ends[:-1], self._ends[:-1]
+        at_most = max(1, RUN_BYTES // (self._name.itemsize * max(1, len(ends))))
+        names = [np.zeros(0, self._name) for _ in ends]
         while any(place < end for place, end in zip(places, ends, strict=True)):
-            read = [self._runs.read(place, min(at_most, end - place)) for place, end in zip(places, ends, strict=True)]
+            for run, end in enumerate(ends):
+                if not len(names[run]):
+                    names[run] = self._names.read(unread[run], min(at_most, end - unread[run]))
+                    unread[run] += len(names[run])
             # No run has a name up to the first of these beyond what was read of it.
-            last = [
-                rows["name"][-1:]
-                for rows, place, end in zip(read, places, ends, strict=True)
-                if place + len(rows) < end
-            ]
-            if last:
-                bound = np.sort(np.concatenate(last))[:1]
-                read = [rows[: np.searchsorted(rows["name"], bound, "right")[0]] for rows in read]
-            places = [place + len(rows) for place, rows in zip(places, read, strict=True)]
-            yield _sorted(read)
+            last = [each[-1:] for each, at, end in zip(names, unread, ends, strict=True) if at < end]
+            bound = np.sort(np.concatenate(last or names))[0 if last else -1]
+            counts = [int(np.searchsorted(each, bound, "right")) for each in names]
+            yield from self._rows(places, [each[:count] for each, count in zip(names, counts, strict=True)])
+            places = [place + count for place, count in zip(places, counts, strict=True)]
+            names = [each[count:] for each, count in zip(names, counts, strict=True)]
 
     def close(self) -> None:
         """Let the disk go."""
         self._runs.close()
+        self._names.close()
+
+    def _rows(self, places: list[int], names: list[Rows]) -> Iterator[Rows]:
+        """The rows of the next names of each run, in order; each is read once, some at a time."""
+        order = np.argsort(np.concatenate(names), kind="stable")
+        run_of = np.repeat(np.arange(len(names)), [len(each) for each in names])
+        step = max(1, RUN_BYTES // self._dtype.itemsize)
+        for start in range(0, len(order), step):
+            some = order[start : start + step]
+            counts = np.bincount(run_of[some], minlength=len(names)).tolist()
+            # The order keeps that of each run, so these are its next rows.
+            read = [self._runs.read(place, count) for place, count in zip(places, counts, strict=True) if count]
+            yield np.concatenate(read)[np.argsort(np.argsort(some))]
+            places = [place + count for place, count in zip(places, counts, strict=True)]
 
     def _end_run(self) -> None:
         if self._pending:
-            rows = _sorted(self._pending)
+            rows = np.concatenate(self._pending)
+            rows = rows[np.argsort(rows["name"], kind="stable")]
             self._pending = []
             self._runs.write(rows)
+            self._names.write(rows["name"])
             self._ends.append(self._ends[-1] + len(rows))
-
-
-def _sorted(parts: list[Rows]) -> Rows:
-    rows = np.concatenate(parts)
-    return rows[np.argsort(rows["name"], kind="stable")]

@@ -1,5 +1,6 @@
 """A daemon notices that rows changed: files say so, SQLite's too; rows in PostgreSQL are read again now and then."""
 
+import errno
 import json
 import logging
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.errors import DataRefused
+from dprelease.errors import DataRefused, PeerUnavailable
 from party_node.upkeep import TableReport
 from tests.party_node.world import ROWS, Hospital, World, rows_of
 from tests.support.databases import postgres_table, sqlite_table, told
@@ -135,4 +136,24 @@ def test_an_unforeseen_error_of_reading_is_told_by_class_and_place_and_ends_no_d
         world.north.daemon().run(threading.Event())
     assert "Erika" not in caplog.text + "".join(traceback.format_exception(start.value))
     monkeypatch.undo()
-    assert reports.look(1) == 1
+    assert reports.look(1) == 0  # the file is as it was
+    assert reports.look(60) == 1
+
+
+def test_a_full_disk_is_told_and_the_table_is_read_again_later(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+
+    def full(*_: object) -> None:
+        reads.append(1)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    reports, state = Reports(world), world.north.folder / "state"
+    monkeypatch.setattr("dprelease.files.unnamed.UnnamedArray.write", full)
+    reported_without(reports, caplog, f"the folder {state} has no room for the sorted rows: No space left on device")
+    assert (reports.look(1), len(reads)) == (0, 1)
+    with pytest.raises(PeerUnavailable, match="no room for the sorted rows"):
+        world.north.daemon().run(threading.Event())
+    monkeypatch.undo()
+    assert reports.look(60) == 1

@@ -149,8 +149,7 @@ def second_round(codes: Codes) -> tuple[int, int]:
 
 def _added_up(bounded: BoundedRows, of: Callable[[BoundedRows], Integers]) -> Integers:
     """Exact integers of some rows, added up over all pieces."""
-    found: Integers = np.sum([of(piece) for piece in bounded.pieces()], axis=0)
-    return found
+    return sum(map(of, bounded.pieces()), start=np.zeros((), np.int64))
 
 
 def _codes(bounded: BoundedRows) -> list[tuple[Number, Codes]]:
