@@ -149,8 +149,8 @@ class Terms(Value):
         """Names of all mechanisms that a policy has to allow."""
         return (self.mechanism,)
 
-    def least_rows(self, rows: int) -> int:
-        """Fewest patients that a dry run can do with, where the spec describes so many rows."""
+    def least_rows(self, spec: SpecBase) -> int:
+        """Fewest rows that a dry run of the spec can do with."""
         return 1
 
     def patients(self, rows: int) -> int:

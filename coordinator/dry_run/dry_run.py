@@ -222,7 +222,7 @@ def dry_run(
 
 
 def _rows(spec: ReleaseSpec, most: int | None) -> int:
-    least = spec.terms.least_rows(spec.rows)
+    least = spec.terms.least_rows(spec)
     if most is not None and most < least:
         raise InvalidInput(f"--rows must be at least {least}: this release mixes no fewer patients")
     return min(spec.rows, max(MOST_ROWS, least) if most is None else most)

@@ -119,8 +119,8 @@ def assess(
         policy: limits in numbers.
         balance: our budget for the roster.
         now: the time.
-        repeats: from `repeats.repetitions`.
-        linked: from `repeats.linkages`.
+        repeats: from `repetitions`.
+        linked: from `linkages`.
         implausible: from `findings.problems`, of our columns of the proposal.
         continued: whether it continues a stream that was approved here, and was approved with it; see `Continuations.earlier`.
 

@@ -144,7 +144,7 @@ def small_spec(columns: str, mechanism: str, weight: str, subject_rows: int, eps
         {"a": COLUMNS[columns]},
         mechanism="rows" if mechanism == "rows" else "mixed",
         mixing="buckets" if mechanism == "buckets" else "bernoulli",
-        rows=60 if mechanism == "buckets" else 12,
+        rows=60 * subject_rows if mechanism == "buckets" else 12,
         outputs=3,
         anchor_weight=weight,
         rows_per_subject=subject_rows,

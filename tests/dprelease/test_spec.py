@@ -79,6 +79,12 @@ def test_public_columns_and_joint_moments_have_no_weights() -> None:
         build_spec(mechanism="moments", weights={"age": 2})
 
 
+def test_a_bucket_has_twenty_patients_however_many_rows_each_has() -> None:
+    build_spec(rows=300, outputs=3, mixing="buckets", rows_per_subject=5)
+    with pytest.raises(ValidationError, match="fewer than 20 patients in a bucket"):
+        build_spec(rows=299, outputs=3, mixing="buckets", rows_per_subject=5)
+
+
 @pytest.mark.parametrize("subject_rows", [1, 2, 5])
 def test_sensitivity_counts_weights_squared(subject_rows: int) -> None:
     spec = build_spec(rows_per_subject=subject_rows, grid_bits=10, weights={"age": 3, "glucose": 2})

@@ -119,7 +119,6 @@ CASES = [
     Case("stream", options=(("of", "mixed"), ("checkpoints", 12), ("k", 12))),
     Case("stream", 2, (("of", "mixed"), ("checkpoints", 3), ("factor", "tree"), ("weights", {"glucose": 3}))),
     Case("stream", 2, (("of", "mixed"), ("most_rows", 900), ("k", 8))),
-    Case("stream", 2, (("of", "mixed"), ("checkpoints", 3), ("k", 8), ("mixing", "buckets"))),
     Case("synthetic-control", 1, (("intervention", "t3"), SERIES), held=DONORS),
     Case(
         "synthetic-control",

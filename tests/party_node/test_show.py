@@ -85,6 +85,10 @@ def published(spec: ReleaseSpec) -> str:
             {"rows": 60, "outputs": 3, "mixing": "buckets"},
             "3 noisy sums with random signs, of at least 20 patients each and one row of column sums, 3 columns",
         ),
+        (
+            {"rows": 300, "outputs": 3, "mixing": "buckets", "rows_per_subject": 4},
+            "3 noisy sums with random signs, of at least 25 patients each and one row of column sums, 3 columns",
+        ),
         ({"anchor_weight": "0"}, "8 noisy random mixtures of all 40 patients, 3 columns"),
     ],
 )

@@ -38,7 +38,7 @@ from dprelease.data.columns import (
     weights_of,
 )
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.noisy_rows.terms import Mixing, MixingKind, PartyNoise
+from dprelease.mechanisms.noisy_rows.terms import LEAST_IN_BUCKET, Mixing, MixingKind, PartyNoise
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
@@ -119,7 +119,9 @@ WORTH_BUCKETS = 10**10
 """Signs that take a processor three seconds for every column, at each hospital and, for the column of ones, each reader."""
 
 
-def mixing_of(asked: MixingKind | None, outputs: int, rows: int, seed: str) -> tuple[Mixing, str]:
+def mixing_of(
+    asked: MixingKind | None, outputs: int, rows: int, seed: str, rows_per_subject: int = 1
+) -> tuple[Mixing, str]:
     """A mixing matrix and why it is of its kind, empty where there is nothing to say (docs/methods.md, "Two mixings").
 
     Args:
@@ -127,19 +129,22 @@ def mixing_of(asked: MixingKind | None, outputs: int, rows: int, seed: str) -> t
         outputs: k.
         rows: n.
         seed: public, in hexadecimal.
+        rows_per_subject: q.
 
     Raises:
-        InvalidInput: there are too few patients.
+        InvalidInput: there are too few rows.
     """
     buckets = Mixing(kind="buckets", outputs=outputs, seed=seed)
-    enough = buckets.least_rows <= rows
+    least = buckets.least_rows(rows_per_subject)
+    enough = least <= rows
     if asked == "buckets" and not enough:
         raise InvalidInput(
-            f"{outputs} buckets need {buckets.least_rows:,} patients, and there are {rows:,}: lower k, or leave out mixing"
+            f"{outputs} buckets of {LEAST_IN_BUCKET} patients need {least:,} rows, and there are {rows:,}: lower k, or leave out "
+            "mixing"
         )
     if asked == "buckets" or (asked is None and enough and outputs * rows >= WORTH_BUCKETS):
         return buckets, (
-            f" Each patient enters one of {outputs:,} buckets, of {rows // outputs:,} patients or one more. That takes "
+            f" Each row enters one of {outputs:,} buckets, of {rows // outputs:,} rows or one more. That takes "
             f"{rows:,} signs in place of {rows * outputs:.3g}, for the same privacy, and second moments are as exact."
         )
     return Mixing(outputs=outputs, seed=seed), ""

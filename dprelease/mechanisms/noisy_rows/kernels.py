@@ -9,6 +9,7 @@ takes about a second in every process, and nothing compiled is kept in a folder:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import cache
 from typing import cast
@@ -17,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.arrays import Integers
+
+_log = logging.getLogger(__name__)
 
 GROUP = 8
 """Integers that share a table: their signs are a byte."""
@@ -78,12 +81,17 @@ def in_numpy(packed: Signs, words: Integers) -> Integers:
 
 @cache
 def in_numba() -> Kernel | None:
-    """`Kernel` by a compiled loop; None where numba is not installed or does not fit the numpy that is."""
+    """`Kernel` by a compiled loop; None where numba is not installed, or does not work here, which is logged."""
     try:
-        from numba import njit
-    except ImportError:
+        from numba import int64, njit, types
+
+        signs = types.Array(types.uint8, 2, "A", readonly=True)
+        return cast(Kernel, njit(int64[:, ::1](signs, int64[:, :, ::1]), nogil=True)(_loop))  # compiles here
+    except ModuleNotFoundError:
         return None
-    return cast(Kernel, njit(nogil=True)(_loop))
+    except Exception as error:  # libraries that are missing, or versions that do not fit
+        _log.warning("numba does not work here, and numpy mixes in its place: %s", error)
+        return None
 
 
 def _loop(packed: Signs, words: Integers) -> Integers:

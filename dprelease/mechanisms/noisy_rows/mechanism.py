@@ -110,7 +110,7 @@ def propose_mixed(options: MixedOptions, draft: Draft) -> ProposedTerms:
     if not 1 <= outputs <= rows:
         raise InvalidInput(f"k must lie between 1 and n = {rows:,}, not {outputs}")
     rho = plan.anchor_weight if options.anchor_weight is None else options.anchor_weight
-    mixing, reason = mixing_of(options.mixing, outputs, rows, draft.draw(SEED_BYTES).hex())
+    mixing, reason = mixing_of(options.mixing, outputs, rows, draft.draw(SEED_BYTES).hex(), q)
     noise = _noise(charges, sensitivity2, mixing.squared_norm, rho)
     terms = MixedTerms(mixing=mixing, anchor_weight=str(rho), noise=noise)
     return ProposedTerms(terms, charges, plan.explain() + reason, options.weights)
@@ -226,7 +226,7 @@ class _NoisyRows(Linear[AnyRows]):
             f"{spec.rows} patients",
         )
         if terms.mixing.kind == "buckets":
-            each = f"at least {spec.rows // outputs} patients each"
+            each = f"at least {spec.rows // (outputs * spec.rows_per_subject)} patients each"
             shape, mixed, of = f"{shape}, in buckets", "sums with random signs, of", each
         return Statements(
             would_publish=f"{outputs} noisy {mixed} {of}{anchor}, {width} columns",
@@ -259,6 +259,11 @@ class MixedMechanism(_NoisyRows[MixedTerms]):
 
     def propose(self, options: MixedOptions, draft: Draft) -> ProposedTerms:
         return propose_mixed(options, draft)
+
+    def check(self, spec: SpecBase, scaling: NoiseScaling | None = None) -> None:
+        if scaling is not None and self.own(spec).mixing.kind == "buckets":
+            raise SpecRefused("a stream has no buckets: too few patients of one checkpoint would share one")
+        super().check(spec, scaling)
 
 
 class RowsMechanism(_NoisyRows[RowsTerms]):

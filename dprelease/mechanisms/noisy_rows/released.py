@@ -23,7 +23,7 @@ class NoisyRows:
     """A release as the linear map A D + noise of the scaled rows D in [-1, 1].
 
     Rows of A have weights such that every patient's column of A has norm 1 (where rows are mixed: the anchor, when there
-    is one, has weight sqrt(rho), each mixing row sqrt((1-rho)/k)), so every entry of one column carries equal noise.
+    is one, has weight sqrt(rho), each mixing row sqrt((1-rho)/c)), so every entry of one column carries equal noise.
 
     Attributes:
         names: (p,) released column names.

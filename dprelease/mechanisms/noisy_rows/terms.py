@@ -36,10 +36,9 @@ class Mixing(Value):
         """c, the squared norm of a column: a patient enters all rows, or one."""
         return 1 if self.kind == "buckets" else self.outputs
 
-    @property
-    def least_rows(self) -> int:
-        """Fewest patients that can be mixed so."""
-        return self.outputs * (LEAST_IN_BUCKET if self.kind == "buckets" else 1)
+    def least_rows(self, rows_per_subject: int) -> int:
+        """Fewest rows that can be mixed so, if a patient has up to so many: `LEAST_IN_BUCKET` patients are in every bucket."""
+        return self.outputs * (LEAST_IN_BUCKET * rows_per_subject if self.kind == "buckets" else 1)
 
     def reseeded(self, number: int) -> Mixing:
         """Another matrix of the same kind: its seed is SHA-256 of this one's and the number, in eight bytes, big-endian."""
@@ -129,9 +128,9 @@ class MixedTerms(NoisyRowsTerms):
         """That of the mixing matrix."""
         return self.mixing.squared_norm
 
-    def least_rows(self, rows: int) -> int:
+    def least_rows(self, spec: SpecBase) -> int:
         """k, or as many as fill k buckets."""
-        return self.mixing.least_rows
+        return self.mixing.least_rows(spec.rows_per_subject)
 
     def released_rows(self, spec: SpecBase) -> int:
         """k, and the anchor row if there is one."""
@@ -146,7 +145,7 @@ class MixedTerms(NoisyRowsTerms):
         super().consistent(spec)
         if self.mixing.outputs > spec.rows:
             raise ValueError("more mixing rows than patients")
-        if self.mixing.least_rows > spec.rows:
+        if self.least_rows(spec) > spec.rows:
             raise ValueError(f"fewer than {LEAST_IN_BUCKET} patients in a bucket")
 
 

@@ -60,6 +60,10 @@ class StreamOptions(Settings):
             raise ValueError(f"a stream of {self.of!r} has no {', '.join(sorted(foreign))}")
         if getattr(self.inner, "ranges", None) == FIRST:
             raise ValueError("a stream has no first round of ranges; name the folder of an earlier release of ranges")
+        if getattr(self.inner, "mixing", None) == "buckets":
+            raise ValueError(
+                "a stream has no buckets, in which too few patients of one checkpoint would be: leave out mixing"
+            )
         return self
 
     @property
@@ -74,7 +78,9 @@ class StreamOptions(Settings):
     @property
     def inner(self) -> Settings:
         """The request's part about the inner mechanism."""
-        return self.over[self.of].options.model_validate({key: getattr(self, key) for key in self._given})
+        options = self.over[self.of].options
+        signs = {"mixing": "bernoulli"} if "mixing" in options.model_fields else {}
+        return options.model_validate(signs | {key: getattr(self, key) for key in self._given})
 
 
 def options_over(over: Over) -> type[StreamOptions]:

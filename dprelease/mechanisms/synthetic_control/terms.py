@@ -148,9 +148,9 @@ class SyntheticControlTerms(Terms):
     donors_scale: Annotated[float, Field(gt=0)]
     law: Annotated[Law, Field(exclude_if=lambda law: law == "gaussian")] = "gaussian"
 
-    def least_rows(self, rows: int) -> int:
+    def least_rows(self, spec: SpecBase) -> int:
         """All donors: how many there are is in the penalty."""
-        return rows
+        return spec.rows
 
     @classmethod
     def least(

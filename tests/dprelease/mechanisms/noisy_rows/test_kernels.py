@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,9 +74,24 @@ def test_numba_is_chosen_where_it_pays_and_is_there(monkeypatch: pytest.MonkeyPa
     assert kernel_for(WORTH_COMPILING) is in_numpy
 
 
-def test_a_numba_that_does_not_fit_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     assert in_numba.__wrapped__() is None
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("error", ["OSError", "ImportError", "SystemError"])
+def test_a_numba_that_does_not_work_is_done_without(
+    error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "numba.py").write_text(f"raise {error}('cannot load libllvmlite.so')\n")
+    for name in [name for name in sys.modules if name.split(".")[0] == "numba"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert in_numba.__wrapped__() is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "numba does not work here, and numpy mixes in its place: cannot load libllvmlite.so"
+    ]
 
 
 def test_numba_is_not_loaded_for_little_work() -> None:

@@ -120,13 +120,14 @@ def test_patients_enter_buckets_where_that_saves_much_work_or_is_asked_for(
 
 def test_what_buckets_save_is_said() -> None:
     assert mixing_of(None, 2000, 10**7, SEED)[1] == (
-        " Each patient enters one of 2,000 buckets, of 5,000 patients or one more. That takes 10,000,000 signs in place of "
+        " Each row enters one of 2,000 buckets, of 5,000 rows or one more. That takes 10,000,000 signs in place of "
         "2e+10, for the same privacy, and second moments are as exact."
     )
 
 
 def test_buckets_of_too_few_are_refused() -> None:
-    with pytest.raises(
-        InvalidInput, match="3 buckets need 60 patients, and there are 59: lower k, or leave out mixing"
-    ):
-        mixing_of("buckets", 3, 59, SEED)
+    for rows_per_subject, least in ((1, 60), (5, 300)):
+        words = f"3 buckets of 20 patients need {least} rows, and there are {least - 1}: lower k, or leave out mixing"
+        with pytest.raises(InvalidInput, match=words):
+            mixing_of("buckets", 3, least - 1, SEED, rows_per_subject)
+        assert mixing_of("buckets", 3, least, SEED, rows_per_subject)[0].kind == "buckets"

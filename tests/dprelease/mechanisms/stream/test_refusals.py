@@ -13,7 +13,7 @@ from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.support.noise import RecordingNoise
-from tests.support.specs import build_spec, numeric, random_rows
+from tests.support.specs import build_spec, numeric, random_rows, with_terms
 from tests.support.streams import Hospitals, first_spec, following
 
 COLUMNS = {"north": (numeric("age"), numeric("dose")), "south": (numeric("glucose"),)}
@@ -41,6 +41,7 @@ def first(**options: Any) -> ReleaseSpec:
         ({"of": "mixed", "factor": "tree", "most_rows": 9}, "say it, or leave out factor"),
         ({"of": "mixed"}, "how many patients it has at most"),
         ({"of": "mixed", "checkpoints": 2, "k": "many"}, "k: "),
+        ({"of": "mixed", "checkpoints": 2, "mixing": "buckets"}, "a stream has no buckets"),
     ],
 )
 def test_a_request_that_is_none(options: dict[str, Any], words: str) -> None:
@@ -71,6 +72,15 @@ def test_a_checkpoint_that_cannot_be() -> None:
         with pytest.raises(InvalidInput, match=words):
             spec.terms.following(spec, number, rows)
     assert spec.terms.following(spec, 3, 70).used == (1, 3)
+
+
+def test_a_stream_mixes_with_signs_however_large_it_is() -> None:
+    spec = first(k=1000, most_rows=10**7, mixing="bernoulli")
+    assert first(k=1000, most_rows=10**7) == spec
+    mixing = spec.terms.of.mixing.model_copy(update={"kind": "buckets"})
+    false = with_terms(spec, of=spec.terms.of.model_copy(update={"mixing": mixing}))
+    with pytest.raises(SpecRefused, match="a stream has no buckets"):
+        check_spec(false)
 
 
 LIES = {
