@@ -4,6 +4,7 @@ The hub's files: what a restart finds, what never becomes a path, what does not 
 """
 
 import hashlib
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -355,6 +356,26 @@ def test_a_release_is_not_moved_away_while_its_last_block_settles(
     storage.complete(sealed.key("south"))
     publisher.join(60)
     assert storage.index.digests() == {sealed.digest}
+
+
+def test_others_do_not_wait_until_a_block_is_synced(
+    storage: Storage, world: World, sealed: Sealed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.keep_entry(entry(world, sealed, "south"))
+    storage.put(sealed.key("south"), 0, sealed.blocks["south"])
+    other = threading.Thread(target=storage.forget, args=(sealed.key("north"),))
+    sync = os.fsync
+
+    def slow(handle: int) -> None:
+        if not other.ident:
+            other.start()
+            other.join(60)
+            assert not other.is_alive()
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    storage.complete(sealed.key("south"))
+    assert storage.is_complete(sealed.key("south"))
 
 
 def test_writable_says_no_when_the_folder_is_gone(tmp_path: Path) -> None:

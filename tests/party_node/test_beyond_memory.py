@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from dprelease.mechanisms.moments.privatize import coded
+from dprelease.mechanisms.ranges.terms import CELLS
+from dprelease.privatization import privatize
 from tests.support.noise import SeededNoise
 from tests.support.rounds import first_blocks, in_published_ranges, ranges_first
 from tests.support.specs import TWO_PARTIES, build_spec, private_blocks, random_rows
@@ -38,6 +41,27 @@ def test_each_row_is_coded_by_itself(clipped: bool) -> None:
         in_pieces = [coded(piece, spec) for piece in rows.pieces()]
     assert len(in_pieces) > 2
     assert np.array_equal(np.vstack(in_pieces), coded(rows, spec))
+
+
+def test_pieces_of_checked_rows_are_not_checked_again() -> None:
+    rows = random_rows(build_spec(rows=61), "north")
+    with (
+        patch("dprelease.arrays.PIECE_BYTES", 100),
+        patch("dprelease.data.bounding.within", side_effect=AssertionError),
+    ):
+        assert np.array_equal(np.vstack([piece.codes for piece in rows.pieces()]), rows.codes)
+
+
+def test_counts_of_ranges_are_added_up_piece_by_piece() -> None:
+    """Four thousand pieces of one row hold a few arrays of counts, not one each."""
+    spec = build_spec(ALONE, mechanism="ranges", rows=4000)
+    rows = random_rows(spec, "north")
+    with patch("dprelease.arrays.PIECE_BYTES", 1):
+        tracemalloc.start()
+        privatize(rows, spec, "north", SeededNoise(3))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert most < spec.rows * CELLS * 8
 
 
 HOLDS = """
