@@ -82,7 +82,7 @@ def left_text(party: str, mu2: Fraction, charge: Fraction, delta: float) -> str:
 
 log = logging.getLogger(__name__)
 
-FORGOTTEN = "the office had forgotten it in a restore, and {party} showed its approval; propose it again"
+FORGOTTEN = "the office had forgotten it in a restore, and {party} brought it back; propose it again"
 """Reason of a release that is put down as failed because a party showed its approval first."""
 
 MOST_SHOWN = 1000
