@@ -19,7 +19,7 @@ Mask = npt.NDArray[np.bool_]
 
 AnyType = TypeVar("AnyType", bound=np.generic)
 
-PIECE_BYTES = 1 << 22
+PIECE_BYTES = 1 << 23
 """Bytes of rows that are gone through together."""
 
 

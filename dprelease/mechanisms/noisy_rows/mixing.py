@@ -129,9 +129,11 @@ class BernoulliMixing(MixingMatrix):
         kernel = kernel_for(self.rows * self.outputs * -(-columns // 2) // GROUP)
         groups = min(MOST_GROUPS, max(8, _WORKING_ENTRIES // self.outputs // 8 * 8))
         for low, high, lead in _aligned(start, len(rows), groups * GROUP):
-            codes = np.zeros((groups * GROUP, columns), np.int64)  # zeros beside the chunk: their signs do not matter
-            codes[lead : lead + high - low] = rows[low:high]
-            packed = self._groups((start + low - lead) // GROUP, groups)[:, : self.outputs]
+            before = lead % GROUP
+            used = -(-(before + high - low) // (8 * GROUP)) * 8  # of the groups: a chunk of few rows is few
+            codes = np.zeros((used * GROUP, columns), np.int64)  # zeros beside the chunk: their signs do not matter
+            codes[before : before + high - low] = rows[low:high]
+            packed = self._groups((start + low - before) // GROUP, used)[:, : self.outputs]
             total += signed_sums(packed, codes, largest, kernel)
 
 
