@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, squared_sensitivity
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.privacy.gaussian import epsilon_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import guarantee
@@ -144,3 +145,8 @@ def clear() -> Release:
 def drowned() -> Release:
     """Noise of five half-ranges."""
     return released(exact_codes(600), outputs=80, noise=SeededNoise(1), noise_sd=5.0)
+
+
+def places(rows: NoisyRows, *names: str) -> list[int]:
+    """Where released columns stand among the rows."""
+    return [rows.lookup(name)[0] for name in names]

@@ -15,7 +15,7 @@ from dprelease.estimators.rows.calibrated import Spectrum, averaged, calibrated
 from dprelease.estimators.rows.errors import optimism
 from dprelease.mechanisms.expected_error import EXPLAINED
 from dprelease.release.release import Release
-from tests.dprelease.estimators.conftest import exact_codes, released
+from tests.dprelease.estimators.conftest import exact_codes, places, released
 from tests.support.noise import SeededNoise
 
 STANDARD_ERRORS = 5.0
@@ -317,20 +317,8 @@ def test_it_is_the_default_and_answers_in_original_units(noisy: Release, interce
     scaled = noisy.scaled()
     rows = RegressionRows.of(
         scaled,
-        [
-            scaled.lookup(name)[0]
-            for name in (
-                "age",
-                "glucose",
-            )
-        ],
-        [
-            scaled.lookup(name)[0]
-            for name in (
-                "score",
-                "sex=male",
-            )
-        ],
+        places(scaled, "age", "glucose"),
+        places(scaled, "score", "sex=male"),
         mixed=noisy.spec.mechanism == "mixed",
     )
     found = calibrated(rows, np.array([-1.0, -1.0]), np.array([-1.0, 0.0]), intercept=intercept)
@@ -349,8 +337,8 @@ def test_an_indicators_range_begins_at_zero_as_feature_and_as_target():
     scaled = noisy.scaled()
     rows = RegressionRows.of(
         scaled,
-        [scaled.lookup(name)[0] for name in ("sex=male",)],
-        [scaled.lookup(name)[0] for name in ("score",)],
+        places(scaled, "sex=male"),
+        places(scaled, "score"),
         mixed=True,
     )
     own, other = (calibrated(rows, np.array([lower]), np.array([-1.0]), intercept=True) for lower in (0.0, -1.0))

@@ -22,6 +22,7 @@ from tests.dprelease.estimators.conftest import (
     every_case,
     every_least_squares,
     exact_codes,
+    places,
     released,
     with_and_without_intercept,
 )
@@ -107,15 +108,9 @@ def test_predictions_are_the_scaled_model_in_original_units(noisy: Release, meth
     scaled = noisy.scaled()
     x = scaled.values[
         :,
-        [
-            scaled.lookup(name)[0]
-            for name in (
-                "age",
-                "glucose",
-            )
-        ],
+        places(scaled, "age", "glucose"),
     ]
-    y = scaled.values[:, [scaled.lookup(name)[0] for name in ("score",)]]
+    y = scaled.values[:, places(scaled, "score")]
     ones = scaled.ones[:, None]
     if method == "rmgm":
         x, y, ones = x[1:], y[1:], ones[1:]

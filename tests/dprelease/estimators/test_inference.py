@@ -13,7 +13,7 @@ from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.release.release import Release
-from tests.dprelease.estimators.conftest import FEATURES, exact_codes, released
+from tests.dprelease.estimators.conftest import FEATURES, exact_codes, places, released
 from tests.support.noise import SeededNoise
 
 
@@ -41,15 +41,8 @@ def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool
     scaled = clear.scaled()
     rows = RegressionRows.of(
         scaled,
-        [
-            scaled.lookup(name)[0]
-            for name in (
-                "age",
-                "sex=male",
-                "glucose",
-            )
-        ],
-        [scaled.lookup(name)[0] for name in ("score",)],
+        places(scaled, "age", "sex=male", "glucose"),
+        places(scaled, "score"),
         mixed=True,
     )
     origin = np.array([-1.0, 0.0, -16 / 14])
