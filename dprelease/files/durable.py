@@ -7,17 +7,26 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dprelease.errors import InvalidInput
+from dprelease.errors import InvalidInput, PeerUnavailable
 
 TEMPORARY = ".tmp"
 """Ending of a file that is being written; its name starts with a dot, as no party's does."""
 
 
 _BESIDE = ("-wal", "-shm", "-journal")
+
+
+@contextmanager
+def disk_takes(refused: str) -> Iterator[None]:
+    """Turn what the file system refuses into `PeerUnavailable`, in these words and its own."""
+    try:
+        yield
+    except OSError as error:
+        raise PeerUnavailable(f"{refused}: {error.strerror}") from error
 
 
 def write_durably(path: Path, *pieces: bytes | memoryview, mode: int = 0o644) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dprelease.files.durable import disk_takes
+
 
 class UnnamedArray:
     """An array in a file without a name: no other program can open it, and the system frees it when the process ends, in any way.
@@ -16,15 +18,21 @@ class UnnamedArray:
     Args:
         folder: on the disk that the array takes.
         dtype: of its elements.
+
+    Raises:
+        PeerUnavailable: from every method that writes: the disk is full.
     """
 
     def __init__(self, folder: Path, dtype: npt.DTypeLike) -> None:
-        self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `close`
+        self._refused = f"the folder {folder} has no room for the sorted rows"
+        with disk_takes(self._refused):
+            self._file = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `close`
         self._dtype = np.dtype(dtype)
 
     def write(self, rows: npt.NDArray[Any]) -> None:
-        """Write elements behind the others; raises `OSError` where the disk is full."""
-        self._file.write(np.ascontiguousarray(rows, self._dtype).data)
+        """Write elements behind the others."""
+        with disk_takes(self._refused):
+            self._file.write(np.ascontiguousarray(rows, self._dtype).data)
 
     def read(self, start: int, count: int) -> npt.NDArray[Any]:
         """So many elements from a place on, in memory."""
@@ -32,8 +40,9 @@ class UnnamedArray:
         return np.fromfile(self._file, self._dtype, count)
 
     def mapped(self) -> npt.NDArray[Any]:
-        """All elements, mapped from the file, also once it is closed; raises `OSError` where the disk is full."""
-        self._file.flush()
+        """All elements, mapped from the file, also once it is closed."""
+        with disk_takes(self._refused):
+            self._file.flush()
         return np.asarray(np.memmap(self._file, self._dtype, "r") if self._file.tell() else np.zeros(0, self._dtype))
 
     def close(self) -> None:

@@ -9,23 +9,19 @@ import hashlib
 import mmap
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from dprelease.errors import IntegrityError, InvalidInput, OutOfTurn, PeerUnavailable
+from dprelease.errors import IntegrityError, InvalidInput, OutOfTurn
+from dprelease.files.durable import disk_takes
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.v1 import release_pb2
 
 
-@contextmanager
-def on_disk() -> Iterator[None]:
-    """Turn what the file system refuses into `PeerUnavailable`: the caller should try again later."""
-    try:
-        yield
-    except OSError as error:
-        raise PeerUnavailable(f"the storage does not take what is written: {error.strerror}") from error
+def on_disk() -> AbstractContextManager[None]:
+    """See `disk_takes`; the caller should try again later."""
+    return disk_takes("the storage does not take what is written")
 
 
 def mapped(path: Path) -> memoryview:

@@ -9,11 +9,9 @@ Source: docs/party.md, "Approved rows".
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +20,7 @@ from dprelease.arrays import Codes, pieces
 from dprelease.catalogue import Batch, Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
-from dprelease.errors import DataRefused, InvalidInput, PeerUnavailable
+from dprelease.errors import DataRefused, InvalidInput
 from dprelease.files.unnamed import UnnamedArray
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import SUBJECT_BYTES, Alignment, Names, Roster, ShownDigests, align, subjects_in
@@ -209,7 +207,7 @@ class Scan:
         if rows is None and wanted == own:
             return BoundedRows(self.codes, columns, self.grid_bits)
         places = [own.index(name) for name in wanted]
-        with _room(self.settings.state), closing(UnnamedArray(self.settings.state, np.int32)) as found:
+        with closing(UnnamedArray(self.settings.state, np.int32)) as found:
             for piece in pieces(self.codes, rows):
                 found.write(piece[:, places])
             return BoundedRows(found.mapped().reshape(-1, len(wanted)), columns, self.grid_bits)
@@ -240,7 +238,6 @@ def scan(
     released = len(released_names(columns))
     row = np.dtype([("name", name), ("number", "<i8"), ("counted", "?"), ("codes", "<i4", (released,))])
     with (
-        _room(settings.state),
         closing(SortedRows(settings.state, row)) as sorter,
         closing(UnnamedArray(settings.state, np.int32)) as codes,
         closing(UnnamedArray(settings.state, name)) as names,
@@ -285,15 +282,6 @@ def scan(
         last=last_complete(seen, source),
         complete=all_complete(seen, source),
     )
-
-
-@contextmanager
-def _room(folder: Path) -> Iterator[None]:
-    """Turn what the folder's disk refuses into `PeerUnavailable`: the next reading may find room."""
-    try:
-        yield
-    except OSError as error:
-        raise PeerUnavailable(f"the folder {folder} has no room for the sorted rows: {error.strerror}") from error
 
 
 def _state(source: SourceSettings) -> Stamp | None:

@@ -41,13 +41,13 @@ class SortedRows:
         self._pending: list[Rows] = []
 
     def add(self, rows: Rows) -> None:
-        """Take some rows; raises `OSError` where the disk is full."""
+        """Take some rows; raises `PeerUnavailable` where the disk is full."""
         self._pending.append(rows)
         if sum(each.nbytes for each in self._pending) >= RUN_BYTES:
             self._end_run()
 
     def merged(self) -> Iterator[Rows]:
-        """All rows in order, some at a time; raises `OSError` where the disk is full."""
+        """All rows in order, some at a time; raises `PeerUnavailable` where the disk is full."""
         self._end_run()
         ends = self._ends[1:]
         places, unread = self._ends[:-1], self._ends[:-1]

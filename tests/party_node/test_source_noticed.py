@@ -145,12 +145,18 @@ def test_a_full_disk_is_told_and_the_table_is_read_again_later(
 ) -> None:
     reads = []
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         reads.append(1)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     reports, state = Reports(world), world.north.folder / "state"
-    monkeypatch.setattr("dprelease.files.unnamed.UnnamedArray.write", full)
+    monkeypatch.setattr("party_node.source.scan.read_rows", full)  # the source is no file of ours
+    assert reports.look(0) == 0
+    assert "no room" not in caplog.text
+    monkeypatch.undo()
+    reads.clear()
+    reports = Reports(world)
+    monkeypatch.setattr("dprelease.files.unnamed.TemporaryFile", full)
     reported_without(reports, caplog, f"the folder {state} has no room for the sorted rows: No space left on device")
     assert (reports.look(1), len(reads)) == (0, 1)
     with pytest.raises(PeerUnavailable, match="no room for the sorted rows"):
