@@ -61,6 +61,13 @@ def for_product(multiplications: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep the linear algebra to one thread: sums are then taken in one order, whatever threads the process has."""
+    with _one_at_a_time, _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
 @cache
 def _controller() -> ThreadpoolController:
     """The loaded libraries: to look for them takes a millisecond."""

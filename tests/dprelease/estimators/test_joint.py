@@ -1,0 +1,209 @@
+"""The joint distribution of all columns: known tables come back, noise is averaged out, and what cannot be fitted is refused."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from dprelease.data.columns import CategoricalColumn, Column, OrderedColumn
+from dprelease.errors import InvalidInput
+from dprelease.estimators.joint.fit import fit_joint, joint_of
+from dprelease.estimators.joint.model import Joint
+from dprelease.estimators.joint.refits import combine, refits
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.privacy.public_stream import PublicNormals
+from tests.dprelease.analyses.releases import category, released
+from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
+from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
+from tests.dprelease.estimators.public import declared, moments_of, table
+from tests.support.noise import ZeroNoise
+from tests.support.specs import build_spec
+from tests.support.streams import Hospitals, first_spec
+
+SEED = bytes(32)
+SIZES = (2, 3, 4, 5, 3, 2)
+
+
+def closed(name: str, levels: int, *, public: bool = False) -> CategoricalColumn:
+    """A category of so many values."""
+    names = tuple(f"{name}{number}" for number in range(levels))
+    return CategoricalColumn(name=name, levels=names, exhaustive=True, fill=names[0], public=public)
+
+
+COLUMNS: tuple[Column, ...] = tuple(closed(name, levels) for name, levels in zip("abcdef", SIZES, strict=True))
+
+
+def patients(rows: int, *, independent: bool = False, seed: int = 5) -> np.ndarray:
+    """(n, 6) values of columns that share a hidden group, or not."""
+    generator = np.random.default_rng(seed)
+    group = generator.integers(0, 3, rows)
+    shares = [generator.dirichlet(np.full(size, 0.7), 3) for size in SIZES]
+    found = [
+        (generator.uniform(size=rows)[:, None] > np.cumsum(own, axis=1)[group][:, :-1]).sum(axis=1) for own in shares
+    ]
+    return np.column_stack([generator.permutation(each) if independent else each for each in found])
+
+
+def coded(values: np.ndarray) -> np.ndarray:
+    parts = [
+        1.0 - 2.0 * own[:, None] if size == 2 else np.eye(size)[own] for own, size in zip(values.T, SIZES, strict=True)
+    ]
+    return np.hstack(parts)
+
+
+def view(values: np.ndarray, sd: float, seed: int | None = 0) -> NoisyMoments:
+    """Moments with noise of ``sd`` patients on every entry."""
+    generator = None if seed is None else np.random.default_rng(seed)
+    return noisy_moments(COLUMNS, coded(values), sd / len(values), generator)
+
+
+def counts(values: np.ndarray, first: int, second: int) -> np.ndarray:
+    cells = np.zeros((SIZES[first], SIZES[second]))
+    np.add.at(cells, (values[:, first], values[:, second]), 1)
+    return cells
+
+
+def pairs() -> list[tuple[int, int]]:
+    return [(first, second) for first in range(6) for second in range(first)]
+
+
+def off(joint: Joint, values: np.ndarray) -> float:
+    """Root mean square of what cells of two columns are off by, in patients."""
+    cells = [len(values) * joint.table("abcdef"[i] + "abcdef"[j]) - counts(values, i, j) for i, j in pairs()]
+    return float(np.sqrt(np.mean(np.concatenate([each.ravel() for each in cells]) ** 2)))
+
+
+def test_exact_moments_give_back_all_tables_of_two_columns() -> None:
+    values = patients(6000)
+    assert off(fit_joint(view(values, 0.01, None), "intervals", SEED), values) < 3
+
+
+def test_a_fit_is_nearer_to_the_truth_than_what_was_released() -> None:
+    """A cell of two categories has noise of sd s; a fit for rows halves it at least."""
+    values = patients(6000)
+    joint = fit_joint(view(values, 60), "rows", SEED)
+    assert off(joint, values) < 30
+    assert 0.4 < joint.residuals().chi2 < 1.1
+
+
+def test_independent_columns_stay_independent() -> None:
+    largest = []
+    for independent in (True, False):
+        joint = fit_joint(view(patients(12_000, independent=independent), 60), "rows", SEED)
+        largest.append(max(cramers_v(joint, i, j) for i, j in pairs()))
+    assert largest[0] < 0.05
+    assert largest[1] > 0.3
+
+
+def cramers_v(joint: Joint, i: int, j: int) -> float:
+    cells = joint.table(["abcdef"[i], "abcdef"[j]])
+    expected = np.outer(cells.sum(axis=1), cells.sum(axis=0))
+    return float(np.sqrt(((cells - expected) ** 2 / expected).sum() / (min(SIZES[i], SIZES[j]) - 1)))
+
+
+def test_the_same_release_gives_the_same_rows_on_any_number_of_threads() -> None:
+    moments = view(patients(3000), 40)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            joint = fit_joint(moments, "rows", SEED)
+        found.append(joint.draw(500, PublicNormals(SEED)))
+    assert (found[0] == found[1]).all()
+    assert (fit_joint(moments, "rows", b"\1" * 32).shares != joint.shares).any()
+
+
+def test_drawn_rows_have_the_shares_of_the_model() -> None:
+    joint = fit_joint(view(patients(3000), 40), "rows", SEED)
+    rows, n = joint.draw(20_000, PublicNormals(SEED)), 20_000
+    expected = joint.table("bcd")
+    cells = np.zeros(expected.shape)
+    np.add.at(cells, tuple(rows[:, 1:4].T), 1)
+    assert (np.abs(cells - n * expected) < 5 * np.sqrt(n * expected) + 5).all()
+    assert expected.sum() == pytest.approx(1)
+
+
+def test_refits_say_how_far_noise_moves_a_quantity() -> None:
+    """Over all cells of two columns, errors are about what `combine` says, and never far more."""
+    values = patients(4000)
+    joint = fit_joint(view(values, 50), "intervals", SEED)
+    again = refits(joint, 5, b"\2" * 32)
+    assert (again[0].shares != again[1].shares).any()
+    scores = []
+    for i, j in pairs():
+        names = ["abcdef"[i], "abcdef"[j]]
+        away = joint.table(names) - counts(values, i, j) / 4000
+        scores.append((away / combine(joint.table(names), 1e-4, [each.table(names) for each in again])).ravel())
+    assert 0.1 < np.mean(np.square(np.concatenate(scores))) < 2
+    assert combine([1.0, 2.0], [0.0, 3.0], [[1.0, 2.0], [3.0, 2.0]]) == pytest.approx([np.sqrt(3.0), 3.0])
+
+
+def test_a_level_that_nobody_has_gets_hardly_any_rows() -> None:
+    values = patients(5000)
+    values[values[:, 3] == 4, 3] = 0
+    joint = fit_joint(view(values, 50), "rows", SEED)
+    assert joint.table("d")[4] * 5000 < 2 * 50
+    values[:, 0] = 0
+    assert fit_joint(view(values, 50), "rows", SEED).table("a")[1] * 5000 < 2 * 50
+
+
+def test_numbers_are_values_about_their_mean_and_scores_their_levels() -> None:
+    rows = mixed_rows(4000)
+    moments = noisy_moments(MIXED, rows, 0.002, np.random.default_rng(0))
+    joint = fit_joint(moments, "rows", SEED)
+    wide = joint.attribute("wide")
+    mean = joint.table(["wide"]) @ np.array([float(each) for each in wide.values])
+    lower, upper = wide.column.ends
+    assert wide.measured
+    assert 2 * (mean - wide.column.midpoint) / (upper - lower) == pytest.approx(rows[:, 0].mean(), abs=0.03)
+    stage = OrderedColumn(name="stage", levels=("I", "II", "III"), fill="I")
+    cells = np.array(["I", "II", "III"])[np.random.default_rng(1).integers(0, 3, 2000)]
+    release = released((stage, category("sex", "f", "m")), {"stage": cells, "sex": np.full(2000, "f")}, 0.001, 2)
+    found = joint_of(release, "rows")
+    assert found.attribute("stage").values == ("I", "II", "III")
+    assert not found.attribute("stage").measured
+    assert np.isfinite(found.table(["stage", "sex"])).all()
+    only = fit_joint(moments_of(table(3, 1), declared(0, 4), 0.002), "rows", SEED)
+    assert np.isfinite(only.residuals().chi2)
+
+
+def test_products_that_are_not_released_stay_the_models() -> None:
+    columns, outcomes = sides(2, 2)
+    rows = np.clip(np.random.default_rng(3).normal(0, 0.3, (20_000, 4)), -1, 1)
+    joint = fit_joint(outcome_only_of(rows, columns, outcomes, np.random.default_rng(4)), "rows", SEED)
+    assert np.isinf(joint.entries.noise[3, 4])
+    assert joint.entries.share == pytest.approx(10 / 12)
+    assert np.isfinite(joint.table(["y0", "y1"])).all()
+
+
+def test_public_columns_are_given_more_closely_than_private_ones() -> None:
+    columns = declared(2, 2)
+    moments = moments_of(table(2, 2), columns, 0.02, np.random.default_rng(0))
+    joint = fit_joint(moments, "rows", SEED)
+    error = np.abs(len(table(2, 2)) * joint.moments() - joint.entries.sums)
+    assert error[1, 2] < 0.2 * joint.entries.typical
+
+
+def test_a_checkpoint_of_a_stream_is_read_as_a_release() -> None:
+    spec = build_spec({"north": COLUMNS[:3], "south": COLUMNS[3:]}, rows=900)
+    release = Hospitals(first_spec(spec, of="moments", checkpoints=2)).publish(ZeroNoise())
+    joint = joint_of(release, "rows")
+    assert joint.patients == release.patients
+    assert np.isfinite(joint.shares).all()
+
+
+def test_what_no_table_can_be_told_from_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="noise hides every table"):
+        fit_joint(view(patients(1), 30), "rows", SEED)
+    wide = tuple(closed(name, 600) for name in ("x", "y"))
+    layout = Layout(wide)
+    size = len(layout.variables) + 1
+    moments = NoisyMoments(layout, np.zeros((size, size)), np.ones((size, size)), 10_000)
+    with pytest.raises(InvalidInput, match="up to 1000 values of all columns together, not 1200"):
+        fit_joint(moments, "rows", SEED)
+    joint = fit_joint(view(patients(3000), 30), "rows", SEED, components=1)
+    assert joint.table("ab") == pytest.approx(np.outer(joint.table("a"), joint.table("b")))
+    for names, words in (("aa", "each once"), ("", "at least one"), ("az", "not a column of this release: z")):
+        with pytest.raises(InvalidInput, match=words):
+            joint.table(names)
+    single = fit_joint(noisy_moments(COLUMNS[:1], coded(patients(900))[:, :1], 0.01), "rows", SEED)
+    assert single.table("a").sum() == pytest.approx(1)
