@@ -29,6 +29,7 @@ COMMANDS = {
     "report": Command("learner.cli.report:report_release", "Write a fit as one HTML page."),
     "serve": Command("learner.hub.cli:serve", "Run the hub."),
     "spending": Command("learner.cli.releases:spending", "Add up what every release spent, and what is left."),
+    "synthesize": Command("learner.cli.synthesize:synthesize_rows", "Write made-up rows that look like the patients."),
     "trust": Command("learner.cli.trust:trust", "Consortium roots that are believed."),
     "verify": Command("learner.cli.releases:verify_release", "Check a release without any network."),
 }

@@ -1,4 +1,4 @@
-"""The entries that a joint distribution is fitted to: what each column can be, how it is coded, and released sums with their noise.
+"""The entries that a joint distribution is fitted to: values of each column, their codes, and released sums with their noise.
 
 A category is its values, and its variables are those of the release: an indicator for each, or +1 and -1 of two. A number is
 `POINTS` values about its released mean, and an ordered category its scores. The square of a number is one more variable,
@@ -34,7 +34,7 @@ _BITS = 24
 
 @dataclass(frozen=True, eq=False)
 class Attribute:
-    """What one declared column can be.
+    """The values that one declared column can have.
 
     Attributes:
         column: the declaration, with the bounds that cells were scaled by.
@@ -56,9 +56,9 @@ class Attribute:
         return self.column.name
 
     @property
-    def measured(self) -> bool:
-        """Says whether its values are points of a number, of which the release has only mean, variance and products."""
-        return self.column.measured
+    def scored(self) -> bool:
+        """Says whether its values are numbers or scores, of which the release has only mean, variance and products."""
+        return not self.column.indicators
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +135,26 @@ class Entries:
         """(2, E) places above the diagonal that have a released sum."""
         return np.array(np.nonzero(np.triu(np.isfinite(self.noise), 1)))
 
+    def released_table(self, first: int, second: int) -> tuple[Floats, Floats]:
+        """(L, M) patients of each pair of values as released, and the standard deviations of their noise.
+
+        Args:
+            first: place of a category.
+            second: place of another.
+
+        Raises:
+            InvalidInput: one is a number, or their products are not released.
+        """
+        pair = self.attributes[first], self.attributes[second]
+        from_variables = [_from_variables(each) for each in pair]
+        at = np.ix_([0, *pair[0].places], [0, *pair[1].places])
+        sums, noise = self.sums[at].copy(), self.noise[at].copy()
+        sums[0, 0], noise[0, 0] = self.rows, 0.0
+        if np.isinf(noise).any() or any(each.scored for each in pair):
+            raise InvalidInput(f"there is no released table of {pair[0].name} and {pair[1].name}")
+        left, right = from_variables
+        return left @ sums @ right.T, np.sqrt(left**2 @ noise**2 @ (right**2).T)
+
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(each.name for each in self.attributes)
@@ -148,6 +168,14 @@ class Entries:
         if name not in self.names():
             raise InvalidInput(f"not a column of this release: {name}; it has {listed(self.names())}")
         return self.names().index(name)
+
+
+def _from_variables(attribute: Attribute) -> Floats:
+    """(L, 1 + v) indicators of a category's values from the constant and its variables."""
+    if len(attribute.places) == 1:
+        return np.array([[0.5, 0.5], [0.5, -0.5]])
+    size = len(attribute.values)
+    return np.hstack([np.zeros((size, 1)), np.eye(size)])
 
 
 def _placed(moments: Moments) -> tuple[Floats, Floats]:

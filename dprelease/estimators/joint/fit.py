@@ -31,7 +31,7 @@ from dprelease.release.release import Release
 from dprelease.threads import one_thread
 
 Purpose = Literal["rows", "intervals"]
-"""What a model is for: rows that look like patients, or the coefficients of later fits and their intervals."""
+"""The use of a model: rows that look like patients, or the coefficients of later fits and their intervals."""
 
 SPREAD = 0.5
 """Standard deviation of logits about those of the margins at the start."""

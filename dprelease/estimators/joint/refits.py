@@ -1,4 +1,4 @@
-"""What privacy noise leaves open in a quantity of a joint distribution: refits to the model's own moments with fresh noise.
+"""Error that privacy noise leaves in a quantity of a joint distribution, by refits to the model's own moments with fresh noise.
 
 With q the quantity of the model, u its textbook error as of n rows and q_i those of m refits, the variance of q is
 

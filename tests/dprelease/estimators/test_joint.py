@@ -6,6 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from dprelease.data.columns import CategoricalColumn, Column, OrderedColumn
 from dprelease.errors import InvalidInput
+from dprelease.estimators.joint.coding import Entries
 from dprelease.estimators.joint.fit import fit_joint, joint_of
 from dprelease.estimators.joint.model import Joint
 from dprelease.estimators.joint.refits import combine, refits
@@ -86,6 +87,20 @@ def test_a_fit_is_nearer_to_the_truth_than_what_was_released() -> None:
     assert 0.4 < joint.residuals().chi2 < 1.1
 
 
+def test_released_tables_and_their_noise_are_those_of_their_entries() -> None:
+    values = patients(3000)
+    exact = fit_joint(view(values, 40, None), "rows", SEED, components=2).entries
+    away = []
+    for seed in range(200):
+        entries = Entries.of(view(values, 40, seed))
+        for i, j in ((0, 5), (0, 2), (2, 3)):
+            cells, noise = entries.released_table(i, j)
+            away.append(float((((cells - counts(values, i, j)) / noise) ** 2).mean()))
+    assert exact.released_table(0, 5)[0] == pytest.approx(counts(values, 0, 5))
+    assert np.mean(away) == pytest.approx(1, abs=0.15)
+    assert exact.released_table(2, 3)[1] == pytest.approx(np.full((4, 5), 40.0))
+
+
 def test_independent_columns_stay_independent() -> None:
     largest = []
     for independent in (True, False):
@@ -153,14 +168,13 @@ def test_numbers_are_values_about_their_mean_and_scores_their_levels() -> None:
     wide = joint.attribute("wide")
     mean = joint.table(["wide"]) @ np.array([float(each) for each in wide.values])
     lower, upper = wide.column.ends
-    assert wide.measured
+    assert wide.scored
     assert 2 * (mean - wide.column.midpoint) / (upper - lower) == pytest.approx(rows[:, 0].mean(), abs=0.03)
     stage = OrderedColumn(name="stage", levels=("I", "II", "III"), fill="I")
     cells = np.array(["I", "II", "III"])[np.random.default_rng(1).integers(0, 3, 2000)]
     release = released((stage, category("sex", "f", "m")), {"stage": cells, "sex": np.full(2000, "f")}, 0.001, 2)
     found = joint_of(release, "rows")
     assert found.attribute("stage").values == ("I", "II", "III")
-    assert not found.attribute("stage").measured
     assert np.isfinite(found.table(["stage", "sex"])).all()
     only = fit_joint(moments_of(table(3, 1), declared(0, 4), 0.002), "rows", SEED)
     assert np.isfinite(only.residuals().chi2)

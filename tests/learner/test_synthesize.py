@@ -1,0 +1,108 @@
+"""`learner synthesize` on a published release: rows, the file of cautions, the page, and what is refused."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dprelease.analyses import synthesize
+from dprelease.analyses.synthetic import NOBODYS, ONE_SET
+from dprelease.errors import InvalidInput
+from learner.client.library import Opened
+from learner.export.synthetic import SET
+from tests.learner.commands import EXIT, Run, runner
+from tests.learner.moments import COLUMNS, opened
+from tests.learner.pages import parsed
+from tests.learner.world import World
+
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("synthetic")
+
+
+@pytest.fixture(scope="module")
+def release(place: Path) -> Opened:
+    return opened(World(place, COLUMNS[3]), place)
+
+
+@pytest.fixture
+def run(release: Opened, place: Path) -> Run:
+    return runner(place / "home")
+
+
+def test_rows_have_peoples_levels_and_say_that_they_are_nobodys(run: Run, release: Opened, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    asked = ("synthesize", release.folder.path, "--rows", ROWS, "--output", out)
+    shown = run(*asked)
+    assert shown.exit_code == 0, shown.output
+    assert NOBODYS in " ".join(shown.output.split())
+    first = out.read_bytes()
+    header, *lines = csv.reader(first.decode().splitlines())
+    assert header == ["age", "smoker", "glucose", "stage"]
+    assert len(lines) == ROWS
+    assert {line[1] for line in lines} <= {"yes", "other"}
+    assert {line[3] for line in lines} <= {"I", "II", "other"}
+    assert all(0 <= float(line[0]) <= 120 for line in lines)
+    beside = json.loads(out.with_name("rows.csv.json").read_text())
+    assert list(beside)[:2] == ["note", "use"]
+    assert (beside["note"], beside["use"]) == (NOBODYS, ONE_SET)
+    assert beside["release"] == release.release.digest
+    assert beside["guarantee"] == list(release.release.guarantee)
+    assert beside["cautions"][2:] == list(synthesize(release.release, 1).cautions[2:])
+    assert 0 < beside["chi2"] < 1.5
+    page = out.with_name("rows.csv.html").read_text()
+    parsed(page)
+    assert "smoker and stage" in page
+    refused = run(*asked)
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert "--force" in refused.output
+    out.write_bytes(b"")
+    assert run(*asked, "--force").exit_code == 0
+    assert out.read_bytes() == first
+
+
+def test_several_sets_stand_in_one_file_with_the_rule(run: Run, release: Opened, tmp_path: Path) -> None:
+    out = tmp_path / "rows.parquet"
+    shown = run("synthesize", release.folder.path, "--rows", ROWS, "--sets", 2, "--output", out, "--json")
+    assert shown.exit_code == 0, shown.output
+    table = pq.read_table(out)
+    assert table.column(SET).to_pylist() == [number for number in range(3) for _ in range(ROWS)]
+    beside = json.loads(table.schema.metadata[b"dprelease"])
+    assert "(1 + 1/2) * mean of (q_i - q)^2" in beside["use"]
+    assert f"e^2 * {ROWS} / 3000" in beside["use"]
+    assert beside["note"] == NOBODYS
+
+
+def test_made_up_tables_agree_with_released_ones_within_noise(release: Opened) -> None:
+    made = synthesize(release.release, 20_000)
+    (pair,) = made.pairs
+    assert pair.names == ("smoker", "stage")
+    assert pair.made_up.sum() == pytest.approx(3000)
+    assert np.mean(pair.away**2) < 2
+    assert pair.variation < 2 * pair.by_noise
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--rows", 5, "--output", "rows.txt"), "--output ends in .csv or .parquet"),
+        (("--rows", 10**6, "--sets", 2, "--output", "rows.csv"), "ask for 1 to 1,000,000 rows"),
+    ],
+)
+def test_what_cannot_be_is_refused(more: tuple[object, ...], words: str, run: Run, release: Opened) -> None:
+    refused = run("synthesize", release.folder.path, *more)
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert words in refused.output
+    assert not Path("rows.csv").exists()
+
+
+def test_rows_of_another_kind_of_release_are_refused(tmp_path: Path) -> None:
+    mixed = opened(World(tmp_path, COLUMNS[2]), tmp_path, mechanism="mixed", rows=40)
+    with pytest.raises(InvalidInput, match="rows, not moments"):
+        synthesize(mixed.release, 10)
