@@ -31,6 +31,7 @@ DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DAY = f"({NAME}|{DATE})"
 _POSITIVE = r"[0-9]+(\.[0-9]+)?(e[+-][0-9]+)?"
 _NUMBER = f"-?{_POSITIVE}"
+_CUTS = rf"{_NUMBER}(, {_NUMBER})*"
 _LEVEL = r'"([^"\\\x00-\x1f]|\\["\\bfnrt]|\\u[0-9a-f]{4})+"'
 
 FORMS = (
@@ -44,6 +45,8 @@ FORMS = (
     rf"{NAME} < {_NUMBER}",
     rf"whole years from {_DAY} to {_DAY}",
     rf"{NAME} is missing",
+    rf"{NAME} cut at {_CUTS}",
+    rf"exit by ({NAME}|(days|years) from {NAME} to {NAME}) and {NAME}( = {_LEVEL}( or {_LEVEL})*)? at {_CUTS}",
 )
 """Every form of a derivation, as a regular expression; docs/format.md 2 says what each means."""
 

@@ -17,9 +17,10 @@ from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import KINDS, CategoricalColumn, Column, NumericColumn
 from dprelease.files.settings import Mistakes, Settings, mistakes
-from dprelease.one_line import one_line
+from dprelease.one_line import listed, one_line
 from party_node.declarations.dates import DateColumn
-from party_node.declarations.formulas import Formula, Indicator, Missing, Source, read_formula
+from party_node.declarations.formula import CategoryFormula, Formula, Source
+from party_node.declarations.formulas import read_formula
 
 Decimal = Literal[".", ","]
 Thousands = Literal["", ".", ",", " ", "'"]
@@ -370,13 +371,13 @@ def _derived(
     for key in ("from", "source_only", *KEYS):
         if key in keys:
             raise ValueError(f"column {name}: {key}: a derived column is neither read from the source nor a source")
-    kind = "categorical" if isinstance(formula, Indicator | Missing) else "numeric"
+    kind = "categorical" if isinstance(formula, CategoryFormula) else "numeric"
     if keys.get("kind", kind) != kind:
         raise ValueError(f"column {name}: kind: {formula.text} is {kind}; leave kind out")
     fields = {"name": name, **_own(name, keys), "kind": kind, "derivation": formula.text}
-    make = _indicator if kind == "categorical" else _number
+    of = [source.column for source in sources]
     return Declaration(
-        make(fields, formula, [source.column for source in sources]),
+        _category(fields, formula, of) if isinstance(formula, CategoryFormula) else _number(fields, formula, of),
         None,
         formula,
         sources,
@@ -417,16 +418,24 @@ def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> 
     return column.model_copy(update={"fill": min(max(fill, column.lower), column.upper)})
 
 
-def _indicator(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
-    """A category of one level, for what is so; ``other`` is what is not."""
-    column = CategoricalColumn.model_validate({"levels": (YES,)} | fields)
-    if len(column.levels) != 1:
-        raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
-    return (
-        column
-        if "fill" in fields or _of_fills(formula, sources) != 1
-        else column.model_copy(update={"fill": column.levels[0]})
-    )
+def _category(fields: dict[str, Any], formula: CategoryFormula, sources: list[Source]) -> Column:
+    """A category of a formula's levels; or of one level, for what is so, where ``other`` is what is not."""
+    if not formula.levels:
+        column = CategoricalColumn.model_validate({"levels": (YES,)} | fields)
+        if len(column.levels) != 1:
+            raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
+        so = "fill" not in fields and _of_fills(formula, sources) == 0
+        return column.model_copy(update={"fill": column.levels[0]}) if so else column
+    for key in ("levels", "exhaustive", *(("fill",) if formula.fill_level else ())):
+        if key in fields:
+            raise ValueError(f"column {fields['name']}: {key}: follows from {formula.text}; leave it out")
+    if not formula.fill_level and "fill" not in fields:
+        raise ValueError(
+            f"column {fields['name']}: fill: name the level that a missing cell has, one of {listed(formula.levels)}; or "
+            "give such cells a level of their own: missing = true in derived"
+        )
+    given = {"fill": formula.fill_level} if formula.fill_level else {}
+    return CategoricalColumn.model_validate(fields | given | {"levels": formula.levels, "exhaustive": True})
 
 
 def _of_fills(formula: Formula, sources: list[Source]) -> float:
@@ -436,4 +445,7 @@ def _of_fills(formula: Formula, sources: list[Source]) -> float:
 
 
 def _fill(source: Source, formula: Formula) -> Floats:
-    return np.array([float(source.fill == formula.level(source) if source.values else source.fill)])
+    if not source.values:
+        return np.array([float(source.fill)])
+    entering = (*formula.entering(source), source.fill)
+    return np.array([(entering.index(source.fill) + 1.0) % len(entering)])

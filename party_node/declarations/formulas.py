@@ -1,14 +1,12 @@
 """Formulas of derived columns: what they need of their sources, the bounds that follow, the text that is public, the numbers.
 
 Numbers come from IEEE 754 additions, multiplications, divisions and comparisons alone, so that they are the same on every machine.
-A category enters a formula as 1 for one level and 0 for all others.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, ClassVar
@@ -18,10 +16,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from dprelease.arrays import Floats
 from dprelease.data.column import DATE, NAME, level_text, number_text
-from dprelease.data.columns import Column, Name
-from dprelease.files.settings import Mistakes, Settings, mistakes
+from dprelease.data.columns import Name
+from dprelease.files.settings import Mistakes, mistakes
 from dprelease.one_line import listed
-from party_node.declarations.dates import DateColumn
+from party_node.declarations.cut_formulas import Bands, Exit
+from party_node.declarations.formula import BINARY, CategoryFormula, Formula, Number, Source, ends_of
 
 _TERMS = 11  # what is left out is below 2^-55 of the sum, as |s| <= 3 - sqrt(8)
 _LN2_HIGH, _LN2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
@@ -53,51 +52,6 @@ def ln(values: Floats) -> Floats:
     return np.where(known, found, np.nan)
 
 
-Number = Annotated[float, Field(strict=True)]
-Source = Column | DateColumn
-
-BINARY = "a category of two values"
-
-
-class Formula(Settings, ABC):
-    """One key of ``derived`` and its options.
-
-    Attributes:
-        key: that names its sources.
-        of_missing: whether it has a value also where its source has none.
-    """
-
-    key: ClassVar[str]
-    of_missing: ClassVar[bool] = False
-
-    @property
-    def sources(self) -> tuple[Name, ...]:
-        """Names of the declared columns that it is computed from, in the order of its arguments."""
-        named: Name | tuple[Name, ...] = getattr(self, self.key)
-        return (named,) if isinstance(named, str) else named
-
-    @property
-    @abstractmethod
-    def text(self) -> str:
-        """Its public text: a `Derivation`."""
-
-    @abstractmethod
-    def check(self, sources: Sequence[Source]) -> None:
-        """Raise a ValueError that begins with the key, if it cannot be computed from these declarations."""
-
-    @abstractmethod
-    def values(self, *sources: Floats) -> Floats:
-        """(n,) numbers from (n,) numbers; NaN where it is not defined."""
-
-    def bounds(self, sources: Sequence[Source]) -> tuple[float, float]:
-        """The least and the largest value of sources within their bounds; infinite where none follows."""
-        return (-math.inf, math.inf)
-
-    def level(self, source: Source) -> str:
-        """The level of a category that enters as 1."""
-        return source.values[0] if source.values else ""
-
-
 class Log(Formula):
     """Natural logarithm of a number plus an offset, in the unit of that number."""
 
@@ -111,12 +65,12 @@ class Log(Formula):
         return f"log({_shifted(self.log, self.plus)})"
 
     def check(self, sources: Sequence[Source]) -> None:
-        _, upper = _ends("log", sources[0])
+        _, upper = ends_of("log", sources[0])
         if upper + self.plus <= 0:
             raise ValueError(f"plus: {self.log} is at most {upper:g}, so there is never a logarithm")
 
     def bounds(self, sources: Sequence[Source]) -> tuple[float, float]:
-        lower, upper = self.values(np.array(_ends("log", sources[0]))).tolist()
+        lower, upper = self.values(np.array(ends_of("log", sources[0]))).tolist()
         return (-math.inf if math.isnan(lower) else lower, upper)
 
     def values(self, *sources: Floats) -> Floats:
@@ -137,10 +91,10 @@ class Square(Formula):
         return f"({shifted})^2" if self.plus else f"{shifted}^2"
 
     def check(self, sources: Sequence[Source]) -> None:
-        _ends("square", sources[0])
+        ends_of("square", sources[0])
 
     def bounds(self, sources: Sequence[Source]) -> tuple[float, float]:
-        lower, upper = (end + self.plus for end in _ends("square", sources[0]))
+        lower, upper = (end + self.plus for end in ends_of("square", sources[0]))
         corners = (lower * lower, upper * upper)
         return (0.0 if lower <= 0 <= upper else min(corners), max(corners))
 
@@ -178,7 +132,7 @@ class Product(Formula):
         return sources[0] * sources[1]
 
 
-class Missing(Formula):
+class Missing(CategoryFormula):
     """Tells whether a cell has no value, as it is missing or unreadable: 1 or 0, and never missing itself."""
 
     key = "missing"
@@ -194,10 +148,10 @@ class Missing(Formula):
         pass
 
     def values(self, *sources: Floats) -> Floats:
-        return np.isnan(sources[0]).astype(np.float64)
+        return 1.0 - np.isnan(sources[0])
 
 
-class Indicator(Formula):
+class Indicator(CategoryFormula):
     """Tells whether a category has a level, or a number is at least ``from`` and less than ``to``: 1 or 0."""
 
     key = "indicator"
@@ -225,7 +179,7 @@ class Indicator(Formula):
             if self.named not in source.values:
                 raise ValueError(f"level: {source.name} has no level {self.named!r}, only {listed(source.vocabulary)}")
             return
-        lower, upper = _ends("indicator", source)
+        lower, upper = ends_of("indicator", source)
         for key, end in declared.items():
             if not lower < end <= upper:
                 raise ValueError(
@@ -235,26 +189,19 @@ class Indicator(Formula):
         if len(declared) == 2 and not declared["from"] < declared["to"]:
             raise ValueError(f"from: {declared['from']:g} is not less than to, {declared['to']:g}")
 
-    def level(self, source: Source) -> str:
-        return self.named or ""
+    def entering(self, source: Source) -> tuple[str, ...]:
+        return (self.named or "",)
 
     def values(self, *sources: Floats) -> Floats:
-        if self.named is not None:
-            return sources[0]
         cells = sources[0]
+        if self.named is not None:
+            return 1.0 - cells
         start, end = (-math.inf if self.start is None else self.start, math.inf if self.end is None else self.end)
-        return np.where(np.isnan(cells), np.nan, (cells >= start) & (cells < end))
+        return np.where(np.isnan(cells), np.nan, ~((cells >= start) & (cells < end)))
 
 
 def _shifted(name: str, plus: float) -> str:
     return f"{name} {'-' if plus < 0 else '+'} {number_text(abs(plus))}" if plus else name
-
-
-def _ends(key: str, source: Source) -> tuple[float, float]:
-    """Bounds of a number."""
-    if not source.measured:
-        raise ValueError(f"{key}: {source.name} is no number")
-    return source.ends
 
 
 def _iso(value: object) -> object:
@@ -361,7 +308,9 @@ def _fixed(text: str) -> float | None:
         raise ValueError(f"there is no date {text}") from error
 
 
-_FORMULAS: dict[str, type[Formula]] = {each.key: each for each in (Log, Square, Indicator, Product, Days, Age, Missing)}
+_FORMULAS: dict[str, type[Formula]] = {
+    each.key: each for each in (Log, Square, Indicator, Product, Days, Age, Missing, Bands, Exit)
+}
 
 
 def read_formula(derived: object) -> Formula:
@@ -370,7 +319,9 @@ def read_formula(derived: object) -> Formula:
     Raises:
         ValueError: it says none, or more than one; `Mistakes` if keys are wrong.
     """
-    found = [key for key in _FORMULAS if key in derived] if isinstance(derived, dict) else []
+    found = (
+        [key for key in _FORMULAS if key in derived and derived[key] is not True] if isinstance(derived, dict) else []
+    )
     if len(found) != 1:
         raise ValueError(f'name one of {", ".join(_FORMULAS)}, as in {{ square = "age" }}')
     try:

@@ -22,7 +22,7 @@ from dprelease.data.columns import OTHER
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import DateColumn, day_numbers
 from party_node.declarations.declarations import Declaration
-from party_node.declarations.formulas import Formula, Source
+from party_node.declarations.formula import Formula, Source
 from party_node.settings import SourceSettings
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -379,17 +379,18 @@ def derive(declared: Declaration, raw: Mapping[str, Cells], column: Source) -> C
     if column.measured:
         return of_numbers(found, absent, column)
     unreadable = np.isnan(found) & ~absent
-    words = np.where(found == 1, column.vocabulary[0], OTHER).astype(object)
-    words[absent | unreadable] = None
-    return Cells(words.tolist(), absent, unreadable, found == 0)
+    words = np.array([*column.values, None], object)
+    words = words[np.where(absent | unreadable, len(words) - 1, found).astype(np.intp)]
+    return Cells(words.tolist(), absent, unreadable, words == OTHER)
 
 
 def _clipped(source: Source, cells: Cells, formula: Formula) -> Floats:
-    """(n,) numbers, NaN where a cell is missing or unreadable; a category is 1 for the formula's level."""
+    """(n,) numbers, NaN where a cell is missing or unreadable; a category is the place of its level among those that enter."""
     if source.values:
-        level = formula.level(source)
-        same = cells.outside if level == OTHER else np.array([cell == level for cell in cells.values], bool)
-        return np.where(cells.missing | (cells.outside & (OTHER not in source.values)), np.nan, same)
+        place = {level: float(number) for number, level in enumerate(formula.entering(source), 1)}
+        found = np.array([place.get(str(cell), 0.0) for cell in cells.values], np.float64)
+        found[cells.outside] = place.get(OTHER, 0.0)
+        return np.where(cells.missing | (cells.outside & (OTHER not in source.values)), np.nan, found)
     values = np.asarray(cells.values, np.float64)
     known = np.where(np.isfinite(values), values, np.nan)
     return np.clip(known, *source.ends)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dprelease.arrays import Mask
 from dprelease.files.durable import write_durably
-from party_node.declarations.formulas import Source
+from party_node.declarations.formula import Source
 
 REMEDY = "mend the file or the column's declaration in party.toml, or take the column out of it"
 

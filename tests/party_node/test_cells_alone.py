@@ -84,6 +84,9 @@ def described(choose: random.Random, folder: Path, **place: Any) -> PartySetting
     for number in range(3):
         columns[f"gone{number}"] = {"derived": {"missing": f"n{number}"}}
         columns[f"square{number}"] = {"derived": {"square": f"n{number}"}}
+        columns[f"band{number}"] = {"derived": {"bands": f"n{number}", "at": [0, 7.2, 99]}, "fill": "< 0"}
+        time = {"exit": ["d0", "d1", f"c{number}"], "events": ["yes"], "unit": "days", "at": [1, 99], "missing": True}
+        columns[f"exit{number}"] = {"derived": time}
     missing = choose.sample(WORDS, choose.randint(0, 4))
     return settings(folder, columns, decimal=decimal, thousands="", missing=missing, **place)
 

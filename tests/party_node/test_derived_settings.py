@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.data.columns import CategoricalColumn, NumericColumn
+from dprelease.data.exits import Exits, read_exit
+from dprelease.errors import InvalidInput
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.formulas import Product, Square
 from tests.party_node.tables import settings
@@ -126,6 +128,20 @@ def test_dates_and_sources_are_kept_to_oneself() -> None:
         ({"indicator": "age", "from": 18}, "derived: from: 18 is not within the bounds of age, 18 to 100"),
         ({"indicator": "age", "to": 100.5}, "derived: to: 100.5 is not within"),
         ({"indicator": "age", "from": 70, "to": 70}, "derived: from: 70 is not less than to, 70"),
+        ({"bands": "age", "at": [40, 40]}, "derived: at: 40 comes after 40; cuts rise"),
+        ({"bands": "age", "at": []}, "derived: at: "),
+        ({"bands": "age", "at": [18]}, "derived: at: 18 is not within the bounds of age, 18 to 100"),
+        ({"bands": "stage", "at": [1]}, "derived: bands: stage is no number"),
+        ({"bands": "age", "at": [40]}, "column x: fill: name the level that a missing cell has, one of < 40, >= 40"),
+        ({"exit": ["age", "smoker"], "at": [0, 20]}, "derived: at: 0 is not above 0"),
+        ({"exit": ["age", "smoker"], "at": [101]}, "derived: at: 101 is above the upper bound of age, 100"),
+        ({"exit": ["z", "smoker"], "at": [1]}, "derived: exit: z has the lower bound -3, and no time is negative"),
+        ({"exit": ["age", "stage"], "at": [20]}, "derived: events: name those of I, II that are events"),
+        ({"exit": ["age", "z"], "at": [20]}, "derived: exit: z is no category"),
+        ({"exit": ["age", "stage"], "at": [20], "events": ["III"]}, "derived: events: stage has no level 'III'"),
+        ({"exit": ["came", "left", "smoker"], "at": [1]}, 'derived: unit: say "days" or "years"'),
+        ({"exit": ["age", "z", "smoker"], "at": [1]}, "derived: exit: age is no date"),
+        ({"exit": ["age", "smoker"], "at": [20], "unit": "days"}, "derived: unit: the cuts are in the unit of age"),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -179,6 +195,39 @@ def test_an_indicator_has_one_level() -> None:
         declared({"indicator": "age", "from": 65}, levels=["old", "very old"])
 
 
+def test_levels_follow_from_cuts() -> None:
+    """And `read_exit` reads them back, whatever the causes are called."""
+    bands = declared({"bands": "age", "at": [40, 50.5], "missing": True})
+    assert bands == CategoricalColumn(
+        name="x",
+        levels=("< 40", "40 to 50.5", ">= 50.5", "missing"),
+        exhaustive=True,
+        fill="missing",
+        derivation="age cut at 40, 50.5",
+    )
+    assert declared({"bands": "age", "at": [40]}, fill=">= 40").binary
+    with pytest.raises(ValueError, match="column x: levels: follows from age cut at 40; leave it out"):
+        declared({"bands": "age", "at": [40]}, fill=">= 40", levels=["a", "b"])
+    one = declared({"exit": ["age", "smoker"], "at": [0.5, 20]}, fill="followed to 20")
+    assert one.values == ("event 0 to 0.5", "event 0.5 to 20", "left 0 to 0.5", "left 0.5 to 20", "followed to 20")
+    assert read_exit(one.values) == Exits((0.5, 20.0))
+    causes = {"exit": ["came", "left", "stage"], "events": ["II", "I"], "unit": "years", "at": [1], "missing": True}
+    several = declared(causes)
+    assert several.derivation == 'exit by years from came to left and stage = "II" or "I" at 1'
+    assert several.values == ("II 0 to 1", "I 0 to 1", "left 0 to 1", "followed to 1", "missing")
+    assert read_exit(several.values) == Exits((1.0,), ("II", "I"), missing=True)
+    for levels in (
+        bands.values,
+        (),
+        ("left 0 to 1", "followed to 1"),
+        several.values[:-2],
+        one.values[::-1],
+        ("a", "b"),
+    ):
+        with pytest.raises(InvalidInput, match="not the levels of a column of exits"):
+            read_exit(levels)
+
+
 def test_the_page_for_hospitals_declares_what_can_be() -> None:
     page = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^## Derived columns\n.*?^```toml\n(.*?)^```$", page, re.M | re.S)
@@ -196,6 +245,8 @@ def test_the_page_for_hospitals_declares_what_can_be() -> None:
         "age * bmi",
         "whole years from born to admitted",
         "days from admitted to discharged",
+        "age cut at 40, 50, 60, 70",
+        "exit by followup and died at 0.5, 1, 2, 5",
     ]
 
 

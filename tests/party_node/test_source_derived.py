@@ -95,6 +95,63 @@ def test_an_indicator(
     assert table.findings["x"] == found
 
 
+YEARS: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 20}
+CAUSE: dict[str, Any] = {"kind": "categorical", "levels": ["death", "transplant"]}
+DAY: dict[str, Any] = {"kind": "date"}
+BANDS = {"bands": "age", "at": [30, 40.5]}
+EXIT: dict[str, Any] = {"exit": ["t", "b"], "at": [1, 5]}
+CAUSES: dict[str, Any] = {"exit": ["t", "c"], "at": [1, 5], "events": ["transplant", "death"]}
+STAY = {"exit": ["in", "out", "b"], "at": [365, 730], "unit": "days"}
+
+
+@pytest.mark.parametrize(
+    ("sources", "derived", "cells", "level", "found"),
+    [
+        ({"age": AGE}, BANDS, "29.999", "< 30", IN_ORDER),
+        ({"age": AGE}, BANDS, "30", "30 to 40.5", IN_ORDER),
+        ({"age": AGE}, BANDS, "40.5", ">= 40.5", IN_ORDER),
+        ({"age": AGE}, BANDS, "500", ">= 40.5", IN_ORDER),
+        ({"age": AGE}, BANDS, "old", "missing", UNREADABLE),
+        ({"age": AGE}, BANDS, "", "missing", MISSING),
+        ({"t": YEARS, "b": BINARY}, EXIT, "0,yes", "event 0 to 1", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, "1,yes", "event 0 to 1", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, "1.001,yes", "event 1 to 5", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, "5,yes", "event 1 to 5", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, "5.5,yes", "followed to 5", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, "-2,yes", "event 0 to 1", IN_ORDER),  # clipped to 0
+        ({"t": YEARS, "b": BINARY}, EXIT, "0.999,no", "left 0 to 1", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, "1,no", "left 1 to 5", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, "5,no", "followed to 5", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT, ",yes", "missing", MISSING),
+        ({"t": YEARS, "b": BINARY}, EXIT, "3,NA", "missing", MISSING),
+        ({"t": YEARS, "b": BINARY}, EXIT, "soon,no", "missing", UNREADABLE),
+        ({"t": YEARS, "c": CAUSE}, CAUSES, "0.5,transplant", "transplant 0 to 1", IN_ORDER),
+        ({"t": YEARS, "c": CAUSE}, CAUSES, "5,death", "death 1 to 5", IN_ORDER),
+        ({"t": YEARS, "c": CAUSE}, CAUSES, "2,moved", "left 1 to 5", IN_ORDER),
+        ({"in": DAY, "out": DAY, "b": BINARY}, STAY, "2023-01-01,2024-01-01,yes", "event 0 to 365", IN_ORDER),
+        ({"in": DAY, "out": DAY, "b": BINARY}, STAY, "2023-01-01,2024-01-01,no", "left 365 to 730", IN_ORDER),
+        ({"in": DAY, "out": DAY, "b": BINARY}, STAY, "2023-01-02,2023-01-01,yes", "missing", UNREADABLE),
+        (
+            {"in": DAY, "out": DAY, "b": BINARY},
+            STAY | {"unit": "years"},
+            "2000-01-01,2300-01-01,no",
+            "left 0 to 365",
+            IN_ORDER,
+        ),
+    ],
+)
+def test_a_category_of_cuts(
+    tmp_path: Path, sources: dict[str, Any], derived: dict[str, Any], cells: str, level: str, found: Findings
+) -> None:
+    columns: dict[str, dict[str, Any]] = {name: each | {"source_only": True} for name, each in sources.items()}
+    table = read(
+        csv(tmp_path, f"id,{','.join(sources)}\n1,{cells}\n"), columns | {"x": {"derived": derived | {"missing": True}}}
+    )
+    (column,) = table.bounded.columns
+    assert [value for value, code in zip(column.values, table.bounded.codes[0], strict=True) if code == UNIT] == [level]
+    assert table.findings["x"] == found
+
+
 def days(folder: Path, admitted: str, discharged: str, **admission: str) -> BoundedTable:
     columns: dict[str, dict[str, Any]] = {
         "a": {"kind": "date", **admission},
