@@ -13,10 +13,10 @@ from dprelease.version import __version__
 if TYPE_CHECKING:
     from dprelease.data.bounding import BoundedRows, bound
     from dprelease.data.columns import CategoricalColumn, NumericColumn
+    from dprelease.dataset import Dataset, load
     from dprelease.privacy.gaussian import delta_of, epsilon_of, mu_of
     from dprelease.privatization import privatize
     from dprelease.release.accounting import Guarantee, check_spec, guarantee
-    from dprelease.release.folder import load
     from dprelease.release.release import Release
     from dprelease.release.spec import ReleaseSpec
     from dprelease.release.verification import verify_release
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BoundedRows": "data.bounding",
     "CategoricalColumn": "data.columns",
+    "Dataset": "dataset",
     "Guarantee": "release.accounting",
     "NumericColumn": "data.columns",
     "Release": "release.release",
@@ -33,7 +34,7 @@ _HOMES = {
     "delta_of": "privacy.gaussian",
     "epsilon_of": "privacy.gaussian",
     "guarantee": "release.accounting",
-    "load": "release.folder",
+    "load": "dataset",
     "mu_of": "privacy.gaussian",
     "privatize": "privatization",
     "verify_release": "release.verification",
@@ -42,6 +43,7 @@ _HOMES = {
 __all__ = [
     "BoundedRows",
     "CategoricalColumn",
+    "Dataset",
     "Guarantee",
     "NumericColumn",
     "Release",

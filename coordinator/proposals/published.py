@@ -18,7 +18,7 @@ from dprelease.mechanisms.base import Columns
 from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed
-from dprelease.release.folder import load
+from dprelease.release.folder import load_folder
 from dprelease.release.spec import ReleaseSpec
 
 
@@ -46,7 +46,7 @@ def read_ranges(folder: str | Path, columns: Columns, root: Path | None, consort
         IntegrityError: any link of the chain from the root to the last byte of a block is broken.
         InvalidInput: it is of another consortium, has no ranges, or its columns were declared otherwise; or there is no root.
     """
-    release = load(Path(folder).expanduser(), root)
+    release = load_folder(Path(folder).expanduser(), root)
     if release.spec.consortium != consortium:
         raise InvalidInput(f"{folder}: this release is of consortium {release.spec.consortium}, not {consortium}")
     found = {each.name: each for each in (release.first_ranges or release.ranges()).ranges}

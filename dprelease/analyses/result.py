@@ -11,7 +11,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
 from dprelease.document.cells import Estimate, Said, p_text
 from dprelease.document.document import Document, Heading, Table
-from dprelease.document.text import text
+from dprelease.document.shown import Shown
 from dprelease.estimators.intervals.clipped import WIDER, tails
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.estimators.result import SEVERAL_ROWS
@@ -29,7 +29,7 @@ _RATIO = {"log": "The standard error is that of the logarithm.", "fisher": "The 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Analysis:
+class Analysis(Shown):
     """Result of an analysis.
 
     Attributes:
@@ -91,14 +91,6 @@ class Analysis:
         return Document(
             self.title, facts, tuple(tables), self.warnings, self.release.promise, heading="When not to believe it"
         )
-
-    def summary(self, *, explain: bool = False) -> str:
-        """The analysis as text, in the manner of statistical packages; lines are not wrapped.
-
-        Args:
-            explain: with all notes and the whole guarantee.
-        """
-        return text(self.document(), explain=explain)
 
     def __repr__(self) -> str:
         """The analysis and its release, in one line."""

@@ -13,7 +13,8 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dprelease.document.document import Table
+from dprelease.document.cells import lines_of
+from dprelease.document.document import Document, Table
 from dprelease.one_line import one_line
 
 
@@ -66,6 +67,13 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     made.filters["breakable"] = _breakable
+    return made
+
+
+def fragment(document: Document) -> str:
+    """A document as a part of another page, such as a notebook: no style and no script."""
+    facts = [(name.replace("_", " "), lines_of(value)) for name, value in document.facts.items()]
+    made: str = environment("dprelease.document").get_template("fragment.html").render(document=document, facts=facts)
     return made
 
 

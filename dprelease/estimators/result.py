@@ -13,7 +13,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL, Estimate, Said
 from dprelease.document.document import Document, Heading, Promised, Table
-from dprelease.document.text import text
+from dprelease.document.shown import Shown
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Rows, design_matrix
 from dprelease.estimators.intervals.estimates import LIMIT
@@ -32,7 +32,7 @@ ALIKE = "A patient may have several rows: errors of sampling are as large as if 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitResult:
+class FitResult(Shown):
     """A fitted model, in original units.
 
     Attributes:
@@ -108,14 +108,6 @@ class FitResult:
     def document(self) -> Document:
         """All that the fit has to tell; its `to_json` is how a fit is saved."""
         return fit_document(self)
-
-    def summary(self, *, explain: bool = False) -> str:
-        """The fit as text, in the manner of statistical packages: `print(result.summary())`.
-
-        Args:
-            explain: with all notes, the model that predicts and the whole guarantee.
-        """
-        return text(self.document(), explain=explain)
 
     def to_frame(self) -> Any:
         """The estimated coefficients as a pandas data frame, a row each: target, feature and all that is known of the estimate.

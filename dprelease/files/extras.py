@@ -29,6 +29,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Imported name of an optional package to the extras that bring it."""
 
 
+def installed(package: str) -> bool:
+    """Tells whether an optional package can be imported."""
+    return find_spec(package) is not None
+
+
 def require(package: str, role: str = "") -> None:
     """Refuse to begin what cannot be ended.
 
@@ -39,7 +44,7 @@ def require(package: str, role: str = "") -> None:
     Raises:
         InvalidInput: the package is not installed.
     """
-    if find_spec(package) is None:
+    if not installed(package):
         raise InvalidInput(_sentence(package, role))
 
 

@@ -95,11 +95,10 @@ class ReleaseFolder:
             raise IntegrityError(f"{sealed.key.words} is missing; fetch the release again") from error
 
 
-def load(folder: str | Path, root: str | Path | None = None) -> Release:
+def load_folder(folder: str | Path, root: str | Path | None = None) -> Release:
     """Read a release and check everything that can be checked offline, as ``learner verify`` does.
 
-    The root alone says whose release it is, so there is no loading without one. With a root that was pinned by
-    ``learner trust add``, `learner.load` needs no file.
+    The root alone says whose release it is, so there is no loading without one.
 
     Args:
         folder: holds manifest.json, manifest.sig and blocks, as ``learner fetch`` or a hub keeps them.
@@ -111,10 +110,7 @@ def load(folder: str | Path, root: str | Path | None = None) -> Release:
         IntegrityError: any link of the chain from the root to the last byte of a block is broken.
     """
     if root is None:
-        raise InvalidInput(
-            "say by whose root certificate to verify: dprelease.load(folder, root='root.pem'); "
-            "or learner.load(folder), if that root was pinned with learner trust add"
-        )
+        raise InvalidInput(f"say by whose root certificate to verify {folder}: name the file of the consortium's root")
     try:
         pem = Path(root).read_text(encoding="ascii")
     except OSError as error:

@@ -83,7 +83,7 @@ class Release:
     def __repr__(self) -> str:
         at = "" if self.upto is None else f", checkpoint {self.upto}"
         about = f"{self.digest[:12]}, {self.spec.mechanism}, {self.patients} patients, {len(self.columns)} columns{at}"
-        return f"Release({about})"
+        return f"{type(self).__name__}({about})"
 
     @property
     def patients(self) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 import click
 
 from dprelease.cli.printing import explain_option, json_option, json_text
+from dprelease.description.described import described
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
@@ -19,9 +19,6 @@ from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 from learner.cli.releases import from_option, print_about, write_file
-from learner.client.describe import Description, describe
-from learner.client.describe_counterfactual import DescribedCounterfactual, describe_counterfactual
-from learner.client.describe_ranges import DescribedRanges, describe_ranges
 from learner.client.library import Opened, open_release
 from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
 from learner.export.table import WRITERS, ExportTable, table
@@ -119,20 +116,6 @@ def fit_release(
     print_about([opened], document, as_json=as_json, explain=explain, shown=(PREDICTOR,) if predictor else ())
 
 
-def _counterfactual(release: Release, names: Sequence[str]) -> DescribedCounterfactual:
-    if names:
-        raise InvalidInput(release.panel().no_fit)
-    return describe_counterfactual([release])
-
-
-Unfitted = DescribedRanges | DescribedCounterfactual
-
-UNFITTED: Mapping[str, Callable[[Release, Sequence[str]], Unfitted]] = MappingProxyType(
-    {"ranges": describe_ranges, "panel": _counterfactual}
-)
-"""Views that nothing is fitted on, to what a release says of some columns, or of all."""
-
-
 @click.command("describe")
 @click.argument("release", metavar="ID|DIR")
 @click.option("--columns", multiple=True, metavar="A,B,...", help="Columns to describe; every column if left out.")
@@ -163,11 +146,7 @@ def describe_release(
     """
     opened = open_release(home, release, name)
     names = names_of(columns, opened.release)
-    found: Description | Unfitted
-    if clipping_corrected or opened.release.view.kind not in UNFITTED:
-        found = describe(opened.release, names, clipping_corrected=clipping_corrected)
-    else:
-        found = UNFITTED[opened.release.view.kind](opened.release, names)
+    found = described(opened.release, names, clipping_corrected=clipping_corrected)
     print_about([opened], found.document(), as_json=as_json, explain=explain)
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from dprelease.cli.printing import explain_option, json_option, json_text, print_json
+from dprelease.description.counterfactual import describe_counterfactual
+from dprelease.description.described import UNFITTED, Unfitted
 from dprelease.document.cells import LEVEL
 from dprelease.one_line import counted
-from learner.cli.analysis import UNFITTED, Unfitted, features_of, of_a_fit
+from learner.cli.analysis import features_of, of_a_fit
 from learner.cli.releases import OUT_TOO, from_option, print_about, write_file
-from learner.client.describe_counterfactual import describe_counterfactual
 from learner.client.library import Opened, open_release
 from learner.report.content import Report, report
 from learner.report.fit_page import page

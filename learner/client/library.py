@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import rename_durably, write_durably
-from dprelease.files.home import RELEASES, default_home
+from dprelease.files.home import RELEASES
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -52,21 +51,6 @@ def open_verified(folder: ReleaseFolder, trust: TrustStore, name: str | None = N
 def open_release(home: Path, release: str, name: str | None = None) -> Opened:
     """Find a release in a learner's folder or any other one, and verify it; raises as `Library.find` and `open_verified`."""
     return open_verified(Library(home).find(release), TrustStore(home), name)
-
-
-def load(name: str | Path, home: str | Path | None = None) -> Release:
-    """A fetched release, or any folder that holds one, after verifying it offline as ``learner verify`` does.
-
-    Args:
-        name: a folder, or the first 8 or more digits of a fetched release's digest.
-        home: the client's folder with pinned roots and fetched releases; that of ``learner`` unless given.
-
-    Raises:
-        NotFound: no such release here, or its consortium's root is not pinned.
-        InvalidInput: the digits fit several releases, or it is neither digits nor a folder.
-        IntegrityError: any link of the chain from the root to the last byte of a block is broken.
-    """
-    return open_release(Path(home or default_home(os.environ)), str(name)).release
 
 
 def check_origin(manifest: Manifest, consortium: Trusted) -> None:

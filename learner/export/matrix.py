@@ -22,14 +22,12 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.one_line import one_line
+from dprelease.release.entries import CONSTANT, SQUARES, entries
 from learner.client.library import Opened
-from learner.export.table import CONSTANT, METADATA_KEY, ExportTable, about, described, write_lines, write_metadata
+from learner.export.table import METADATA_KEY, ExportTable, about, described, write_lines, write_metadata
 
 NOISE_PREFIX = "noise_sd:"
 """In front of a column's name where its noise stands in the same table; no released name begins so."""
-
-SQUARES = "(own square)"
-"""Name of the row that has every column's sum of squares, with outcome-only columns."""
 
 MEANING_OF_ENTRIES = (
     "Each entry is a sum over all patients: of the product of two columns in scaled units, plus noise. "
@@ -79,24 +77,19 @@ class Matrix:
 
 def matrix(opened: Opened) -> Matrix:
     """The matrix of a verified release of moments, not repaired."""
-    moments, meaning = opened.release.products, MEANING_OF_ENTRIES
-    names = (CONSTANT, *moments.names)
-    every, features = range(len(names)), np.flatnonzero(~moments.layout.outcome)
-    row_names = tuple(names[place] for place in features)
-    values, noise_sd = moments.between(features, every), moments.noise_between(features, every)
-    if len(features) < len(names):
-        values, noise_sd = np.vstack([values, moments.own(every)]), np.vstack([noise_sd, moments.noise_own(every)])
-        row_names, meaning = (*row_names, SQUARES), f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
+    moments, meaning, found = opened.release.products, MEANING_OF_ENTRIES, entries(opened.release)
+    if SQUARES in found.row_names:
+        meaning = f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
     return Matrix(
-        names=names,
-        row_names=row_names,
-        values=values,
-        noise_sd=noise_sd,
+        names=found.names,
+        row_names=found.row_names,
+        values=found.values,
+        noise_sd=found.noise_sd,
         metadata=about(opened)
         | {
             "meaning_of_entries": meaning,
             "meaning_of_noise": MEANING_OF_NOISE,
-            "row_names": list(row_names),
+            "row_names": list(found.row_names),
             "scale": "In original units a column is midpoint + half_width * scaled.",
             "columns": _columns(opened, moments),
         },

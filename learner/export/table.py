@@ -19,9 +19,9 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
 from dprelease.one_line import one_line
+from dprelease.release.entries import CONSTANT, entries
 from learner.client.library import Opened
 
-CONSTANT = "(constant)"
 METADATA_KEY = "dprelease"
 
 MEANING = {
@@ -54,7 +54,7 @@ class ExportTable:
 def table(opened: Opened) -> ExportTable:
     """The table of a verified release of rows."""
     release, spec = opened.release, opened.release.spec
-    scaled = release.scaled()
+    scaled, found = release.scaled(), entries(release)
     midpoint, half_width = scaled.original_units()
     constant = {"name": CONSTANT, "unit": "", "noise_sd": 0.0, "midpoint": 0.0, "half_width": 1.0}
     columns = [
@@ -68,8 +68,8 @@ def table(opened: Opened) -> ExportTable:
         for index, name in enumerate(spec.released)
     ]
     return ExportTable(
-        names=(CONSTANT, *scaled.names),
-        values=np.column_stack([scaled.ones, scaled.values]),
+        names=found.names,
+        values=found.values,
         metadata=about(opened)
         | {
             "released_rows": len(scaled.values),

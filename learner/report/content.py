@@ -10,12 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.description.columns import Description, describe
 from dprelease.document.cells import figure
 from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.quality import BETTER
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Release
-from learner.client.describe import Description, describe
 from learner.client.library import Opened
 
 IN_NOISE = "eigenvalue, noise variance = 1"

@@ -29,9 +29,9 @@ from __future__ import annotations
 from typing import Any
 
 from dprelease.data.columns import Column
+from dprelease.description.ranges import ranges_table
 from dprelease.release.verification import checks
 from dprelease.version import __version__
-from learner.client.describe_ranges import ranges_table
 from learner.report.content import Report
 
 SCHEMA = "dprelease.model-card"

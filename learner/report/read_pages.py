@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dprelease.description.counterfactual import DescribedCounterfactual
+from dprelease.description.ranges import DescribedRanges, ranges_table
 from dprelease.document.cells import Estimate, figure
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section
 from dprelease.mechanisms.ranges.released import Summary, boxes
 from dprelease.one_line import counted
 from dprelease.version import __version__
-from learner.client.describe_counterfactual import DescribedCounterfactual
-from learner.client.describe_ranges import DescribedRanges, ranges_table
 from learner.client.library import Opened
 from learner.report.charts import CoefficientPath, Mark, panels
 from learner.report.page import write

@@ -31,10 +31,10 @@ from dprelease.data.columns import (
     squared_sensitivity,
     weights_of,
 )
+from dprelease.description.columns import describe
 from dprelease.errors import InvalidInput
 from dprelease.estimators.fitting import fit
 from dprelease.release.release import Release
-from learner.client.describe import describe
 from party_node.source.first_look import look_at
 from tests.dprelease.analyses.releases import released
 from tests.party_node.tables import codes_by_subject, csv, read, settings

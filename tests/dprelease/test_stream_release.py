@@ -21,11 +21,11 @@ from dprelease.analyses import (
     rates,
     two_stage_least_squares,
 )
+from dprelease.description.columns import describe
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, fit
 from dprelease.release.release import Release
 from dprelease.release.stream import Checkpoint, checkpoint_of
-from learner.client.describe import describe
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric
 from tests.support.streams import Hospitals, first_spec, following

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from coordinator.dry_run.simulate import Signers, SimulatedSigner, Stopwatch, simulate
+from dprelease.description.counterfactual import describe_counterfactual
 from dprelease.document.cells import figure
 from dprelease.estimators.counterfactual import counterfactual
 from dprelease.release.fake import fake_spec, marked
 from dprelease.release.folder import ReleaseFolder
-from learner.client.describe_counterfactual import describe_counterfactual
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from tests.learner.commands import Run, runner

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dprelease.description.columns import Description, describe
 from dprelease.document.text import text
 from dprelease.release.folder import ReleaseFolder
-from learner.client.describe import Description, describe
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.report.content import Report, report

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dprelease.canonical import sha256
+from dprelease.description.columns import MOST_CORRELATED
 from dprelease.document.cells import Estimate
 from dprelease.estimators import fit
 from dprelease.estimators.evidence.evidence import Evidence
@@ -18,7 +19,6 @@ from dprelease.release.block import read_block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sign_manifest
 from dprelease.release.verification import CHECKS
-from learner.client.describe import MOST_CORRELATED
 from learner.client.library import Opened
 from learner.hub.server import Hub
 from learner.hub.storage import Storage

@@ -13,6 +13,8 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.ranges import GuessedNoise
+from dprelease.description.columns import BELOW, CLIPPED, NORMAL, NOT_CLIPPED, describe
+from dprelease.description.ranges import BOUNDED, describe_ranges
 from dprelease.document.cells import Estimate
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
@@ -21,8 +23,6 @@ from dprelease.mechanisms.ranges.mechanism import RECOMPUTED
 from dprelease.mechanisms.ranges.terms import CELLS
 from dprelease.privatization import privatize
 from dprelease.release.release import Release
-from learner.client.describe import BELOW, CLIPPED, NORMAL, NOT_CLIPPED, describe
-from learner.client.describe_ranges import BOUNDED, describe_ranges
 from learner.client.library import Opened
 from tests.learner.moments import opened
 from tests.learner.pages import LEVELS, TITLE, UNIT, parsed

@@ -8,6 +8,7 @@ from typing import Any
 
 from dprelease.document.cells import LEVEL, Estimate, Said, figure
 from dprelease.document.document import Document, Heading, Promise, Table
+from dprelease.document.shown import Shown
 from dprelease.errors import InvalidInput
 from dprelease.estimators.counterfactual import Counterfactual, counterfactual
 from dprelease.release.release import Release
@@ -30,8 +31,8 @@ CUT = (
 POOLS = "Paths of several hospitals are averaged, weighted by precision. Each guarantee holds if no person is a donor of two."
 
 
-@dataclass(frozen=True, eq=False)
-class DescribedCounterfactual:
+@dataclass(frozen=True, eq=False, repr=False)
+class DescribedCounterfactual(Shown):
     """A counterfactual and the releases that it is from."""
 
     releases: tuple[Release, ...]

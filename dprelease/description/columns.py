@@ -9,8 +9,10 @@ from statistics import NormalDist
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.description.ranges import range_notes, ranges_table
 from dprelease.document.cells import Estimate, Said
 from dprelease.document.document import Document, Heading, Table
+from dprelease.document.shown import Shown
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads
 from dprelease.estimators.evidence.summary import summarise
@@ -18,7 +20,6 @@ from dprelease.estimators.quality import WIDTHS, is_hidden
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import HIDDEN, Summary
 from dprelease.release.release import Release
-from learner.client.describe_ranges import range_notes, ranges_table
 
 MOST_CORRELATED = 10
 """Columns whose correlations fit on a terminal."""
@@ -40,8 +41,8 @@ BELOW = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Description:
+@dataclass(frozen=True, eq=False, repr=False)
+class Description(Shown):
     """Columns of a release; an indicator is 1 for its level and 0 otherwise.
 
     Attributes:

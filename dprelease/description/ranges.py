@@ -8,6 +8,7 @@ from itertools import chain
 
 from dprelease.document.cells import Estimate
 from dprelease.document.document import Document, Heading, Table
+from dprelease.document.shown import Shown
 from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Summary, boxes
 from dprelease.release.release import Release
 
@@ -21,8 +22,8 @@ BOUNDED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class DescribedRanges:
+@dataclass(frozen=True, eq=False, repr=False)
+class DescribedRanges(Shown):
     """Columns of a release of ranges."""
 
     release: Release

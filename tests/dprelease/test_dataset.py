@@ -1,0 +1,113 @@
+"""A loaded release does what its docstrings show, and notebooks display it."""
+
+import doctest
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import dprelease
+from dprelease import analyses, dataset
+from dprelease.analyses.beyond import BEYOND
+from dprelease.dataset import Dataset
+from dprelease.description.columns import describe
+from dprelease.document import shown
+from dprelease.errors import InvalidInput
+from dprelease.estimators import fit
+from dprelease.release.folder import ReleaseFolder
+from tests.support.chains import chains
+from tests.support.noise import SeededNoise
+from tests.support.specs import build_spec, categorical, new_consortium, numeric, publish
+
+COLUMNS = {
+    "north": (numeric("age", 0.0, 120.0, unit="years"), categorical("smoker", "no", "yes")),
+    "south": (numeric("glucose", 20.0, 300.0, unit="mg/dl"),),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Joint moments and a mixed release as files, and the root certificate beside them."""
+    home, consortium = tmp_path_factory.mktemp("library"), new_consortium(*COLUMNS)
+    for name, mechanism in (("blood-pressure", "moments"), ("rows", "mixed")):
+        spec = build_spec(COLUMNS, keys=consortium.keys, mechanism=mechanism, rows=2000, outputs=20, title="<b>x</b>")
+        published = publish(consortium, spec, SeededNoise(3))
+        made = ReleaseFolder(home / name)
+        made.write_manifest(published.manifest, published.signature)
+        for party, block in published.blocks.items():
+            made.block(party).parent.mkdir(exist_ok=True)
+            made.block(party).write_bytes(block)
+        (home / "root.pem").write_text(published.root)
+    return home
+
+
+@pytest.fixture(scope="module")
+def release(folder: Path) -> Dataset:
+    return dprelease.load(folder / "blood-pressure", root=folder / "root.pem")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch):
+    with chains(20, 10):
+        yield
+
+
+def test_examples_of_docstrings_run(folder: Path, release: Dataset, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
+    found = doctest.testmod(dataset, extraglobs={"release": release}, optionflags=doctest.ELLIPSIS)
+    assert found.failed == 0
+    assert found.attempted >= 9
+
+
+def test_it_gives_what_the_functions_give(release: Dataset):
+    np.testing.assert_array_equal(release.fit("glucose", ["age"]).coef, fit(release, ["glucose"], ["age"]).coef)
+    assert str(release.describe("age")) == str(describe(release, ["age"]))
+    table = release.analyze.correlations(["age", "glucose"])
+    assert table.document() == analyses.correlations(release, ["age", "glucose"]).document()
+
+
+def test_every_analysis_is_offered_and_no_other(release: Dataset):
+    assert set(dir(release.analyze)) == set(analyses.__all__) - {"Analysis"}
+    with pytest.raises(AttributeError, match="did you mean 'correlations'"):
+        release.analyze.correlation  # noqa: B018
+    with pytest.raises(AttributeError, match="Cox regression needs"):
+        release.analyze.cox  # noqa: B018
+    assert all(not hasattr(release.analyze, name) for name in BEYOND)
+
+
+def test_data_frames_hold_the_released_numbers(folder: Path, release: Dataset):
+    frame, moments = release.to_pandas(), release.moments()
+    np.testing.assert_array_equal(frame.to_numpy(), moments.gram)
+    assert list(frame.index) == list(frame.columns) == ["(constant)", *moments.names]
+    assert frame.attrs["noise_sd"] == moments.noise_sd.tolist()
+    rows = dprelease.load(folder / "rows", root=folder / "root.pem")
+    assert rows.to_pandas()["age"].tolist() == rows.scaled().values[:, 0].tolist()
+
+
+def test_pictures_have_what_was_described(release: Dataset):
+    found, axes = release.describe(), release.plot.correlations()
+    np.testing.assert_array_equal(axes.images[0].get_array(), found.correlation)
+    places = release.plot.means("age", "smoker=yes").lines[0].get_xdata()
+    assert places == pytest.approx([found.mean[0] / 120, found.mean[2]])
+
+
+def test_notebooks_display_markup_that_strangers_cannot_write(release: Dataset, monkeypatch: pytest.MonkeyPatch):
+    for each in (
+        release,
+        release.describe(),
+        release.fit("glucose", ["age"]),
+        release.analyze.correlations(["age", "glucose"]),
+    ):
+        displayed = each._repr_html_()
+        assert ElementTree.fromstring(f"<div>{displayed}</div>").find(".//table") is not None  # noqa: S314 - ours
+        assert "<b>x</b>" not in displayed
+    monkeypatch.setattr(shown, "installed", lambda package: False)
+    assert release.describe()._repr_html_() is None
+    assert "<table" not in release._repr_html_()
+
+
+def test_without_what_fetches_a_folder_is_all(release: Dataset, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(dataset, "entry_points", lambda group: ())
+    with pytest.raises(InvalidInput, match="only a folder with root=FILE can be loaded"):
+        dprelease.load("https://mirror.example.org", root="00" * 32)
