@@ -6,8 +6,8 @@ Their shapes stand where they are used.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,22 @@ Codes = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 AnyType = TypeVar("AnyType", bound=np.generic)
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+class PieceMap(Protocol):
+    """The results of a function of each item, in order, wherever they are made: here, or on other machines."""
+
+    def __call__(self, function: Callable[[Item], Found], items: Iterable[Item], /) -> Iterator[Found]:
+        """Ask for an item when its turn comes, or some items before."""
+
+
+def one_by_one(function: Callable[[Item], Found], items: Iterable[Item], /) -> Iterator[Found]:
+    """`PieceMap` of this process: an item is asked for once the result before was taken."""
+    return map(function, items)
+
 
 PIECE_BYTES = 1 << 23
 """Bytes of rows that are gone through together."""

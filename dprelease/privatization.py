@@ -9,6 +9,7 @@ Everything in front of this function reads patients' data; everything behind it 
 
 from __future__ import annotations
 
+from dprelease.arrays import PieceMap, one_by_one
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import DataRefused
 from dprelease.mechanisms.base import FIRST_ROUND, NO_STREAM_STATE, EarlierRounds, Inputs, StreamState
@@ -27,6 +28,7 @@ def privatize(
     products: Products | None = None,
     earlier: EarlierRounds = FIRST_ROUND,
     kept: StreamState = NO_STREAM_STATE,
+    run: PieceMap = one_by_one,
 ) -> tuple[Block, ...]:
     """One party's blocks of one round, by sequence number.
 
@@ -41,6 +43,7 @@ def privatize(
         products: what the session left, where the mechanism has one.
         earlier: what the rounds before gave; the blocks are those of the round after.
         kept: of a stream, the increment of this checkpoint among the others.
+        run: makes what pieces of the rows add up to; all noise is drawn here.
 
     Returns:
         The blocks. No noise is drawn for public columns.
@@ -51,7 +54,7 @@ def privatize(
     """
     check_rows(bounded, spec, party)
     none, mechanism = bounded.public[:0, :0], mechanism_of(spec)
-    made = mechanism.privatize(spec, party, Inputs(bounded, noise, products, earlier, kept))
+    made = mechanism.privatize(spec, party, Inputs(bounded, noise, products, earlier, kept, run))
     return tuple(
         Block(expected_header(spec, party, at), values, none if at else bounded.public)
         for at, values in enumerate(made, len(earlier.values.get(party, ())))

@@ -16,6 +16,7 @@ from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
 from dprelease.release.spec import ReleaseSpec
+from party_node.cluster.engine import engine
 from party_node.decision.continuation import Continuations
 from party_node.decision.decision import Assessment, Participation, Review, assess, assess_run, linkages, repetitions
 from party_node.declarations.declarations import with_sources
@@ -83,7 +84,8 @@ class HospitalState:
             return self._scan
         self._scan = None  # before the next one: it has the codes of a whole table
         try:
-            self._scan = scan(self.settings, key, columns, grid_bits or USUAL_GRID_BITS, roster)
+            with engine(self.settings) as run:
+                self._scan = scan(self.settings, key, columns, grid_bits or USUAL_GRID_BITS, roster, run)
         except (DpReleaseError, OSError):
             raise
         except Exception as error:

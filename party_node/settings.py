@@ -317,6 +317,44 @@ class DaemonSettings(Settings):
     on_review: ReviewTarget | None = None
 
 
+class ClusterSettings(Settings):
+    """A cluster of dask.distributed that is the hospital's own.
+
+    Attributes:
+        address: of its scheduler, ``tls://host:port``; ``tcp://`` only of this machine's loopback.
+        ca: certificate of the authority that signs for this cluster and for nothing else.
+        certificate: the daemon's, signed by it.
+        key: of that certificate; its owner alone may read it.
+        connect_seconds: how long to wait for the scheduler.
+        stall_seconds: how long one piece may take, the loss of workers included.
+    """
+
+    address: str
+    ca: LocalPath | None = None
+    certificate: LocalPath | None = None
+    key: LocalPath | None = None
+    connect_seconds: Annotated[float, Field(gt=0)] = 10.0
+    stall_seconds: Annotated[float, Field(gt=0)] = 600.0
+
+    @property
+    def encrypted(self) -> bool:
+        """Tells whether the connection is TLS."""
+        return self.address.startswith("tls://")
+
+    @model_validator(mode="after")
+    def _nobody_listens(self) -> ClusterSettings:
+        url, files = urlsplit(self.address), (self.ca, self.certificate, self.key)
+        if url.scheme not in {"tls", "tcp"} or not url.hostname:
+            raise ValueError('address is that of the scheduler, "tls://host:8786"')
+        if url.scheme == "tcp" and not is_loopback(url.hostname):
+            raise ValueError("patients' cells go to workers over TLS alone: let the scheduler listen on tls://")
+        if self.encrypted and None in files:
+            raise ValueError("tls:// needs ca, certificate and key, three files of PEM")
+        if not self.encrypted and files != (None, None, None):
+            raise ValueError("ca, certificate and key belong to tls://")
+        return self
+
+
 class PartySettings(Settings):
     """All of party.toml.
 
@@ -332,6 +370,8 @@ class PartySettings(Settings):
             computes it from others, and ``source_only`` keeps a column out of the catalogue.
         policy: what the hospital agrees to.
         daemon: manners of the daemon.
+        engine: where rows are read and mixed: in this process, or by the workers of `cluster`.
+        cluster: of the engine ``dask``.
     """
 
     name: Name
@@ -343,6 +383,14 @@ class PartySettings(Settings):
     columns: dict[str, dict[str, Any]]
     policy: Policy = Policy()
     daemon: DaemonSettings = DaemonSettings()
+    engine: Literal["local", "dask"] = "local"
+    cluster: ClusterSettings | None = None
+
+    @model_validator(mode="after")
+    def _engine_has_its_cluster(self) -> PartySettings:
+        if self.engine == "dask" and self.cluster is None:
+            raise ValueError('engine = "dask" needs the address of a cluster, under [cluster]')
+        return self
 
     @field_validator("columns")
     @classmethod

@@ -24,7 +24,7 @@ FORBIDDEN_IN_CORE = (
     "dprelease.cli",
     *ROLES,
 )
-DIALLING = ("http", "urllib.request", "urllib3", "socket", "ssl", "subprocess", "asyncio")
+DIALLING = ("http", "urllib.request", "urllib3", "socket", "ssl", "subprocess", "asyncio", "distributed")
 """Modules by which a hospital's node could reach beyond its process."""
 
 LONGEST = 500
@@ -186,10 +186,10 @@ def test_roles_do_not_import_one_another(role: str) -> None:
     assert offenders(sources(role), tuple(other for other in ROLES if other != role)) == []
 
 
-def test_only_one_room_of_a_hospital_opens_a_channel() -> None:
+def test_a_hospital_opens_channels_from_one_room_and_to_a_cluster_of_its_own() -> None:
     calling = {path for path in sources("party_node") if _opens_a_channel(path)}
     assert calling
-    assert {path.parent.name for path in calling} == {"outgoing"}
+    assert {path.parent.name for path in calling} == {"outgoing", "cluster"}
 
 
 def _opens_a_channel(path: Path) -> bool:

@@ -16,6 +16,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "adbc_driver_postgresql": ("sql",),
         "alembic": ("coordinator",),
+        "distributed": ("dask",),
         "gmpy2": ("party",),
         "jinja2": ("learner",),
         "matplotlib": ("plot",),

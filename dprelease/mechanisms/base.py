@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from dprelease.arrays import Codes, Floats, Integers
+from dprelease.arrays import Codes, Floats, Integers, PieceMap, one_by_one
 from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, unbounded
@@ -99,6 +99,7 @@ class Inputs:
         products: what a session left; None without one.
         earlier: what the rounds before gave.
         kept: of a stream, the increment of this checkpoint among the others.
+        run: makes what pieces of the rows add up to.
     """
 
     rows: BoundedRows
@@ -106,6 +107,7 @@ class Inputs:
     products: Products | None = None
     earlier: EarlierRounds = FIRST_ROUND
     kept: StreamState = NO_STREAM_STATE
+    run: PieceMap = one_by_one
 
 
 COARSEST = 100
@@ -185,7 +187,9 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
         return (len(self.shapes(spec, spec.parties[0].party)),)
 
-    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+    def exact(
+        self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None, run: PieceMap = one_by_one
+    ) -> Integers:
         """The exact integers of a party's rows, or its share of them: hospitals keep those of a stream before any noise is drawn.
 
         Raises:
@@ -353,7 +357,9 @@ class Linear(Mechanism[OwnTerms]):
         """
 
     @abstractmethod
-    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+    def exact(
+        self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None, run: PieceMap = one_by_one
+    ) -> Integers:
         """The exact integers of `shapes`, or the party's share of them.
 
         Raises:
@@ -389,7 +395,7 @@ class Linear(Mechanism[OwnTerms]):
 
     def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         """The one block; see `Mechanism.privatize`."""
-        noisy = self.exact(inputs.rows, spec, party, inputs.products) + self.noise(
+        noisy = self.exact(inputs.rows, spec, party, inputs.products, inputs.run) + self.noise(
             spec, party, inputs.noise, NoiseScaling(spec.rows)
         )
         return (self.masked(noisy, spec, party, inputs.products),)

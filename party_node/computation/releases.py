@@ -14,6 +14,7 @@ from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
 from dprelease.release.spec import ReleaseSpec
+from party_node.cluster.engine import engine
 from party_node.computation.once import left_before, require
 from party_node.computation.rounds import RoundWork
 from party_node.computation.sessions import JointWork
@@ -114,4 +115,5 @@ class ReleaseWork(Work):
         bounded = hospital.approved(record)
         require(hospital, record.digest, "send" if sealed else "reserve", before=sealed)
         kept = hospital.streams.keep(record, hospital.settings.name, bounded, None)
-        return privatize(bounded, record.spec, hospital.settings.name, self._noise, None, before.earlier, kept)
+        with engine(hospital.settings) as run:
+            return privatize(bounded, record.spec, hospital.settings.name, self._noise, None, before.earlier, kept, run)

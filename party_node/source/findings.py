@@ -39,6 +39,12 @@ class Findings:
         self.unreadable += int(unreadable.sum())
         self.outside += int(outside.sum())
 
+    def add(self, others: Findings) -> None:
+        """Add the counts of other rows."""
+        self.missing += others.missing
+        self.unreadable += others.unreadable
+        self.outside += others.outside
+
     @property
     def replaced(self) -> int:
         """Cells that stand for another value."""

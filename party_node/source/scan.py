@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes, pieces
+from dprelease.arrays import Codes, PieceMap, one_by_one, pieces
 from dprelease.catalogue import Batch, Catalogue
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
@@ -222,13 +222,26 @@ class Scan:
 
 
 def scan(
-    settings: PartySettings, key: bytes, columns: tuple[Column, ...], grid_bits: int, roster: Roster | None = None
+    settings: PartySettings,
+    key: bytes,
+    columns: tuple[Column, ...],
+    grid_bits: int,
+    roster: Roster | None = None,
+    run: PieceMap = one_by_one,
 ) -> Scan:
     """Read the source once, from its beginning to its end.
 
+    Args:
+        settings: name the source and its columns.
+        key: alignment key.
+        columns: declarations to bound by, in released order.
+        grid_bits: b of the grid.
+        roster: the patients whose rows count; None for all.
+        run: reads the cells of each piece.
+
     Raises:
         DataRefused: the source cannot be read, a column or an identifier is missing, or no row counts.
-        PeerUnavailable: the folder has no room for the rows, twice while they are sorted.
+        PeerUnavailable: the folder has no room for the rows, twice while they are sorted; or the database or the cluster is away.
     """
     source, before_reading = settings.source, _state(settings.source)
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -243,7 +256,7 @@ def scan(
         closing(UnnamedArray(settings.state, name)) as names,
         closing(UnnamedArray(settings.state, np.int64)) as numbers,
     ):
-        for each in read_rows(settings, key, columns, grid_bits, findings, roster):
+        for each in read_rows(settings, key, columns, grid_bits, findings, roster, run):
             found = np.zeros(len(each.counted), row)
             found["name"], found["counted"] = each.names, each.counted
             found["number"] = placed(each.numbers, read, source)

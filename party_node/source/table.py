@@ -6,6 +6,7 @@ whole. Counts of missing, unreadable and clipped cells are functions of private 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dprelease.arrays import Codes
+from dprelease.arrays import Codes, Mask, PieceMap, one_by_one
 from dprelease.data.bounding import bound
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
@@ -107,9 +108,58 @@ class BoundedPiece:
     """
 
     codes: Codes
-    counted: npt.NDArray[np.bool_]
+    counted: Mask
     names: Names
     numbers: Numbers
+
+
+@dataclass(frozen=True, repr=False)
+class Rules:
+    """Rules by which cells become codes: all that a worker of a cluster is told beside cells, and so no place, key or identifier.
+
+    Attributes:
+        source: how cells are written.
+        read: declarations of the columns that are read, by name.
+        derived: released columns that others are made into.
+        columns: released columns.
+        grid_bits: b of the grid.
+    """
+
+    source: SourceSettings
+    read: dict[str, Declaration]
+    derived: list[tuple[Column, Declaration]]
+    columns: tuple[Column, ...]
+    grid_bits: int
+
+    @classmethod
+    def of(cls, settings: PartySettings, columns: tuple[Column, ...], grid_bits: int) -> Rules:
+        """The rules of party.toml for some columns."""
+        read, derived = _plan(settings, columns)
+        return cls(settings.source.model_copy(update=_NOWHERE), read, derived, columns, grid_bits)
+
+    def cells(self, batch: pa.RecordBatch) -> dict[str, Cells]:
+        """Cells by column of some rows; raises `DataRefused` where a column is of another type than its declaration."""
+        return {
+            name: read_cells(batch.column(each.source_names[0]), each, self.source) for name, each in self.read.items()
+        }
+
+    def bounded(self, raw: dict[str, Cells], counted: Mask | None = None) -> tuple[Codes, dict[str, Findings]]:
+        """(m, d) codes of the rows that count, and what the cells of each column that is read or derived were like."""
+        for column, each in self.derived:
+            raw[column.name] = derive(each, raw, column)
+        codes = bound({name: cells.values for name, cells in raw.items()}, self.columns, self.grid_bits)
+        found = {name: Findings() for name in raw}
+        for name, cells in raw.items():
+            masks = cells.missing, cells.unreadable, cells.outside
+            found[name].count(*(mask if counted is None else mask[counted] for mask in masks))
+        return codes if counted is None else codes[counted], found
+
+    def coded(self, batch: pa.RecordBatch) -> tuple[Codes, dict[str, Findings]]:
+        """`bounded` of `cells`: one row of a patient in, one row of codes out."""
+        return self.bounded(self.cells(batch))
+
+
+_NOWHERE = dict.fromkeys(("path", "url", "table", "query", "password_file"))
 
 
 def read_rows(
@@ -119,6 +169,7 @@ def read_rows(
     grid_bits: int,
     findings: dict[str, Findings],
     roster: Roster | None = None,
+    run: PieceMap = one_by_one,
 ) -> Iterator[BoundedPiece]:
     """The rows of the source, bounded, in pieces.
 
@@ -132,22 +183,20 @@ def read_rows(
         grid_bits: b of the grid.
         findings: empty; gets by name what the cells of each column were like that is read, or derived, of the rows that count.
         roster: the patients whose rows count; None for all.
+        run: reads the cells of each piece, which have no identifiers beside them.
 
     Raises:
         DataRefused: the source cannot be read, or a column or an identifier is missing.
+        PeerUnavailable: the database or the cluster is away.
     """
-    read, derived = _plan(settings, columns)
-    findings.update({name: Findings() for name in [column.name for column in columns] + list(read)})
+    rules = Rules.of(settings, columns, grid_bits)
+    findings.update({name: Findings() for name in [column.name for column in columns] + list(rules.read)})
+    pieces = _whole_rows if settings.source.rows == "one" else _merged_rows
     with read_errors(settings.source):
-        for raw, pseudonyms, of_batch in _pieces(settings.source, read, _public(columns, derived), key):
-            names = as_names(pseudonyms)
-            for column, each in derived:
-                raw[column.name] = derive(each, raw, column)
-            counted = np.ones(len(names), bool) if roster is None else roster.among(names)
-            for name, cells in raw.items():
-                findings[name].count(*(mask[counted] for mask in (cells.missing, cells.unreadable, cells.outside)))
-            codes = bound({name: cells.values for name, cells in raw.items()}, columns, grid_bits)
-            yield BoundedPiece(codes[counted], counted, names, of_batch)
+        for piece, found in pieces(settings.source, rules, key, roster, run):
+            for name, each in found.items():
+                findings[name].add(each)
+            yield piece
 
 
 def names_read(settings: PartySettings, columns: tuple[Column, ...]) -> frozenset[str]:
@@ -155,20 +204,52 @@ def names_read(settings: PartySettings, columns: tuple[Column, ...]) -> frozense
     return frozenset({*_plan(settings, columns)[0], *(column.name for column in columns)})
 
 
-def _pieces(
-    source: SourceSettings, read: dict[str, Declaration], public: frozenset[str], key: bytes
-) -> Iterator[tuple[dict[str, Cells], list[bytes], Numbers]]:
-    """Cells, pseudonyms and batches of some rows at a time; one row of each patient, where the source has several of them."""
-    records = None if source.rows == "one" else Records(source, read, public)
-    wanted = [name for each in read.values() for name in each.source_names]
+_Pieces = Iterator[tuple[BoundedPiece, dict[str, Findings]]]
+
+
+def _whole_rows(source: SourceSettings, rules: Rules, key: bytes, roster: Roster | None, run: PieceMap) -> _Pieces:
+    """Rows of patients with one each. Identifiers stay here, with the batches and who counts."""
+    kept = deque[tuple[Names, Mask, Numbers]]()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch, cells in _read(source, rules):
+            names = as_names(pseudonyms_in(batch, source, key))
+            counted = _counted(names, roster)
+            kept.append((names, counted, numbers_in(batch, source)))
+            yield cells if counted.all() else cells.filter(pa.array(counted))
+
+    for codes, found in run(rules.coded, batches()):
+        names, counted, numbers = kept.popleft()
+        yield BoundedPiece(codes, counted, names, numbers), found
+
+
+def _merged_rows(source: SourceSettings, rules: Rules, key: bytes, roster: Roster | None, run: PieceMap) -> _Pieces:
+    """One row of each patient, where the source has several of them; cells are read first, and rows made of them here."""
+    records, kept = Records(source, rules.read, _public(rules.columns, rules.derived)), deque[list[str]]()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch, cells in _read(source, rules):
+            kept.append(named_in(batch, source))
+            yield cells
+
+    for raw in run(rules.cells, batches()):
+        records.add(kept.popleft(), raw)
+    for patients, raw in records.merged():
+        names = as_names([pseudonym(key, patient) for patient in patients])
+        counted = _counted(names, roster)
+        codes, found = rules.bounded(raw, counted)
+        yield BoundedPiece(codes, counted, names, np.full(len(names), NONE, np.int64)), found
+
+
+def _read(source: SourceSettings, rules: Rules) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Rows of the source, and of them the columns that cells are read from."""
+    wanted = list(dict.fromkeys(name for each in rules.read.values() for name in each.source_names))
     for batch in record_batches(source, wanted):
-        raw = {name: read_cells(batch.column(each.source_names[0]), each, source) for name, each in read.items()}
-        if records is None:
-            yield raw, pseudonyms_in(batch, source, key), numbers_in(batch, source)
-        else:
-            records.add(named_in(batch, source), raw)
-    for patients, raw in () if records is None else records.merged():
-        yield raw, [pseudonym(key, patient) for patient in patients], np.full(len(patients), NONE, np.int64)
+        yield batch, batch.select(wanted)
+
+
+def _counted(names: Names, roster: Roster | None) -> Mask:
+    return np.ones(len(names), bool) if roster is None else roster.among(names)
 
 
 def _plan(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from dprelease.arrays import Codes, Floats, Integers
+from dprelease.arrays import Codes, Floats, Integers, PieceMap, one_by_one
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Name, needs_bounds, private
 from dprelease.errors import InvalidInput, SpecRefused
@@ -367,7 +367,9 @@ class MomentsMechanism(Linear[JointMoments]):
     def matrix(self, rows: BoundedRows, spec: SpecBase, earlier: EarlierRounds = FIRST_ROUND) -> Codes:
         return coded(rows, spec)
 
-    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+    def exact(
+        self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None, run: PieceMap = one_by_one
+    ) -> Integers:
         return exact_share(products or Products(coded(rows, spec), {}, {}), spec, party)
 
     def noise(self, spec: SpecBase, party: str, source: NoiseSource, scaling: NoiseScaling) -> Integers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from pydantic import Field
 
-from dprelease.arrays import Codes, Floats, Integers
+from dprelease.arrays import Codes, Floats, Integers, PieceMap, one_by_one
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import (
     Name,
@@ -178,12 +178,14 @@ class _NoisyRows(Linear[AnyRows]):
             if sums + 20 * largest >= EXACT:
                 raise SpecRefused("released integers could reach 2^53; lower grid_bits, or most_rows of a stream")
 
-    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+    def exact(
+        self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None, run: PieceMap = one_by_one
+    ) -> Integers:
         (shape,) = self.shapes(spec, party)
         if not shape[1]:
             return np.zeros(shape, np.int64)
         weighed = (weighted(piece, spec, party) for piece in rows.pieces())
-        return integer_query(weighed, spec, self.own(spec))
+        return integer_query(weighed, spec, self.own(spec), run)
 
     def noise(self, spec: SpecBase, party: str, source: NoiseSource, scaling: NoiseScaling) -> Integers:
         return drawn(spec, self.own(spec), party, source, scaling)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Integers
+from dprelease.arrays import Integers, PieceMap, one_by_one
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.kernels import GROUP, MOST_GROUPS, kernel_for, signed_sums
 from dprelease.privacy.public_stream import BLOCK_BYTES, PublicStream
@@ -26,6 +26,9 @@ _WORKING_ENTRIES = 1 << 22  # looked up at once: 32 MiB of 64-bit integers
 _WORKING_PATIENTS = 1 << 18  # put into buckets at once
 _TURN_BYTES = 8
 _EXACT = 1 << 53  # float64 holds every integer up to here
+
+_Chunk = tuple[int, npt.NDArray[np.integer], int]
+"""Place of the first row, the rows, and the largest of their absolute values."""
 
 
 class MixingMatrix(ABC):
@@ -71,11 +74,12 @@ class MixingMatrix(ABC):
     @abstractmethod
     def _signs(self, start: int, stop: int) -> npt.NDArray[np.int8]: ...
 
-    def apply(self, chunks: Iterable[npt.NDArray[np.integer]]) -> Integers:
+    def apply(self, chunks: Iterable[npt.NDArray[np.integer]], run: PieceMap = one_by_one) -> Integers:
         """B Q for integer rows Q that arrive in chunks, in order; exact, whatever the chunking.
 
         Args:
             chunks: arrays of shape (rows in chunk, d); together (n, d), with n * max|Q| < 2^53.
+            run: makes the product of each chunk.
 
         Returns:
             (k, d) int64.
@@ -84,23 +88,38 @@ class MixingMatrix(ABC):
             InvalidInput: the chunks do not have n rows together, or the product could exceed 2^53.
         """
         total: Integers | None = None
-        done = 0
+        for product in run(self._product, self._checked(chunks)):
+            if total is None:
+                total = product
+            else:
+                total += product
+        assert total is not None  # noqa: S101 - no chunk at all is refused
+        return total
+
+    def _checked(self, chunks: Iterable[npt.NDArray[np.integer]]) -> Iterator[_Chunk]:
+        """The chunks with the place of their first row; raises as `apply`."""
+        done, columns = 0, None
         for chunk in chunks:
             rows = np.asarray(chunk)
             largest = max(-int(rows.min()), int(rows.max())) if rows.size else 0
             if largest * self.rows >= _EXACT:
                 raise InvalidInput("n times the largest code reaches 2^53: use a coarser grid")
-            if total is None:
-                total = np.zeros((self.outputs, rows.shape[1]), np.int64)
-            if rows.shape[1:] != total.shape[1:]:
+            if columns not in (None, rows.shape[1:]):
                 raise InvalidInput("the chunks have different numbers of columns")
             if done + len(rows) > self.rows:
                 raise InvalidInput(f"more than the {self.rows} rows that B was made for")
-            self._add(total, done, rows, largest)
+            columns = rows.shape[1:]
+            yield done, rows, largest
             done += len(rows)
-        if total is None or done != self.rows:
+        if columns is None or done != self.rows:
             raise InvalidInput(f"{done} rows arrived where B was made for {self.rows}")
-        return total
+
+    def _product(self, chunk: _Chunk) -> Integers:
+        """(k, d) product with the rows of a chunk."""
+        start, rows, largest = chunk
+        found = np.zeros((self.outputs, rows.shape[1]), np.int64)
+        self._add(found, start, rows, largest)
+        return found
 
     @abstractmethod
     def _add(self, total: Integers, start: int, rows: npt.NDArray[np.integer], largest: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from dprelease.arrays import Codes, Integers
+from dprelease.arrays import Codes, Integers, PieceMap, one_by_one
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import private_weights, released_names
 from dprelease.mechanisms.base import NoiseScaling
@@ -51,13 +51,16 @@ def weighted(bounded: BoundedRows, spec: SpecBase, party: str) -> Codes:
     return bounded.private * private_weights(part.columns, part.weights)
 
 
-def integer_query(codes: Iterable[Codes], spec: SpecBase, terms: NoisyRowsTerms) -> Integers:
+def integer_query(
+    codes: Iterable[Codes], spec: SpecBase, terms: NoisyRowsTerms, run: PieceMap = one_by_one
+) -> Integers:
     """The exact integers that noise is added to: [1^T Q; B Q] for ``mixed``, Q for ``rows``; (n, d) to (rows, d) int64.
 
     Args:
         codes: Q in pieces, from `weighted`; for ``mixed`` one is held at a time.
         spec: the spec.
         terms: its terms.
+        run: makes the mixtures of each piece.
     """
     if not isinstance(terms, MixedTerms):
         return np.concatenate([*codes]).astype(np.int64)
@@ -68,7 +71,7 @@ def integer_query(codes: Iterable[Codes], spec: SpecBase, terms: NoisyRowsTerms)
             sums.append(piece.sum(axis=0, dtype=np.int64))
             yield piece
 
-    mixed = mixer(terms, spec).apply(added_up())
+    mixed = mixer(terms, spec).apply(added_up(), run)
     return np.vstack([np.sum(sums, axis=0), mixed]) if terms.rho else mixed
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dprelease.arrays import Codes, Integers
+from dprelease.arrays import Codes, Integers, PieceMap, one_by_one
 from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import unbounded
@@ -114,15 +114,17 @@ class Stream(Mechanism[StreamTerms]):
         over, _, new = self._at(spec)
         return over.matrix(rows, new)
 
-    def exact(self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None) -> Integers:
+    def exact(
+        self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None, run: PieceMap = one_by_one
+    ) -> Integers:
         over, _, new = self._at(spec)
-        return over.exact(rows, new, party, products)
+        return over.exact(rows, new, party, products, run)
 
     def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         over, terms, new = self._at(spec)
         kept = inputs.kept
         if terms.checkpoint not in kept.increments:  # outside hospitals, which keep it before anything is drawn
-            own = over.exact(inputs.rows, new, party, inputs.products)
+            own = over.exact(inputs.rows, new, party, inputs.products, inputs.run)
             kept = replace(kept, increments={**kept.increments, terms.checkpoint: own})
         return (stream_block(over, new, terms, party, replace(inputs, kept=kept)),)
 
