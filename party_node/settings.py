@@ -25,7 +25,7 @@ from dprelease.data.columns import Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
-from party_node.declarations.declarations import Decimal, Declaration, Thousands, declarations
+from party_node.declarations.declarations import Decimal, Declaration, Thousands, declarations, with_maps
 from party_node.declarations.identifiers import IdentifierSettings
 
 _FILE = "sqlite:///"
@@ -394,9 +394,12 @@ class PartySettings(Settings):
 
     @field_validator("columns")
     @classmethod
-    def _columns_are_declarations(cls, columns: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _columns_are_declarations(
+        cls, columns: dict[str, dict[str, Any]], info: ValidationInfo
+    ) -> dict[str, dict[str, Any]]:
         if not columns:
             raise ValueError("declare at least one column, e.g. [columns.age]")
+        columns = with_maps(columns, (info.context or {}).get("base"))
         declarations(columns)
         return columns
 

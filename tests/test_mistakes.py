@@ -36,6 +36,7 @@ levels = ["f", "m"]
 kind = "date"
 [columns.old]
 derived = { indicator = "age", from = 65 }
+fill = "other"
 """
 OFFICE = """
 consortium = "trio"
@@ -110,9 +111,9 @@ def said(folder: Path, text: str, model: type[Settings]) -> list[str]:
         (
             'kind = "numeric"',
             'kind = "number"',
-            "column age: kind: must be numeric, categorical, ordered or date, not 'number'",
+            "column age: kind: must be numeric, categorical, ordered, date or code, not 'number'",
         ),
-        ('kind = "numeric"', "", "column age: kind: is missing; it is numeric, categorical, ordered or date"),
+        ('kind = "numeric"', "", "column age: kind: is missing; it is numeric, categorical, ordered, date or code"),
         ("lower = 0", "", f"column age: lower: is missing; {BOUND}"),
         ("lower = 0", 'lower = ""', f"column age: lower: is left blank; {BOUND}"),
         ("lower = 0", 'lower = "0"', "column age: lower: must be a number, not '0'"),

@@ -46,6 +46,9 @@ FORMS = (
     rf"whole years from {_DAY} to {_DAY}",
     rf"{NAME} is missing",
     rf"{NAME} cut at {_CUTS}",
+    rf"{NAME} starts with {_LEVEL}( or {_LEVEL})*",
+    rf"first [0-9]{{1,2}} of {NAME}",
+    rf"{NAME} by map [0-9a-f]{{64}}",
     rf"exit by ({NAME}|(days|years) from {NAME} to {NAME}) and {NAME}( = {_LEVEL}( or {_LEVEL})*)? at {_CUTS}",
 )
 """Every form of a derivation, as a regular expression; docs/format.md 2 says what each means."""

@@ -176,6 +176,7 @@ def look(found: SourceLook, *, ascii_only: bool = False) -> Document:
     """The columns of a source, each with its counts, examples and a plot."""
     examples = tuple(Heading(key, detail=True) for key in ("kind", "problem", "examples"))
     counts = tuple(Heading(key) for key in ("missing", "unreadable", "outside"))
+    fill = Heading("fill", "missing is read as")
     distribution = Heading("distribution", "distribution within what is declared")
     undeclared = [one_line(name) for name in found.undeclared]
     return Document(
@@ -183,7 +184,7 @@ def look(found: SourceLook, *, ascii_only: bool = False) -> Document:
         tables=(
             Table.of(
                 "columns",
-                (Heading("name", "column"), *counts, distribution, *examples),
+                (Heading("name", "column"), *counts, fill, distribution, *examples),
                 [_row(name, each, found, ascii_only=ascii_only) for name, each in found.columns.items()],
                 detail=not found.rows and not any(each.problem for each in found.columns.values()),
             ),
@@ -209,6 +210,7 @@ def _row(name: str, column: ColumnLook, source: SourceLook, *, ascii_only: bool)
     return [
         name,
         *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in counts.values()),
+        column.declared.offered[0].fill_text if column.declared.offered else "",
         Said(data_of(column.distribution), tuple(_described(column, source.where, ascii_only=ascii_only))),
         column.declared.column.kind,
         column.problem,
@@ -245,7 +247,7 @@ def plot(counts: CellCounts, outside: int, *, ascii_only: bool = False) -> list[
         return [_histogram(counts, _ASCII if ascii_only else _BLOCKS)]
     if isinstance(counts, Levels):
         return _bars(counts, outside, "#" if ascii_only else "█")
-    return [f"{counts.first} to {counts.last}" if counts.first else "no date"]
+    return [f"{counts.first} to {counts.last}" if counts.first else "none"]
 
 
 def _histogram(counts: Histogram, blocks: str) -> str:

@@ -16,6 +16,7 @@ from dprelease.data.column import level_text, number_text
 from dprelease.data.columns import Name
 from dprelease.data.exits import EVENT, FOLLOWED, LEFT, MISSING, Exits, interval_text
 from dprelease.one_line import listed
+from party_node.declarations.dates import DateColumn
 from party_node.declarations.formula import CategoryFormula, Number, Source, ends_of
 
 A_YEAR = 365.25
@@ -130,8 +131,9 @@ class Exit(_Cut):
             self._check_time(times[0])
             return
         for source in times:
-            if source.measured or source.values:
-                raise ValueError(f'exit: {source.name} is no date; a column of dates is declared with kind = "date"')
+            if not isinstance(source, DateColumn):
+                words = 'a column of dates is declared with kind = "date"'
+                raise ValueError(f"exit: {source.name} is no date; {words}")  # noqa: TRY004 - what pydantic reports
         if self.unit is None:
             raise ValueError('unit: say "days" or "years", in which the time between two dates is cut')
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,9 +16,10 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
-from dprelease.data.columns import KINDS, CategoricalColumn, Column, NumericColumn
+from dprelease.data.columns import KINDS, OTHER, CategoricalColumn, Column, NumericColumn
 from dprelease.files.settings import Mistakes, Settings, mistakes
 from dprelease.one_line import listed, one_line
+from party_node.declarations.codes import CodeColumn
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.formula import CategoryFormula, Formula, Source
 from party_node.declarations.formulas import read_formula
@@ -159,7 +161,7 @@ def _named(name: str, words: str) -> str:
 
 
 def _kind(keys: Mapping[str, Any]) -> str:
-    kinds = f"{', '.join(KINDS)} or date"
+    kinds = f"{', '.join(KINDS)}, date or code"
     return f"kind: must be {kinds}, not {keys['kind']!r}" if "kind" in keys else f"kind: is missing; it is {kinds}"
 
 
@@ -168,6 +170,9 @@ def _hinted(words: str) -> str:
     blank = said.startswith(("is missing", "is left blank"))
     return f"{key}: {said.partition(';')[0]}; {_HINTS[key]}" if blank and key in _HINTS else words
 
+
+_OF_SOURCES: dict[str, type[DateColumn | CodeColumn]] = {"date": DateColumn, "code": CodeColumn}
+"""Kind to its class, of columns that are never released themselves."""
 
 _COLUMN: TypeAdapter[Column] = TypeAdapter(Column)
 
@@ -198,7 +203,7 @@ class Declaration:
     """A column as party.toml declares it.
 
     Attributes:
-        column: what is public of it; of dates nothing is.
+        column: what is public of it; of dates and codes nothing is.
         read_from: the source's own name; None if it is derived.
         formula: how it is derived; None if it is read.
         sources: what it is derived from, in the order of the formula's arguments.
@@ -222,7 +227,7 @@ class Declaration:
     @property
     def offered(self) -> tuple[Column, ...]:
         """The column itself, if it may be released."""
-        return () if self.source_only or isinstance(self.column, DateColumn) else (self.column,)
+        return () if self.source_only or isinstance(self.column, DateColumn | CodeColumn) else (self.column,)
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -294,6 +299,21 @@ def declarations(
     return found
 
 
+def with_maps(columns: Mapping[str, Mapping[str, Any]], base: Path | None) -> dict[str, dict[str, Any]]:
+    """Declarations whose maps are at full paths.
+
+    Args:
+        columns: name to the keys below ``[columns.NAME]``.
+        base: folder at which relative paths start.
+    """
+    found = {name: dict(keys) for name, keys in columns.items()}
+    for keys in found.values():
+        of = keys.get("derived")
+        if base is not None and isinstance(of, dict) and isinstance(of.get("map"), str):
+            keys["derived"] = of | {"map": str(base / Path(of["map"]).expanduser())}
+    return found
+
+
 def with_sources(declared: Mapping[str, Declaration], names: tuple[str, ...]) -> tuple[str, ...]:
     """Columns by name and, behind them, what those among them that are derived are derived from."""
     sources = (of.column.name for name in names if name in declared for of in declared[name].sources)
@@ -303,12 +323,12 @@ def with_sources(declared: Mapping[str, Declaration], names: tuple[str, ...]) ->
 def _read(name: str, keys: Mapping[str, Any]) -> Declaration:
     source_only = _flag(name, keys, "source_only")
     column: Source
-    if keys.get("kind") == "date":
+    if kind := _OF_SOURCES.get(str(keys.get("kind"))):
         own = {"name": name, **_own(name, keys)}
         try:
-            column = DateColumn.model_validate(own)
+            column = kind.model_validate(own)
         except ValidationError as error:
-            raise Mistakes(mistakes(error, DateColumn, own, OURS)) from error
+            raise Mistakes(mistakes(error, kind, own, OURS)) from error
         source_only = True
     else:
         column = _COLUMN.validate_python({"name": name, **_own(name, keys)})
@@ -424,18 +444,25 @@ def _category(fields: dict[str, Any], formula: CategoryFormula, sources: list[So
         column = CategoricalColumn.model_validate({"levels": (YES,)} | fields)
         if len(column.levels) != 1:
             raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
+        if "fill" not in fields and sources[0].measured and not formula.of_missing:
+            raise ValueError(
+                f"column {fields['name']}: fill: say what a missing {sources[0].name} counts as, {column.levels[0]!r} or "
+                f"{OTHER!r}"
+            )
         so = "fill" not in fields and _of_fills(formula, sources) == 0
         return column.model_copy(update={"fill": column.levels[0]}) if so else column
     for key in ("levels", "exhaustive", *(("fill",) if formula.fill_level else ())):
         if key in fields:
             raise ValueError(f"column {fields['name']}: {key}: follows from {formula.text}; leave it out")
-    if not formula.fill_level and "fill" not in fields:
+    if formula.exhaustive and not formula.fill_level and "fill" not in fields:
         raise ValueError(
             f"column {fields['name']}: fill: name the level that a missing cell has, one of {listed(formula.levels)}; or "
             "give such cells a level of their own: missing = true in derived"
         )
     given = {"fill": formula.fill_level} if formula.fill_level else {}
-    return CategoricalColumn.model_validate(fields | given | {"levels": formula.levels, "exhaustive": True})
+    return CategoricalColumn.model_validate(
+        fields | given | {"levels": formula.levels, "exhaustive": formula.exhaustive}
+    )
 
 
 def _of_fills(formula: Formula, sources: list[Source]) -> float:

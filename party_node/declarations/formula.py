@@ -12,10 +12,11 @@ from pydantic import Field
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, Name
 from dprelease.files.settings import Settings
+from party_node.declarations.codes import CodeColumn
 from party_node.declarations.dates import DateColumn
 
 Number = Annotated[float, Field(strict=True)]
-Source = Column | DateColumn
+Source = Column | DateColumn | CodeColumn
 
 BINARY = "a category of two values"
 
@@ -63,7 +64,12 @@ class CategoryFormula(Formula, ABC):
     """A formula whose values are places among the values of a category, from 0 on.
 
     One of no `levels` is an indicator: a category of one level, ``yes`` unless its declaration says otherwise, and ``other``.
+
+    Attributes:
+        exhaustive: whether there is no ``other`` beside its levels.
     """
+
+    exhaustive: ClassVar[bool] = True
 
     @property
     def levels(self) -> tuple[str, ...]:

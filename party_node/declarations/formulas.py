@@ -19,7 +19,10 @@ from dprelease.data.column import DATE, NAME, level_text, number_text
 from dprelease.data.columns import Name
 from dprelease.files.settings import Mistakes, mistakes
 from dprelease.one_line import listed
+from party_node.declarations.code_formulas import Category
+from party_node.declarations.codes import CodeColumn, Prefix, longest_start
 from party_node.declarations.cut_formulas import Bands, Exit
+from party_node.declarations.dates import DateColumn
 from party_node.declarations.formula import BINARY, CategoryFormula, Formula, Number, Source, ends_of
 
 _TERMS = 11  # what is left out is below 2^-55 of the sum, as |s| <= 3 - sqrt(8)
@@ -152,7 +155,7 @@ class Missing(CategoryFormula):
 
 
 class Indicator(CategoryFormula):
-    """Tells whether a category has a level, or a number is at least ``from`` and less than ``to``: 1 or 0."""
+    """Tells whether a category has a level, a number is at least ``from`` and less than ``to``, or a code is one of some."""
 
     key = "indicator"
 
@@ -160,19 +163,26 @@ class Indicator(CategoryFormula):
     named: Annotated[str | None, Field(alias="level")] = None
     start: Annotated[Number | None, Field(alias="from")] = None
     end: Annotated[Number | None, Field(alias="to")] = None
+    codes: Annotated[tuple[Prefix, ...], Field(max_length=100)] = ()
 
     @property
     def text(self) -> str:
         if self.named is not None:
             return f"{self.indicator} = {level_text(self.named)}"
+        if self.codes:
+            return f"{self.indicator} starts with {' or '.join(map(level_text, self.codes))}"
         start = "" if self.start is None else f"{number_text(self.start)} <= "
         return start + self.indicator + ("" if self.end is None else f" < {number_text(self.end)}")
 
     def check(self, sources: Sequence[Source]) -> None:
         source, ends = sources[0], {"from": self.start, "to": self.end}
         declared = {key: end for key, end in ends.items() if end is not None}
-        if (self.named is None) == (not declared):
-            raise ValueError("indicator: takes either level, or from, to, or both of these")
+        if isinstance(source, CodeColumn) != bool(self.codes):
+            raise ValueError(f"codes: {source.name} {'is of codes; name some' if not self.codes else 'has no codes'}")
+        if (self.named is not None) + bool(declared) + bool(self.codes) != 1:
+            raise ValueError("indicator: takes either level, or from, to, or both of these, or codes")
+        if self.codes:
+            return
         if self.named is not None:
             if not source.values:
                 raise ValueError(f"level: {source.name} is no category; of a number say from or to")
@@ -196,6 +206,8 @@ class Indicator(CategoryFormula):
         cells = sources[0]
         if self.named is not None:
             return 1.0 - cells
+        if self.codes:
+            return np.where(np.isnan(cells), np.nan, longest_start(cells, self.codes) < 0)
         start, end = (-math.inf if self.start is None else self.start, math.inf if self.end is None else self.end)
         return np.where(np.isnan(cells), np.nan, ~((cells >= start) & (cells < end)))
 
@@ -243,8 +255,8 @@ class _TwoDates(Formula):
 
     def check(self, sources: Sequence[Source]) -> None:
         for source in sources:
-            if source.measured or source.values:
-                raise ValueError(
+            if not isinstance(source, DateColumn):
+                raise ValueError(  # noqa: TRY004 - what pydantic reports
                     f'{self.key}: {source.name} is no date; a column of dates is declared with kind = "date"'
                 )
         if not sources:
@@ -309,7 +321,7 @@ def _fixed(text: str) -> float | None:
 
 
 _FORMULAS: dict[str, type[Formula]] = {
-    each.key: each for each in (Log, Square, Indicator, Product, Days, Age, Missing, Bands, Exit)
+    each.key: each for each in (Log, Square, Indicator, Product, Days, Age, Missing, Bands, Exit, Category)
 }
 
 

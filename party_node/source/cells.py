@@ -7,6 +7,7 @@ of one text. If that takes every text of a batch nothing else is asked: it takes
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from dprelease.arrays import Floats, Mask
 from dprelease.data.column import RawColumn
 from dprelease.data.columns import OTHER
 from dprelease.errors import DataRefused
+from party_node.declarations.codes import CodeColumn, code_number
 from party_node.declarations.dates import DateColumn, day_numbers
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formula import Formula, Source
@@ -261,6 +263,8 @@ def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -
         numbers, absent = _ones(cells, missing)
     elif isinstance(column, DateColumn):
         numbers, absent = _days(cells, name, column, missing)
+    elif isinstance(column, CodeColumn):
+        numbers, absent = _codes(cells, name, missing)
     else:
         numbers, absent = _numbers(cells, name, style_of(declared, source), missing)
     return of_numbers(numbers, absent, column)
@@ -327,6 +331,15 @@ def _ones(cells: pa.Array, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """1 for each cell that is there, whatever it holds, and where cells are missing."""
     absent = present(cells, missing)[1] if _is_text(cells.type) else absent_in(cells)
     return np.where(absent, np.nan, 1.0), absent
+
+
+def _codes(cells: pa.Array, name: str, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
+    """Codes as numbers, each of which is read once, NaN where there is none, and where cells are missing."""
+    kinds = cells.dictionary_encode()
+    found = [*texts(kinds.dictionary, name, missing), None]
+    places = kinds.indices.fill_null(len(found) - 1).to_numpy(zero_copy_only=False)
+    numbers = np.array([math.nan if word is None else code_number(word) for word in found])
+    return numbers[places], np.array([word is None for word in found])[places]
 
 
 def _days(cells: pa.Array, name: str, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:

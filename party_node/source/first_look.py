@@ -20,6 +20,7 @@ from dprelease.arrays import Mask
 from dprelease.data.decades import EDGES
 from dprelease.errors import DataRefused, DpReleaseError
 from dprelease.one_line import nearest
+from party_node.declarations.codes import CodeColumn, code_text
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formula import Source
 from party_node.settings import PartySettings
@@ -103,9 +104,22 @@ class Span:
         days = np.asarray(cells.values, np.float64)
         days = days[np.isfinite(days)]
         if days.size:
-            ends = [str(np.datetime64(int(day), "D")) for day in (days.min(), days.max())]
+            ends = [self.shown(float(day)) for day in (days.min(), days.max())]
             self.first = min(filter(None, (self.first, ends[0])))
             self.last = max(filter(None, (self.last, ends[1])))
+
+    def shown(self, cell: float) -> str:
+        """A date."""
+        return str(np.datetime64(int(cell), "D"))
+
+
+@dataclass
+class CodeSpan(Span):
+    """The first and the last of a column's codes."""
+
+    def shown(self, cell: float) -> str:
+        """A code."""
+        return code_text(cell)
 
 
 CellCounts = Histogram | Levels | Span
@@ -118,7 +132,7 @@ def distribution_of(column: Source) -> CellCounts:
         return Levels(dict.fromkeys(column.vocabulary, 0))
     if column.measured:
         return Histogram(np.linspace(*column.ends, BARS + 1) if column.bounded else EDGES)
-    return Span()
+    return CodeSpan() if isinstance(column, CodeColumn) else Span()
 
 
 class IdentifiersLook:

@@ -8,7 +8,7 @@ from dprelease.errors import DataRefused
 from tests.party_node.world import ROWS, Hospital, World
 
 SQUARE = '[columns.age_squared]\nderived = { square = "age" }\n[columns.sex]'
-SENIOR = '[columns.senior]\nderived = { indicator = "age", from = 65 }\n[columns.sex]'
+SENIOR = '[columns.senior]\nderived = { indicator = "age", from = 65 }\nfill = "other"\n[columns.sex]'
 
 
 @pytest.fixture
@@ -131,7 +131,8 @@ def test_a_product_with_a_public_column_is_still_private(world: World) -> None:
 def test_what_is_derived_from_an_identifier_cannot_be_public(world: World) -> None:
     text = '[columns.number]\nkind = "numeric"\nlower = 0\nupper = 9\nfrom = "patient"\nsource_only = true\n'
     world.north.edit(
-        r"^\[columns.sex\]", text + '[columns.small]\nderived = { indicator = "number", to = 5 }\n[columns.sex]'
+        r"^\[columns.sex\]",
+        text + '[columns.small]\nderived = { indicator = "number", to = 5 }\nfill = "other"\n[columns.sex]',
     )
     assert "reads patient, which identifies patients" in world.north.run("public", "declare", "small").output
     assert "column number is only read, never released" in world.north.run("public", "declare", "number").output

@@ -1,5 +1,7 @@
 """Derived columns in party.toml: what follows from a formula and its sources, and every mistake named by column and key."""
 
+import hashlib
+import json
 import math
 import re
 import tomllib
@@ -11,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.data.columns import CategoricalColumn, NumericColumn
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.data.exits import Exits, read_exit
 from dprelease.errors import InvalidInput
 from party_node.declarations.dates import DateColumn
 from party_node.declarations.formulas import Product, Square
+from party_node.settings import PartySettings
 from tests.party_node.tables import settings
 from tests.support.specs import numeric
 
@@ -26,6 +29,7 @@ SOURCES: dict[str, dict[str, Any]] = {
     "stage": {"kind": "categorical", "levels": ["I", "II"], "fill": "II"},
     "came": {"kind": "date"},
     "left": {"kind": "date"},
+    "dx": {"kind": "code"},
 }
 
 
@@ -73,8 +77,10 @@ def test_bounds_and_fill_follow_from_the_sources(
         ({"indicator": "stage", "level": "other"}, 'stage = "other"', "other"),
     ],
 )
-def test_an_indicator_is_a_category_of_one_level(derived: object, text: str, fill: str) -> None:
-    assert declared(derived) == CategoricalColumn(name="x", levels=("yes",), fill=fill, derivation=text)
+def test_an_indicator_is_a_category_of_one_level(derived: dict[str, object], text: str, fill: str) -> None:
+    """A missing number counts as what is declared; a missing category as its own fill."""
+    more = {"fill": fill} if derived["indicator"] == "age" else {}
+    assert declared(derived, **more) == CategoricalColumn(name="x", levels=("yes",), fill=fill, derivation=text)
     assert declared(derived, levels=["so"], fill="so").released == ("x=so", "x=other")
 
 
@@ -121,6 +127,18 @@ def test_dates_and_sources_are_kept_to_oneself() -> None:
         ({"days": ["came", "came"]}, "derived: days: names came twice"),
         ({"days": ["came", "left"]}, "column x: lower: none follows for days from came to left; declare it"),
         ({"indicator": "stage"}, "derived: indicator: takes either level, or from, to, or both"),
+        ({"indicator": "age", "from": 65}, "column x: fill: say what a missing age counts as, 'yes' or 'other'"),
+        ({"indicator": "age", "codes": ["E10"]}, "derived: codes: age has no codes"),
+        ({"indicator": "dx"}, "derived: codes: dx is of codes; name some"),
+        ({"indicator": "dx", "codes": ["E-1"]}, "derived: codes entry 1: 'E-1' is no code"),
+        ({"square": "dx"}, "derived: square: dx is no number"),
+        ({"days": ["dx", "came"]}, "derived: days: dx is no date"),
+        ({"category": "stage", "prefix": 1, "levels": ["I"]}, "derived: category: stage is no column of codes"),
+        ({"category": "dx"}, "derived: category: takes either prefix and levels, or map"),
+        ({"category": "dx", "prefix": 3}, "derived: levels: name the first characters that are levels"),
+        ({"category": "dx", "prefix": 3, "levels": ["E1"]}, "derived: levels: 'E1' has 2 characters, and prefix is 3"),
+        ({"category": "dx", "prefix": 3, "levels": ["E11", "e1.1"]}, "derived: levels: E11 is there twice"),
+        ({"category": "dx", "map": "none.csv"}, "derived: map: cannot read none.csv: No such file"),
         ({"indicator": "age", "level": "yes", "from": 20}, "derived: indicator: takes either level"),
         ({"indicator": "stage", "level": "III"}, "derived: level: stage has no level 'III', only I, II"),
         ({"indicator": "age", "level": "65"}, "derived: level: age is no category; of a number say from or to"),
@@ -192,7 +210,7 @@ def test_dates_that_cannot_be(keys: dict[str, object], words: str) -> None:
 
 def test_an_indicator_has_one_level() -> None:
     with pytest.raises(ValueError, match="column x: levels: an indicator has one level"):
-        declared({"indicator": "age", "from": 65}, levels=["old", "very old"])
+        declared({"indicator": "age", "from": 65}, levels=["old", "very old"], fill="other")
 
 
 def test_levels_follow_from_cuts() -> None:
@@ -228,6 +246,36 @@ def test_levels_follow_from_cuts() -> None:
             read_exit(levels)
 
 
+def test_a_category_of_codes(tmp_path: Path) -> None:
+    """Its derivation has the digest of the map, so that a map cannot change silently; its path stands beside party.toml."""
+    start = declared({"category": "dx", "prefix": 3, "levels": ["E10", "i21"]}, unit="ICD-10")
+    assert (start.values, start.derivation) == (("E10", "i21", "other"), "first 3 of dx")
+    some = declared({"indicator": "dx", "codes": ["E10", "E11.9"]})
+    assert (some.released, some.derivation) == (("x=yes", "x=other"), 'dx starts with "E10" or "E11.9"')
+    (tmp_path / "icd.csv").write_text("code,level\nE1,diabetes\nE10,type 1\nI21,infarct\nI22,infarct\n")
+
+    def mapped() -> Column:
+        columns = SOURCES | {"x": {"derived": {"category": "dx", "map": "icd.csv"}, "fill": "infarct"}}
+        keys = settings(Path("rows.csv"), SOURCES).model_dump(exclude_unset=True) | {"columns": columns}
+        return PartySettings.model_validate(keys, context={"base": tmp_path}).declarations()[-1]
+
+    before = mapped()
+    assert (before.vocabulary, before.fill_text) == (("diabetes", "type 1", "infarct"), "infarct")
+    lines = [["E1", "diabetes"], ["E10", "type 1"], ["I21", "infarct"], ["I22", "infarct"]]
+    digest = hashlib.sha256(json.dumps(lines, separators=(",", ":")).encode()).hexdigest()
+    assert before.derivation == f"dx by map {digest}"
+    (tmp_path / "icd.csv").write_text("code,level\nE1,diabetes\nE10,type 1\nI21,infarct\nI23,infarct\n")
+    assert before.derivation != mapped().derivation
+    for text, words in (
+        ("E1,a\n", "the first line of"),
+        ("code,level\n", "has 1 to"),
+        ("code,level\nE1\n", "line 2 of"),
+    ):
+        (tmp_path / "icd.csv").write_text(text)
+        with pytest.raises(ValueError, match=f"column x: derived: map: .*{words}"):
+            mapped()
+
+
 def test_the_page_for_hospitals_declares_what_can_be() -> None:
     page = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"^## Derived columns\n.*?^```toml\n(.*?)^```$", page, re.M | re.S)
@@ -247,6 +295,8 @@ def test_the_page_for_hospitals_declares_what_can_be() -> None:
         "days from admitted to discharged",
         "age cut at 40, 50, 60, 70",
         "exit by followup and died at 0.5, 1, 2, 5",
+        'diagnosis starts with "E10" or "E11"',
+        "first 3 of diagnosis",
     ]
 
 

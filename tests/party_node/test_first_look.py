@@ -27,7 +27,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "weight": {"kind": "numeric", "bounds": "unknown"},
     "sex": {"kind": "categorical", "levels": ["f", "m"]},
     "came": {"kind": "date"},
-    "old": {"derived": {"indicator": "age", "from": 65}},
+    "old": {"derived": {"indicator": "age", "from": 65}, "fill": "yes"},
 }
 ROWS = [
     "a,30,70.5,f,2011-01-02,x",

@@ -69,7 +69,7 @@ def test_a_derived_number(
         (AGE, {"to": 65}, "65", False, OUTSIDE),
         (AGE, {"to": 65}, "-5", True, IN_ORDER),
         (AGE, {"from": 30, "to": 65}, "30", True, IN_ORDER),
-        (AGE, {"from": 30, "to": 65}, "", True, MISSING),  # the source's fill is 40
+        (AGE, {"from": 30, "to": 65}, "", False, MISSING),  # as declared, whatever the source's fill is
         (AGE, {"from": 65}, "", False, MISSING),
         (AGE, {"from": 65}, "old", False, UNREADABLE),
         (STAGE, {"level": "I"}, "I", True, IN_ORDER),
@@ -88,7 +88,7 @@ def test_an_indicator(
 ) -> None:
     columns: dict[str, dict[str, Any]] = {
         "s": source | {"source_only": True},
-        "x": {"derived": {"indicator": "s", **derived}},
+        "x": {"derived": {"indicator": "s", **derived}} | ({"fill": "other"} if source is AGE else {}),
     }
     table = read(csv(tmp_path, f"id,s\n1,{cell}\n"), columns)
     assert table.bounded.codes.tolist() == [[UNIT, 0] if so else [0, UNIT]]
@@ -98,6 +98,8 @@ def test_an_indicator(
 YEARS: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 20}
 CAUSE: dict[str, Any] = {"kind": "categorical", "levels": ["death", "transplant"]}
 DAY: dict[str, Any] = {"kind": "date"}
+CODE: dict[str, Any] = {"kind": "code"}
+HEAD = {"category": "d", "prefix": 3, "levels": ["E10", "i21"]}
 BANDS = {"bands": "age", "at": [30, 40.5]}
 EXIT: dict[str, Any] = {"exit": ["t", "b"], "at": [1, 5]}
 CAUSES: dict[str, Any] = {"exit": ["t", "c"], "at": [1, 5], "events": ["transplant", "death"]}
@@ -147,6 +149,37 @@ def test_a_category_of_cuts(
     table = read(
         csv(tmp_path, f"id,{','.join(sources)}\n1,{cells}\n"), columns | {"x": {"derived": derived | {"missing": True}}}
     )
+    (column,) = table.bounded.columns
+    assert [value for value, code in zip(column.values, table.bounded.codes[0], strict=True) if code == UNIT] == [level]
+    assert table.findings["x"] == found
+
+
+@pytest.mark.parametrize(
+    ("derived", "cell", "level", "found"),
+    [
+        (HEAD, " e10.9 ", "E10", IN_ORDER),
+        (HEAD, "I21", "i21", IN_ORDER),
+        (HEAD, "I2", "other", OUTSIDE),
+        (HEAD, "J45.1", "other", OUTSIDE),
+        (HEAD, "", "E10", MISSING),
+        (HEAD, "E10-9", "E10", UNREADABLE),
+        (HEAD, "E1012345678", "E10", UNREADABLE),  # longer than any code
+        ({"indicator": "d", "codes": ["E10", "E11.9"]}, "E119", "yes", IN_ORDER),
+        ({"indicator": "d", "codes": ["E10", "E11.9"]}, "E11.8", "other", OUTSIDE),
+        ({"category": "d", "map": "icd.csv"}, "E10.9", "type 1", IN_ORDER),  # the longest start counts
+        ({"category": "d", "map": "icd.csv"}, "E13", "diabetes", IN_ORDER),
+        ({"category": "d", "map": "icd.csv"}, "E", "other", OUTSIDE),
+    ],
+)
+@pytest.mark.parametrize("rows", ["one", "last"])
+def test_a_category_of_codes(
+    tmp_path: Path, derived: dict[str, Any], cell: str, level: str, found: Findings, rows: str
+) -> None:
+    (tmp_path / "icd.csv").write_text("code,level\nE1,diabetes\nE10,type 1\n")
+    made = derived | ({"map": str(tmp_path / "icd.csv")} if "map" in derived else {})
+    fill = {"fill": "E10"} if derived is HEAD else {}
+    columns: dict[str, dict[str, Any]] = {"d": CODE, "x": {"derived": made} | fill}
+    table = read(csv(tmp_path, f"id,d\n1,{cell}\n"), columns, rows=rows)
     (column,) = table.bounded.columns
     assert [value for value, code in zip(column.values, table.bounded.codes[0], strict=True) if code == UNIT] == [level]
     assert table.findings["x"] == found

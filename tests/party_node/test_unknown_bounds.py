@@ -65,7 +65,7 @@ def test_derived_columns_that_are_refused() -> None:
         declared(x={"derived": {"log": "ferritin"}, "lower": 0})
     with pytest.raises(ValueError, match="leave out lower and upper"):
         declared(x={"derived": {"log": "age"}, "bounds": "unknown", "lower": 0})
-    indicator = declared(x={"derived": {"indicator": "ferritin", "from": 300}})["x"]
+    indicator = declared(x={"derived": {"indicator": "ferritin", "from": 300}, "fill": "other"})["x"]
     assert isinstance(indicator, CategoricalColumn)
 
 
