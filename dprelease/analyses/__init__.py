@@ -3,6 +3,7 @@
 from dprelease.analyses.components import cronbach_alpha, principal_components
 from dprelease.analyses.contingency import contingency_table
 from dprelease.analyses.correlation import correlations
+from dprelease.analyses.effect import effect
 from dprelease.analyses.groups import compare_groups
 from dprelease.analyses.instruments import two_stage_least_squares
 from dprelease.analyses.lasso import lasso
@@ -20,6 +21,7 @@ __all__ = [
     "contingency_table",
     "correlations",
     "cronbach_alpha",
+    "effect",
     "lasso",
     "logistic",
     "mediation",

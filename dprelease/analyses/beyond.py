@@ -22,8 +22,8 @@ BEYOND: Mapping[str, str] = MappingProxyType(
         "interval.",
         "quantile": "Quantile regression needs the order of residuals, not sums of products. Declare indicators of the outcome "
         "being above chosen cut-offs before the release, and use `logistic` or `table`.",
-        "maximum-likelihood": "The likelihood of a logistic regression needs every row. `logistic` approximates it; declare the "
-        "logarithm of skewed features before the release, and it comes closer.",
+        "maximum-likelihood": "The likelihood of a logistic regression needs every row. `logistic` comes within 2.5 standard "
+        "errors of it where outcome and features are categories; declare bands of numbers before the release.",
         "mixed-models": "Random slopes need sums of products within each cluster, and clusters are not released. Declare a few "
         "clusters as a category before the release and use it as a factor, or as columns what is public of each cluster. A mean "
         "over a cluster's patients must not be a column: it is made of other patients' rows, and the guarantee is for one's own.",

@@ -50,6 +50,7 @@ class Estimates:
         units: (q,) of the quantities, or none.
         taken: (P, q) by how much clipping may have moved each, by `link`, in P ways; None where it moved nothing.
         limits: of what the quantities can be, which no interval leaves.
+        noise: (q,) the part of `scale` that privacy noise leaves open, where no draws tell it; by `link`.
     """
 
     names: tuple[str, ...]
@@ -61,6 +62,7 @@ class Estimates:
     units: tuple[str, ...] = ()
     taken: Floats | None = None
     limits: tuple[float, float] = (-np.inf, np.inf)
+    noise: Floats | None = None
 
     @property
     def estimate(self) -> Floats:
@@ -71,14 +73,14 @@ class Estimates:
     @property
     def noise_sd(self) -> Floats:
         """(q,) what privacy noise leaves open, a standard deviation; by `link`."""
-        found: Floats = self.location.std(axis=0)
+        found: Floats = self.location.std(axis=0) if self.noise is None else self.noise
         return found
 
     @property
     def standard_error(self) -> Floats:
         """(q,) of noise and, where there is one, sampling error together; by `link`."""
         sampling = 0.0 if self.scale is None else (self.scale**2).mean(axis=0)
-        found: Floats = np.sqrt(self.noise_sd**2 + sampling)
+        found: Floats = np.sqrt(self.location.var(axis=0) + sampling)
         return found
 
     @property
@@ -142,5 +144,7 @@ class Estimates:
         """One of them, by its name."""
         place = self.names.index(name)
         scale, taken = (None if each is None else each[:, [place]] for each in (self.scale, self.taken))
-        units = self.units[place : place + 1]
-        return replace(self, names=(name,), location=self.location[:, [place]], scale=scale, units=units, taken=taken)
+        units, noise = self.units[place : place + 1], None if self.noise is None else self.noise[[place]]
+        return replace(
+            self, names=(name,), location=self.location[:, [place]], scale=scale, units=units, taken=taken, noise=noise
+        )

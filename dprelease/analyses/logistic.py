@@ -1,6 +1,10 @@
-"""Logistic regression from second moments: Fisher's discriminant, which is what the corrected linear fit of a 0/1 outcome is.
+"""Logistic regression: by maximum likelihood on the law of the named categories, or from second moments alone.
 
-With b the least squares slopes of the indicator y, pi its mean and R^2 their share of variance explained,
+The first is the default where outcome and features are categories. Its intervals hold privacy noise, sampling, and what
+three columns may do together (`dprelease.estimators.log_linear`).
+
+The second takes numbers too. It is Fisher's discriminant, which is what the corrected linear fit of a 0/1 outcome is. With b the
+least squares slopes of the indicator y, pi its mean and R^2 their share of variance explained,
 
     beta = b / (pi (1 - pi) (1 - R^2)),
     beta_0 = log(pi / (1 - pi)) - beta' xbar - (1/2 - pi) R^2 / (pi (1 - pi) (1 - R^2))
@@ -18,37 +22,96 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
 from dprelease.analyses.clipped import tables_of
+from dprelease.analyses.combinations import design, estimated, facts_of, law_of
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
 from dprelease.analyses.result import Analysis
+from dprelease.analyses.weighted_logit import Logit
 from dprelease.errors import InvalidInput
+from dprelease.estimators.log_linear import THREE
 from dprelease.release.release import Release
 
 LARGEST_EXPLAINED, LEAST_SHARE = 0.3, 0.05
 
 
-def logistic(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
-    """Approximate logistic regression of an indicator on features.
+By = Literal["model", "moments"]
+"""Ways to fit: on the law of the named categories, or by the linear discriminant."""
 
-    Tables: ``coefficients`` and ``odds ratios`` (per unit of a feature; noise, and sampling by the errors of the linear fit), and
-    ``intercept`` (noise only). No interval holds the error of the approximation, so there are no p-values.
+THIN = 60.0
+"""Patients in units of the noise of a number of patients, below which intervals are several times those of real rows."""
+
+
+def logistic(release: Release, outcome: str, on: Sequence[str], by: By | None = None) -> Analysis:
+    """Logistic regression of an indicator on features.
+
+    Tables: ``coefficients``, ``odds ratios`` (per unit of a feature) and ``intercept``. By the model they hold noise and sampling
+    and are tested. By moments the intercept holds noise only, and no interval holds the error of the approximation, so there are
+    no p-values.
 
     Args:
         release: a verified release of joint moments.
         outcome: a binary, or a level of a category.
         on: features.
+        by: "model" where outcome and features are categories, else "moments"; None chooses so.
 
     Raises:
-        InvalidInput: an unknown name, an outcome that is a number, no moments, or noise hides how the columns vary.
+        InvalidInput: an unknown name, an outcome that is a number, no moments, noise hides how the columns vary, or by the model:
+            features are numbers, or nearly follow from one another.
     """
-    y, x = number(release, outcome), features(release, on)
+    y = number(release, outcome)
     if not release.column(y).indicators:
         raise InvalidInput(f"{outcome} is a number, and logistic regression explains a binary or a level of a category")
+    x = features(release, on)
+    if by is None:
+        by = "model" if all(release.column(name).indicators for name in x) else "moments"
+    return _by_model(release, y, on) if by == "model" else _by_moments(release, y, x)
+
+
+def _by_model(release: Release, y: str, on: Sequence[str]) -> Analysis:
+    law = law_of(release, (y,), features(release, on))
+    yes = law.has(y)
+    x = design(release, law, yes, on)
+    inflation = x.check_inflation(law.shares)
+    fit = Logit.of(x.matrix, law.shares, law.shares * yes)
+    influence = fit.influence(x.matrix, yes)
+    slopes = estimated(law, x.names[1:], fit.coef[1:], influence[:, 1:], tested=True)
+    caveats = [
+        "Effects of two features together on the outcome are not in the model.",
+        "No release shows how three columns depend on each other. Intervals allow for log odds of their combinations that differ "
+        f"by a standard deviation of {THREE:g}.",
+    ]
+    if law.patients < THIN * law.noise:
+        caveats.append(
+            f"There are {law.patients / law.noise:.0f} patients for each patient of noise: intervals are 2 to 11 times as long "
+            "as those of real rows."
+        )
+    return Analysis(
+        f"Logistic regression of {y}",
+        release,
+        tuple(column.name for column in law.columns),
+        {
+            "coefficients": slopes,
+            "odds ratios": replace(slopes, link="log"),
+            "intercept": estimated(law, ("intercept",), fit.coef[:1], influence[:, :1]),
+        },
+        caveats=tuple(caveats),
+        facts={
+            "share": f"{law.shares @ yes:.4g} have {y}",
+            **x.facts,
+            "inflation": f"{inflation:.2f} at most",
+            **facts_of(law),
+        },
+        of_counts=True,
+    )
+
+
+def _by_moments(release: Release, y: str, x: tuple[str, ...]) -> Analysis:
     draws = draws_of(release, (y, *x))
     x = draws.present(x)
     linear = least_squares(draws, y, x)

@@ -14,6 +14,7 @@ from dprelease.analyses import (
     contingency_table,
     correlations,
     cronbach_alpha,
+    effect,
     lasso,
     logistic,
     mediation,
@@ -82,10 +83,30 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
     ),
     "logistic": (
         logistic,
-        "Logistic regression of a binary, approximate.\n\n"
-        "It models the second of two declared levels, as 0 and 1. OUTCOME=LEVEL names another.",
-        "smoker=yes --on age,sex",
-        (_OUTCOME, _ON),
+        "Logistic regression of a binary.\n\n"
+        "It models the second of two declared levels, as 0 and 1. OUTCOME=LEVEL names another. The model is one law of all "
+        "columns with the released pairs, and takes categories. Moments take numbers too, and are approximate.",
+        "smoker=yes --on age_band,sex",
+        (
+            _OUTCOME,
+            _ON,
+            click.option(
+                "--by",
+                type=click.Choice(("model", "moments")),
+                help="Way to fit; the model unless a feature is a number.",
+            ),
+        ),
+    ),
+    "effect": (
+        effect,
+        "Effect of a treatment on an outcome, adjusted.\n\n"
+        "Standardisation and weighting on the modelled joint of categories, with the balance before and after.",
+        "treated=yes died=yes --adjust age_band,sex",
+        (
+            click.argument("treatment"),
+            _OUTCOME,
+            _listed("--adjust", "Categories that may act on both.", required=True),
+        ),
     ),
     "means": (
         compare_groups,

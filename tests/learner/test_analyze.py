@@ -19,6 +19,7 @@ from learner.cli.main import main
 from learner.client.library import Opened
 from tests.learner.moments import COLUMNS, opened
 from tests.learner.world import CONSORTIUM, World
+from tests.support.specs import categorical
 
 Run = Callable[..., Result]
 
@@ -27,6 +28,7 @@ EXIT = {row.error.__name__: row.exit_code for row in TABLE}
 LINES = {
     "table": ("smoker", "stage"),
     "logistic": ("smoker", "--on", "age,stage"),
+    "effect": ("smoker", "stage=I", "--adjust", "ward"),
     "means": ("glucose", "--by", "stage,smoker", "--adjust", "age"),
     "nested": ("glucose", "--on", "age,stage", "--without", "stage"),
     "correlate": ("age", "glucose", "--given", "smoker"),
@@ -47,7 +49,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def release(place: Path) -> Opened:
     """Enough patients for everything to be told."""
-    return opened(World(place, COLUMNS[3]), place, rows=20_000, epsilon=3.0)
+    columns = {**COLUMNS[3], "east": (*COLUMNS[3]["east"], categorical("ward", "a", "b", exhaustive=True, fill="a"))}
+    return opened(World(place, columns), place, rows=20_000, epsilon=3.0)
 
 
 @pytest.fixture

@@ -1,0 +1,202 @@
+"""Logistic regression on the modelled joint against maximum likelihood on the rows: error, slope and coverage of 95 % intervals.
+
+Rows are drawn with replacement from a real table, and the truth is maximum likelihood on all of it. Errors are in standard errors
+of a fit to the rows at hand, which has 1. The slope is that of the mean estimates on the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.common.files import FOLDER
+from benchmarks.common.moment_releases import noisy_moments
+from benchmarks.common.report import Results, main
+from demo.redbook import survey
+from dprelease.analyses.logistic import logistic
+from dprelease.analyses.weighted_logit import Logit
+from dprelease.arrays import Floats
+from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.errors import InvalidInput
+from dprelease.privacy.gaussian import mu_of
+from tests.dprelease.analyses.releases import coded, viewed
+
+EPSILON, DELTA, PARTIES = 1.0, 1e-5, 3
+SIZES = (5_000, 20_000)
+SEED = 30
+
+
+def _banded(values: pd.Series[float], *cuts: float) -> pd.Series[str]:
+    """Bands of a number, as a hospital declares them."""
+    names = [f"< {cuts[0]}", *(f"{low} to {high}" for low, high in pairwise(cuts)), f">= {cuts[-1]}"]
+    return pd.Series(np.array(names)[np.searchsorted(cuts, values, side="right")], index=values.index)
+
+
+def _adult() -> pd.DataFrame:
+    table = pd.read_csv(FOLDER / "adult" / "adult.csv.gz")
+    return pd.DataFrame(
+        {
+            "income": np.where(table["income"] == ">50K", "yes", "no"),
+            "sex": table["sex"],
+            "married": np.where(table["marital_status"].str.startswith("Married"), "yes", "no"),
+            "white": np.where(table["race"] == "White", "yes", "no"),
+            "gain": np.where(table["capital_gain"] > 0, "yes", "no"),
+            "age": _banded(table["age"], 30, 40, 50),
+            "education": _banded(table["education_num"], 9, 10, 13),
+            "hours": _banded(table["hours_per_week"], 40, 41),
+        }
+    )
+
+
+def _nhefs() -> pd.DataFrame:
+    table = pd.read_csv(FOLDER / "nhefs" / "nhefs.csv.gz")
+    yes = {name: np.where(table[name] == 1, "yes", "no") for name in ("death", "sex", "race", "qsmk")}
+    return pd.DataFrame(yes | {"age": _banded(table["age"], 40, 55)})
+
+
+def _redbook() -> pd.DataFrame:
+    table = survey()
+    return pd.DataFrame(
+        {
+            "affair": np.where(table["affairs"] > 0, "yes", "no"),
+            "happy": np.where(table["rate_marriage"] >= 4, "yes", "no"),
+            "religious": np.where(table["religious"] >= 3, "yes", "no"),
+            "age": _banded(table["age"], 27, 37),
+            "years": _banded(table["yrs_married"], 6, 13),
+        }
+    )
+
+
+def _support2() -> pd.DataFrame:
+    table = pd.read_csv(FOLDER / "survival" / "support2.csv.gz")
+    return pd.DataFrame(
+        {
+            "death": np.where(table["hospdead"] == 1, "yes", "no"),
+            "sex": table["sex"],
+            "diabetes": np.where(table["diabetes"] == 1, "yes", "no"),
+            "cancer": table["ca"],
+            "age": _banded(table["age"], 50, 65, 75),
+            "conditions": _banded(table["num_co"], 1, 3),
+            "heart": _banded(table["hrt"], 80, 110),
+        }
+    )
+
+
+TABLES: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
+    "Adult": ("adult/adult.csv.gz", _adult),
+    "NHEFS": ("nhefs/nhefs.csv.gz", _nhefs),
+    "Redbook": ("", _redbook),
+    "SUPPORT2": ("survival/support2.csv.gz", _support2),
+}
+"""Name to file and reader; the outcome is the first column."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out of all draws.
+
+    Attributes:
+        error: root mean square over coefficients and draws, in standard errors of a fit to rows.
+        slope: of the mean estimates on the truth, both without their means.
+        held: share of intervals that hold the truth.
+        width: of intervals over those of fits to rows, the median.
+        told: share of draws that are not refused.
+    """
+
+    error: float
+    slope: float
+    held: float
+    width: float
+    told: float
+
+
+def _columns(table: pd.DataFrame) -> tuple[Column, ...]:
+    found: list[Column] = []
+    for name in table:
+        levels = tuple(
+            sorted(set(table[name]), key=lambda level: (level.startswith(">="), not level.startswith("<"), level))
+        )
+        found.append(CategoricalColumn(name=str(name), levels=levels, exhaustive=True, fill=levels[0]))
+    return tuple(found)
+
+
+def _on_rows(table: pd.DataFrame, names: tuple[str, ...], outcome: str) -> tuple[Floats, Floats]:
+    """Maximum likelihood on rows with the same indicators: coefficients and standard errors."""
+    column, level = outcome.split("=", 1)
+    design: list[Floats] = [np.ones(len(table))]
+    for name in names:
+        feature, value = name.split("=", 1)
+        design.append(np.asarray(table[feature] == value, float))
+    rows, at = np.unique(np.column_stack(design), axis=0, return_inverse=True)
+    yes: Floats = np.asarray(table[column] == level, np.float64)
+    whole, with_it = (np.bincount(at, each, len(rows)) / len(table) for each in (np.ones_like(yes), yes))
+    fit = Logit.of(rows, whole, with_it)
+    return fit.coef[1:], fit.errors(len(table))[1:]
+
+
+def measure(table: pd.DataFrame, n: int, draws: int) -> Measured:
+    """Release and fit as many samples of n rows."""
+    columns, outcome = _columns(table), str(table.columns[0])
+    random = np.random.default_rng(SEED)
+    mu = mu_of(EPSILON, DELTA)
+    off: list[Floats] = []
+    held: list[Floats] = []
+    widths: list[Floats] = []
+    pairs: list[Floats] = []
+    refused = 0
+    for _ in range(draws):
+        sample = table.iloc[random.integers(len(table), size=n)]
+        x = np.column_stack(
+            [np.ones(n), coded(columns, {column.name: sample[column.name].to_numpy() for column in columns})]
+        )
+        release = viewed(columns, noisy_moments(x.T @ x, n, mu, PARTIES, random, columns))
+        try:
+            found = logistic(release, f"{outcome}=yes", list(table.columns[1:])).tables["coefficients"]
+        except InvalidInput:
+            refused += 1
+            continue
+        truth = _on_rows(table, found.names, f"{outcome}=yes")[0]
+        errors = _on_rows(sample, found.names, f"{outcome}=yes")[1]
+        lower, upper = found.interval()
+        off.append(((found.estimate - truth) / errors) ** 2)
+        held.append(((lower <= truth) & (truth <= upper)).astype(float))
+        widths.append((upper - lower) / (2 * 1.96 * errors))
+        pairs.append(np.column_stack([truth, found.estimate]))
+    told = 1 - refused / draws
+    if not off:
+        return Measured(np.nan, np.nan, np.nan, np.nan, told)
+    truth, estimate = np.concatenate(pairs).T
+    slope = float(np.polyfit(truth, estimate, 1)[0])
+    error = float(np.sqrt(np.concatenate(off).mean()))
+    return Measured(error, slope, float(np.concatenate(held).mean()), float(np.median(np.concatenate(widths))), told)
+
+
+def run(quick: bool) -> Results:
+    """Error, slope and coverage of logistic regressions of released categories, (epsilon, delta) = (1, 1e-5), three hospitals."""
+    results = Results()
+    for name, (path, read) in TABLES.items():
+        if not (FOLDER / path).exists():
+            print(f"{name} is not at hand: {FOLDER / path} does not exist")
+            continue
+        table = read()
+        for n in SIZES[:1] if quick else SIZES:
+            found = measure(table, n, 1 if quick else 20)
+            about = f"{name}, {n:,} patients"
+            results.add(f"{about}: share of releases that are not refused", found.told)
+            if found.told:
+                results.add(f"{about}: error in standard errors of a fit to rows", found.error, 2.6)
+                results.add(f"{about}: slope of estimates on the truth, least", found.slope, 0.92, ">=")
+                results.add(f"{about}: slope of estimates on the truth, most", found.slope, 1.05)
+                results.add(
+                    f"{about}: coverage of 95 % intervals", found.held, 0.88 if name == "Redbook" else 0.9, ">="
+                )
+                results.add(f"{about}: width of intervals over those of rows", found.width)
+    return results
+
+
+if __name__ == "__main__":
+    main("logistic", run)

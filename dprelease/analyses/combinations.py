@@ -1,0 +1,180 @@
+"""Features of a model on combinations of levels, and estimates that are functionals of their law.
+
+A release holds every pair of columns and no three of them together. `dprelease.estimators.log_linear` gives the law of largest
+entropy that has the pairs of the columns that an analysis names, and how far a functional of it may err.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dprelease.analyses.draws import LEAST
+from dprelease.analyses.estimates import Estimates, Link
+from dprelease.arrays import Floats
+from dprelease.errors import InvalidInput
+from dprelease.estimators.log_linear import LogLinear
+from dprelease.one_line import listed
+from dprelease.release.release import Release
+
+SEEN = 2.0
+"""Patients of a level in units of the noise of their number, from which on it is a level of its own."""
+FIRM = 5.0
+"""The same of the patients of a reference level with and without the outcome."""
+INFLATED = 10.0
+"""Variance inflation from which on features nearly follow from one another."""
+
+
+def law_of(release: Release, outcomes: Sequence[str], features: Sequence[str]) -> LogLinear:
+    """The law of the columns behind released names.
+
+    Raises:
+        InvalidInput: a release without moments, a number, an outcome among the features, or too many combinations.
+    """
+    columns = tuple(dict.fromkeys(release.column(name) for name in (*outcomes, *features)))
+    measured = [column.name for column in columns if not column.indicators]
+    if measured:
+        raise InvalidInput(
+            f"{listed(measured)} is a number, and this model is of levels; have its hospital declare bands of it before the "
+            "release"
+        )
+    twice = {release.column(name).name for name in outcomes} & {release.column(name).name for name in features}
+    if twice:
+        raise InvalidInput(f"{listed(sorted(twice))} cannot explain itself; leave it out of the features")
+    return LogLinear.of(release.moments(), columns)
+
+
+def facts_of(law: LogLinear) -> Mapping[str, str]:
+    """What the law is, in words."""
+    return {"model": f"largest entropy with the released pairs, {law.misfit:.2f} chi-square an entry"}
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Features of combinations: the constant, and an indicator for each level of each column but its reference.
+
+    Attributes:
+        names: (q,) "intercept" and released names.
+        matrix: (C, q).
+        terms: column to the places of its indicators.
+        references: column to the levels that its indicators are compared with.
+    """
+
+    names: tuple[str, ...]
+    matrix: Floats
+    terms: dict[str, slice]
+    references: dict[str, tuple[str, ...]]
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What indicators are compared with, in words."""
+        return {"reference": "; ".join(f"{name}: {' or '.join(levels)}" for name, levels in self.references.items())}
+
+    def inflation(self, share: Floats) -> dict[str, float]:
+        """Generalised variance inflation of each column, for one degree of freedom.
+
+        Source: Fox, Monette 1992, Generalized collinearity diagnostics, JASA 87(417).
+
+        Args:
+            share: (C,) probabilities.
+        """
+        x = self.matrix[:, 1:] - share @ self.matrix[:, 1:]
+        covariance = x.T @ (share[:, None] * x)
+        scale = np.sqrt(np.diag(covariance))
+        correlation = covariance / np.outer(scale, scale)
+        found = {}
+        for name, term in self.terms.items():
+            own = np.zeros(len(scale), bool)
+            own[term.start - 1 : term.stop - 1] = True
+            # det R_11 det R_22 / det R is 1 / det(I - R_11^-1 R_12 R_22^-1 R_21).
+            logs = [np.linalg.slogdet(correlation[np.ix_(at, at)]) for at in (own, ~own, own | ~own)]
+            log = logs[0][1] + logs[1][1] - logs[2][1] if logs[2][0] > 0 else np.inf
+            found[name] = float(np.exp(min(log, 700.0) / own.sum()))
+        return found
+
+    def check_inflation(self, share: Floats) -> float:
+        """The largest variance inflation of a column; `share` as of `inflation`.
+
+        Raises:
+            InvalidInput: features nearly follow from one another.
+        """
+        found = self.inflation(share)
+        high = [f"{name} ({value:.1f})" for name, value in found.items() if value > INFLATED]
+        if high:
+            raise InvalidInput(
+                f"features nearly follow from one another: the variance inflation of {listed(high)} is above {INFLATED:g}, and "
+                "coefficients would be too small; leave one of them out"
+            )
+        return max(found.values(), default=1.0)
+
+
+def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str]) -> Design:
+    """Indicators of features.
+
+    A column's own name stands for its levels, and one of them is the reference: the first one, or the one with most patients if
+    noise hides how many of the first have the outcome. A released name stands for one level, and all others are the reference.
+    Levels whose patients noise does not tell from none are counted with the reference.
+
+    Args:
+        release: the release.
+        law: of the columns.
+        outcome: (C,) 1 where a combination has the outcome.
+        on: names of columns, or released names.
+
+    Raises:
+        InvalidInput: a column of which noise hides all levels but one.
+    """
+    names, parts, terms, references = ["intercept"], [np.ones((len(law.cells), 1))], {}, {}
+    asked: dict[str, list[str]] = {}
+    for name in on:
+        for released in release.expand((name,), reference=False):
+            asked.setdefault(release.column(released).name, []).append(released)
+    for place, column in enumerate(law.columns):
+        if column.name not in asked:
+            continue
+        within = [
+            np.bincount(law.cells[:, place], law.shares * part, len(column.values)) * law.patients
+            for part in (outcome, 1 - outcome)
+        ]
+        count, firm = within[0] + within[1], np.minimum(*within) >= max(FIRM * law.noise, LEAST)
+        named = [column.released.index(each) for each in asked[column.name]]
+        whole = len(named) == len(column.values)
+        seen = [at for at in named if count[at] >= max(SEEN * law.noise, LEAST)]
+        if whole:
+            reference = named[0] if firm[named[0]] else int(np.argmax(np.minimum(*within)))
+            seen = [at for at in seen if at != reference]
+        if not seen:
+            raise InvalidInput(
+                f"noise does not tell how {column.name} varies: at most one of its levels has more than {SEEN:g} standard "
+                "deviations of noise of patients; leave it out"
+            )
+        terms[column.name] = slice(len(names), len(names) + len(seen))
+        references[column.name] = tuple(value for at, value in enumerate(column.values) if at not in seen)
+        names += [column.released[at] for at in seen]
+        parts.append(np.equal(law.cells[:, place, None], seen).astype(float))
+    return Design(tuple(names), np.hstack(parts), terms, references)
+
+
+def estimated(
+    law: LogLinear,
+    names: Sequence[str],
+    values: Floats,
+    influence: Floats,
+    link: Link = "identity",
+    *,
+    tested: bool = False,
+) -> Estimates:
+    """Estimates that are functionals of a law.
+
+    Args:
+        law: the law.
+        names: (q,).
+        values: (q,) by `link`.
+        influence: (C, q) their influence functions.
+        link: as of `Estimates`.
+        tested: as of `Estimates`.
+    """
+    errors, noise = law.errors(influence)
+    return Estimates(tuple(names), values[None], errors[None], link=link, tested=tested, noise=noise)

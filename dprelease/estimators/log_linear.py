@@ -1,0 +1,233 @@
+"""Log-linear model of a few categories: the law of largest entropy that has their released pairs, fitted knowing the noise.
+
+With f(x) the released products of the columns' variables, the law is P(x) = exp(lambda' f(x)) / Z(lambda) on all combinations of
+levels. In it the log odds of any level given all other columns are linear in these, so logistic coefficients are sums of
+lambdas. Released entries t of n patients are
+
+    t ~ N(n mu(lambda), n C(lambda) + S),    mu, C mean and covariance of f,  S the variances of the noise,
+
+sampling and privacy noise at once. The prior of a lambda is N(0, TAU^2), of a single column's N(0, MAIN^2). Gauss-Newton steps find
+the mode, and the posterior is normal around it with the precision n C (n C + S)^-1 n C + prior.
+
+No release tells how three columns depend on each other beyond their pairs, and another law with the same pairs would give other
+results. Its log odds are taken to differ by N(0, THREE^2) in each combination of three columns, pairs held fixed.
+
+A result is a functional of the law. To first order it moves by sum_x psi(x) dP(x), psi being its influence function. So its error
+follows from the law of lambda and from what three columns may do. Of logistic coefficients of 20,000 patients of Adult, 82 % of
+intervals hold without the second part and 95 % with it. On other tables it changes little (`benchmarks.logistic`).
+
+Source: Raisa, Jalko, Kaski, Honkela 2023, Noise-aware statistical inference with differentially private synthetic data (AISTATS),
+equation 6; Agresti 2013, Categorical Data Analysis, 9.5, for logistic models of log-linear ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.arrays import Floats
+from dprelease.data.columns import Column
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.released import Moments
+
+Index = npt.NDArray[np.int64]
+
+TAU, MAIN, THREE = 2.0, 3.0, 0.4
+MOST = 1 << 16
+"""Combinations of levels; a model of more takes too long."""
+STEPS, HALVINGS, CLOSE = 60, 20, 1e-8
+PIECE = 1 << 13
+"""Combinations whose features are in memory at a time."""
+TINY = 1e-6
+"""Part of n that an exact entry may err by, so that levels that add up to the constant have a precision."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinear:
+    """The fitted law.
+
+    Attributes:
+        columns: (k,) declarations.
+        cells: (C, k) place of the level of each column.
+        shares: (C,) probabilities of the combinations.
+        entries: (E, 2) released entries that are features: places among the variables of the columns, 0 being the constant.
+        coding: (C, v + 1) variables of each combination, the constant first.
+        mode: (E,) lambda.
+        covariance: (E, E) of lambda.
+        patients: n.
+        noise: largest standard deviation of the noise of an entry.
+        misfit: chi-square an entry.
+    """
+
+    columns: tuple[Column, ...]
+    cells: Index
+    shares: Floats
+    entries: Index
+    coding: Floats
+    mode: Floats
+    covariance: Floats
+    patients: int
+    noise: float
+    misfit: float
+
+    @classmethod
+    def of(cls, moments: Moments, columns: tuple[Column, ...]) -> LogLinear:
+        """Fit to released moments.
+
+        Args:
+            moments: as released.
+            columns: categories of them.
+
+        Raises:
+            InvalidInput: too many combinations of levels, or two columns whose products are not released.
+        """
+        sizes = [len(column.values) for column in columns]
+        count = int(np.prod([float(size) for size in sizes]))
+        if count > MOST:
+            raise InvalidInput(
+                f"the columns have {count:,} combinations of levels, more than {MOST:,}; name fewer columns"
+            )
+        cells = np.stack(np.unravel_index(np.arange(count), sizes), axis=1)
+        places, coding = _coding(moments, columns, cells)
+        entries, values, variance = _entries(moments, places, columns)
+        scale = np.where(variance > 0, variance, (TINY * moments.rows) ** 2)
+        prior = np.where((entries == 0).any(axis=1), MAIN, TAU) ** -2.0
+        mode, covariance, misfit = _posterior(coding, entries, values, scale, prior, moments.rows)
+        return cls(
+            columns,
+            cells,
+            _law(coding, entries, mode),
+            entries,
+            coding,
+            mode,
+            covariance,
+            moments.rows,
+            float(np.sqrt(variance.max())),
+            misfit,
+        )
+
+    def has(self, released: str) -> Floats:
+        """(C,) 1 where a combination has a level, given by its released name."""
+        place = next(at for at, column in enumerate(self.columns) if released in column.released)
+        found: Floats = np.equal(self.cells[:, place], self.columns[place].released.index(released)).astype(float)
+        return found
+
+    def errors(self, influence: Floats) -> tuple[Floats, Floats]:
+        """Standard errors of functionals, and the part of them that is not sampling.
+
+        Args:
+            influence: (C, q) influence functions.
+
+        Returns:
+            (q,) with privacy noise, sampling and what three columns may do; (q,) without sampling.
+        """
+        share = self.shares
+        centred = influence - share @ influence
+        mean, second = _moments(self.coding, self.entries, share)
+        moved = np.zeros((len(self.entries), influence.shape[1]))
+        for at, features in self._features():
+            moved += (features - mean).T @ (share[at, None] * centred[at])
+        slope = np.linalg.solve(second + TINY**2 * np.eye(len(second)), moved)
+        rest = np.empty_like(centred)
+        for at, features in self._features():
+            rest[at] = centred[at] - (features - mean) @ slope
+        three, sizes = np.zeros(influence.shape[1]), [len(column.values) for column in self.columns]
+        weighted = share[:, None] * rest
+        for triple in combinations(range(len(sizes)), 3):
+            at = np.ravel_multi_index(tuple(self.cells[:, triple].T), [sizes[each] for each in triple])
+            three += np.array([(np.bincount(at, own) ** 2).sum() for own in weighted.T])
+        variance = np.einsum("eq,ef,fq->q", moved, self.covariance, moved) + THREE**2 * three
+        sampling = share @ centred**2 / self.patients
+        return np.sqrt(variance), np.sqrt(np.maximum(variance - sampling, 0.0))
+
+    def _features(self) -> Iterator[tuple[slice, Floats]]:
+        """Pieces of the combinations, and their features."""
+        for start in range(0, len(self.cells), PIECE):
+            at = slice(start, start + PIECE)
+            yield at, self.coding[at][:, self.entries[:, 0]] * self.coding[at][:, self.entries[:, 1]]
+
+
+def _coding(moments: Moments, columns: tuple[Column, ...], cells: Index) -> tuple[Index, Floats]:
+    """(v + 1,) places of the columns' variables in the matrices, and (C, v + 1) what each combination has there."""
+    places, parts = [0], [np.ones(len(cells))]
+    for position, column in enumerate(columns):
+        for at, variable in enumerate(moments.layout.variables, 1):
+            if moments.layout.columns[variable.column].name != column.name:
+                continue
+            scaled = np.full(len(column.values), 0.0 if variable.level else -1.0)
+            scaled[column.released.index(variable.name)] = 1.0
+            places.append(at)
+            parts.append(scaled[cells[:, position]])
+    return np.array(places), np.column_stack(parts)
+
+
+def _entries(moments: Moments, places: Index, columns: tuple[Column, ...]) -> tuple[Index, Floats, Floats]:
+    """(E, 2) entries of two columns or of one and the constant, (E,) their values, and (E,) variances of their noise."""
+    owner = np.array([-1, *(moments.layout.variables[at - 1].column for at in places[1:])])
+    row, column = np.triu_indices(len(places), 1)
+    apart = owner[row] != owner[column]
+    row, column = row[apart], column[apart]
+    values, sd = np.zeros(len(row)), np.zeros(len(row))
+    for at, (a, b) in enumerate(zip(places[row], places[column], strict=True)):
+        values[at], sd[at] = moments.between([a], [b])[0, 0], moments.noise_between([a], [b])[0, 0]
+    return np.column_stack([row, column]), values, sd**2
+
+
+def _law(coding: Floats, entries: Index, mode: Floats) -> Floats:
+    matrix = np.zeros((coding.shape[1],) * 2)
+    matrix[entries[:, 0], entries[:, 1]] = mode
+    score = np.einsum("ci,ij,cj->c", coding, matrix, coding, optimize=True)
+    law = np.exp(score - score.max())
+    found: Floats = law / law.sum()
+    return found
+
+
+def _moments(coding: Floats, entries: Index, law: Floats) -> tuple[Floats, Floats]:
+    """(E,) means and (E, E) covariance of the features."""
+    mean, second = np.zeros(len(entries)), np.zeros((len(entries),) * 2)
+    for start in range(0, len(law), PIECE):
+        part, share = coding[start : start + PIECE], law[start : start + PIECE]
+        features = part[:, entries[:, 0]] * part[:, entries[:, 1]]
+        weighted = share[:, None] * features
+        mean += weighted.sum(axis=0)
+        second += features.T @ weighted
+    return mean, second - np.outer(mean, mean)
+
+
+def _posterior(
+    coding: Floats, entries: Index, values: Floats, variance: Floats, prior: Floats, n: int
+) -> tuple[Floats, Floats, float]:
+    """Mode, covariance and chi-square an entry, by Gauss-Newton steps that are halved until they gain."""
+    mode = np.zeros(len(entries))
+    for _ in range(STEPS):
+        mean, covariance = _moments(coding, entries, _law(coding, entries, mode))
+        jacobian, away = n * covariance, values - n * mean
+        weight = _inverse(jacobian + np.diag(variance))
+        precision = jacobian @ weight @ jacobian + np.diag(prior)
+        slope = jacobian @ (weight @ away) - prior * mode
+        step = np.linalg.solve(precision, slope)
+        if float(slope @ step) < CLOSE * len(mode):
+            break
+        before = away @ weight @ away + prior @ mode**2
+        for halving in range(HALVINGS):
+            tried = mode + step / 2**halving
+            off = values - n * _means(coding, entries, _law(coding, entries, tried))
+            if off @ weight @ off + prior @ tried**2 <= before:
+                break
+        mode = tried
+    return mode, _inverse(precision), float(away @ weight @ away / len(entries))
+
+
+def _inverse(matrix: Floats) -> Floats:
+    found: Floats = np.linalg.inv(matrix).astype(np.float64)
+    return found
+
+
+def _means(coding: Floats, entries: Index, law: Floats) -> Floats:
+    second = coding.T @ (law[:, None] * coding)
+    found: Floats = second[entries[:, 0], entries[:, 1]]
+    return found

@@ -1,0 +1,28 @@
+"""Logistic regression on combinations is that of statsmodels on the rows behind them."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from dprelease.analyses.weighted_logit import Logit
+from dprelease.errors import InvalidInput
+from tests.dprelease.analyses.survey import anes
+
+
+def test_combinations_give_what_rows_give() -> None:
+    table, _ = anes()
+    x = np.column_stack(
+        [np.ones(len(table)), table["party"] == "left", table["party"] == "middle", table["young"] == "yes"]
+    )
+    y = (table["vote"] == "dole").to_numpy()
+    rows, at = np.unique(x.astype(float), axis=0, return_inverse=True)
+    share, yes = (np.bincount(at, each, len(rows)) / len(y) for each in (np.ones(len(y)), y))
+    found, wanted = Logit.of(rows, share, yes), sm.Logit(y.astype(float), x.astype(float)).fit(disp=0)
+    np.testing.assert_allclose(found.coef, wanted.params, rtol=1e-6)
+    np.testing.assert_allclose(found.errors(len(y)), wanted.bse, rtol=1e-6)
+
+
+def test_what_decides_the_outcome_is_refused() -> None:
+    rows = np.array([[1.0, 0.0], [1.0, 1.0]])
+    with pytest.raises(InvalidInput, match="decides the outcome"):
+        Logit.of(rows, np.array([0.5, 0.5]), np.array([0.2, 0.5]))
