@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,20 @@ from demo.consortium import Consortium, wait_for
 CALLS = "calls_per_second = 1e6\n"  # a hospital that is driven asks again without a pause
 LIMITS = {"coordinator": CALLS, "hub": f"{CALLS}streams_per_peer = 4096\n"}  # all learners here have one address
 PATIENCE = 600.0
+GROUP_ROWS = 1_000_000
+"""Rows of a table that are made at once."""
 
 
 @contextmanager
 def consortium(
-    folder: Path, rows: int, columns: Mapping[str, int], poll_seconds: float = 5.0, *, growing: bool = False
+    folder: Path,
+    rows: int,
+    columns: Mapping[str, int],
+    poll_seconds: float = 5.0,
+    *,
+    growing: bool = False,
+    told: Callable[[str], None] = lambda what: None,
+    patience: float = PATIENCE,
 ) -> Iterator[Consortium]:
     """A consortium whose hospitals run, approve every release by policy, and have reported their columns.
 
@@ -31,6 +41,8 @@ def consortium(
         columns: hospital to how many it holds.
         poll_seconds: how often its daemon asks when it hears nothing.
         growing: whether tables are CSV files for `grow`, each `rows` of them a batch.
+        told: hears when tables are written, and when hospitals run.
+        patience: most seconds until every catalogue is there.
     """
     with Consortium(folder) as made:
         made.found(epsilon=1000.0, delta=1e-8)
@@ -45,10 +57,12 @@ def consortium(
             if growing:
                 grow(made.hospital(name), name, rows, held, 1)
             else:
-                pa.parquet.write_table(_table(name, rows, held, 1), made.hospital(name) / "table.parquet")
+                _write(made.hospital(name) / "table.parquet", name, rows, held)
+        told("tables are written")
         made.enrol(tuple(columns))
+        told("hospitals are enrolled")
         made.open_hospitals(tuple(columns))
-        wait_for(lambda: _catalogued(made), PATIENCE, "every hospital to report its columns")
+        wait_for(lambda: _catalogued(made, columns), patience, "every hospital to report its columns")
         yield made
 
 
@@ -88,6 +102,16 @@ def grow(home: Path, name: str, rows: int, columns: int, number: int) -> None:
         pa.csv.write_csv(_table(name, rows, columns, number), file, options)
 
 
+def _write(path: Path, name: str, rows: int, columns: int) -> None:
+    """The whole table as Parquet, a group of rows at a time."""
+    size = min(rows, GROUP_ROWS)
+    groups = (_table(name, size, columns, number) for number in range(1, -(-rows // size) + 1))
+    first = next(groups)
+    with pa.parquet.ParquetWriter(path, first.schema) as file:
+        for place, group in enumerate(chain([first], groups)):
+            file.write_table(group.slice(0, rows - place * size))
+
+
 def _table(name: str, rows: int, columns: int, number: int) -> pa.Table:
     random = np.random.default_rng([*name.encode(), number])
     cells = {f"{name}_{column}": random.uniform(-1, 1, rows).round(6) for column in range(columns)}
@@ -107,6 +131,8 @@ def _declare(home: Path, name: str, batch_rows: int | None, columns: int, poll_s
     )
 
 
-def _catalogued(made: Consortium) -> bool:
+def _catalogued(made: Consortium, names: Iterable[str]) -> bool:
+    if not all((made.hospital(name) / "state" / "catalogue.json").exists() for name in names):
+        return False  # to ask the office takes a process each time, on the cores that hospitals read with
     listed = made.run("coordinator", "party", "list", "--json", home=made.office)
     return all(party["rows"] for party in json.loads(listed))
