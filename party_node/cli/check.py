@@ -26,6 +26,7 @@ from party_node.outgoing.hub import reach
 from party_node.settings import PartySettings
 from party_node.source.alignment import in_force
 from party_node.source.first_look import CellCounts, ColumnLook, Histogram, Levels, SourceLook, look_at
+from party_node.source.progress import shown_on_stderr
 from party_node.source.table import last_complete, read_subjects
 from party_node.state.books import check as check_books
 
@@ -291,7 +292,8 @@ def check(settings: PartySettings, source_only: bool, offline: bool, as_json: bo
 
     Example: party-node check --source
     """
-    found = look_at(settings)
+    with shown_on_stderr():
+        found = look_at(settings)
     ascii_only = not str(sys.stdout.encoding).lower().startswith("utf")
     seen = look(found, ascii_only=ascii_only)
     if source_only or not as_json:

@@ -27,7 +27,7 @@ from party_node.settings import PartySettings
 from party_node.source.alignment import align, as_names, new_key
 from party_node.source.cells import Cells, derive, read_cells, texts
 from party_node.source.findings import Findings
-from party_node.source.reader import is_plain_csv, read_errors, reader_of
+from party_node.source.reader import batches_of, is_plain_csv, read_errors, reader_of
 from party_node.source.records import Records
 from party_node.source.table import NONE, Numbers, named_in, numbers_in, numbers_of, pseudonyms_in, subjects_in
 
@@ -386,7 +386,7 @@ def _read(settings: PartySettings, found: SourceLook, identifiers: IdentifiersLo
     wanted = dict.fromkeys(name for name in wanted if name not in absent)
     records: Records | None = None
     before = 0
-    for batch in reader.batches(list(wanted)) if wanted else ():
+    for batch in batches_of(reader, list(wanted)) if wanted else ():
         cells = _cells(settings, found, batch, before)
         names = None if absent.keys() & keys else identifiers.note(batch, before)
         if source.rows == "one":

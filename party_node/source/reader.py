@@ -10,6 +10,7 @@ from functools import cached_property
 from glob import glob
 from io import TextIOWrapper
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -20,6 +21,7 @@ from dprelease.one_line import listed
 from party_node.settings import SourceSettings
 from party_node.source.databases import PostgreSql, Sqlite
 from party_node.source.limits import LONGEST_LINE, MOST_ROWS, bounded, checked_text, opened
+from party_node.source.progress import watched
 
 PARQUET = frozenset({".parquet", ".pq"})
 
@@ -78,6 +80,8 @@ _READ_BYTES = 1 << 20
 class CsvReader:
     """Reads one CSV file."""
 
+    _file: BinaryIO
+
     def __init__(self, source: SourceSettings, path: Path) -> None:
         self._source = source
         self._path = path
@@ -92,6 +96,10 @@ class CsvReader:
         with self._opened(encoding) as stream:
             checked_text(iter(lambda: stream.read(_READ_BYTES), b""), self._path)
         yield from self._rows(columns)
+
+    def share(self) -> float:
+        """The part of the file that was read, while `batches` gives rows; Arrow reads a few blocks ahead."""
+        return self._file.tell() / max(1, self._path.stat().st_size)
 
     def uneven(self) -> str:
         """Place of the first row that has more or fewer cells than the header, or is too long; empty where there is none.
@@ -145,6 +153,7 @@ class CsvReader:
         # Arrow reads ahead in a thread, also where reading ends early. A file of Python's is closed only once no read is under
         # way; Arrow's own would let that thread go on with the descriptor, which by then may be that of the next file.
         with opened(self._path) as file:
+            self._file = file
             stream = pa.PythonFile(file, mode="r")
             if self._path.suffix == ".gz":
                 stream = pa.CompressedInputStream(stream, "gzip")
@@ -189,7 +198,14 @@ class ParquetReader:
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
         with parquet_file(self._path, columns) as file:
-            yield from file.iter_batches(rows_at_a_time(file, columns), columns=columns)
+            self._rows, self._read = file.metadata.num_rows, 0
+            for batch in file.iter_batches(rows_at_a_time(file, columns), columns=columns):
+                self._read += batch.num_rows
+                yield batch
+
+    def share(self) -> float:
+        """The part of the rows that was read, while `batches` gives them."""
+        return float(self._read / max(1, self._rows))
 
 
 @contextmanager
@@ -239,7 +255,12 @@ def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.Re
     doubled = [name for name in wanted if present.count(name) > 1]
     if doubled:
         raise DataRefused(f"{source.place} has more than one column {listed(doubled)}; rename all but one")
-    yield from reader.batches(wanted)
+    yield from batches_of(reader, wanted)
+
+
+def batches_of(reader: Reader, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of some columns, with lines in the log where that takes long."""
+    return watched(reader.batches(columns), reader.share if isinstance(reader, FilesReader) else lambda: None)
 
 
 def reader_of(source: SourceSettings) -> Reader:
@@ -262,6 +283,7 @@ class FilesReader:
             path: (ParquetReader if _kind(source, path) == "parquet" else CsvReader)(source, path)
             for path in files_of(source)
         }
+        self._read, self._reading = 0, next(iter(self._readers.values()))
 
     def header(self) -> list[str]:
         """Names of all columns; raises `DataRefused` where two files have others."""
@@ -279,9 +301,19 @@ class FilesReader:
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
+        self._read = 0
         for path, reader in self._readers.items():
+            self._reading = reader
             with read_errors(self._source, path):
-                yield from bounded(reader.batches(columns), str(path), path.stat().st_size)
+                size = path.stat().st_size
+                yield from bounded(reader.batches(columns), str(path), size)
+                self._read += size
+
+    def share(self) -> float:
+        """The part of all files that was read, while `batches` goes through them."""
+        sizes = {path: path.stat().st_size for path in self._readers}
+        here = next(sizes[path] for path, reader in self._readers.items() if reader is self._reading)
+        return (self._read + here * self._reading.share()) / max(1, sum(sizes.values()))
 
 
 Reader = FilesReader | PostgreSql | Sqlite

@@ -1,0 +1,58 @@
+"""Progress of a long reading, for the log of the node and the screen of `check`: neither leaves the hospital."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+EVERY_SECONDS = 10.0
+"""A line comes this often; a shorter reading has none."""
+
+_log = logging.getLogger(__name__)
+
+
+def watched(
+    batches: Iterable[pa.RecordBatch],
+    share: Callable[[], float | None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[pa.RecordBatch]:
+    """The same batches; every `EVERY_SECONDS` the log tells rows so far, rows a second and the time left.
+
+    Args:
+        batches: rows of a source.
+        share: the part of the source that was read, from 0 to 1; None where nothing tells its size.
+        clock: seconds.
+    """
+    begun = told = clock()
+    rows = 0
+    for batch in batches:
+        rows += batch.num_rows
+        now = clock()
+        if now - told >= EVERY_SECONDS:
+            told, done = now, share()
+            left = f", about {_duration((now - begun) * (1 - done) / done)} left" if done else ""
+            _log.info("read %s rows, %s a second%s", f"{rows:,}", f"{rows / (now - begun):,.0f}", left)
+        yield batch
+
+
+@contextmanager
+def shown_on_stderr() -> Iterator[None]:
+    """Show these lines on the screen of a command that has no log."""
+    handler, level = logging.StreamHandler(sys.stderr), _log.level
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _log.removeHandler(handler)
+        _log.setLevel(level)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "1 min"
