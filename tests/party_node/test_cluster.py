@@ -96,7 +96,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterSetting
     with LocalCluster(
         security=security, protocol="tls://", host="127.0.0.1", local_directory=str(folder), **how
     ) as made:
-        yield ClusterSettings(address=made.scheduler_address, **daemon)
+        yield ClusterSettings(address=made.scheduler_address, connect_seconds=100, **daemon)
 
 
 def test_a_reading_is_the_same_to_the_bit_also_where_a_worker_is_killed(
