@@ -27,6 +27,7 @@ from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.planning.comparison import NO_DATA, charges
 from dprelease.planning.forecast import proposed
+from dprelease.planning.tables import tables as as_tables
 from dprelease.privacy.price import how_many
 
 NO_FIT = (
@@ -96,6 +97,8 @@ def plan(
         ranges = "" if used_already or scenario.asked.get("outcomes") else _ranges(earlier, draft)
         others = [each for each in map(mechanism_named, names()) if each.name not in planned and each.purpose]
         expected = found.document()
+        plain = [each for each in found.scenarios if each.plan == asked.mechanism == "moments"]
+        expected = replace(expected, tables=(*expected.tables, *(table for each in plain for table in as_tables(each))))
         notes = (
             *expected.notes,
             ranges,

@@ -1,6 +1,7 @@
 """`coordinator plan`, from a request and the catalogues."""
 
 import json
+import math
 import re
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,12 +12,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coordinator.cli.main import main
+from dprelease.data.columns import CategoricalColumn, Column
+from dprelease.data.exits import Exits
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.planning.comparison import NO_DATA
+from dprelease.planning.survival import log_hazard_ratio_sd
+from dprelease.planning.tables import EVENTS
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from tests.coordinator.office import COLUMNS, STUDY, Office, catalogue, grow
+from tests.coordinator.office import AGE, COLUMNS, STUDY, Office, catalogue, grow
 from tests.support.plans import way
 
 ONE = ("--signal", "0.3")
@@ -122,6 +127,50 @@ def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office
     assert (other["outcome"], other["features"]) == ("sex", ["age", "glucose"])
     with office.store.reading() as tx:
         assert tx.releases.all() == ()
+
+
+def test_a_plan_of_tables_says_what_each_column_costs_and_what_noise_hides(office: Office, study: Path) -> None:
+    """Delta is 1 and 1 for each column, so without one of five it is 5 instead of 6; the event makes hazard ratios exact."""
+    exits = Exits((1.0, 2.0, 5.0)).levels
+    own: dict[str, tuple[Column, ...]] = {
+        "north": (
+            CategoricalColumn(
+                name="exit", levels=exits, exhaustive=True, fill=exits[-1], derivation="exit by t and died at 1, 2, 5"
+            ),
+            CategoricalColumn(name="event", levels=("yes",), derivation='died = "1"'),
+            AGE,
+        ),
+        "south": (
+            CategoricalColumn(name="treated", levels=("yes",)),
+            CategoricalColumn(name="stage", levels=("I", "II")),
+        ),
+    }
+    with office.store.writing() as tx:
+        for party, columns in own.items():
+            tx.members.report_catalogue(catalogue(party, columns=columns), datetime.now(UTC))
+    ask = 'mechanism = "moments"\nranges = "none"\n' + STUDY.replace('["glucose"]', '"*"')
+    study.write_text(ask)
+    planned = json.loads(run("plan", str(study), *ONE, "--json").stdout)
+    columns = {each["column"]: each for each in planned["columns"]}
+    assert [each["kind"] for each in columns.values()] == ["category", "binary", "number", "binary", "category"]
+    assert [each["raises"] for each in columns.values()] == pytest.approx([1 / 5] * 5, rel=1e-3)
+    cells = {each["cell"]: each["noise_sd"] for each in planned["cells"]}
+    noise = way(planned, "moments")["noise_sd"] * 1000
+    assert cells == pytest.approx(
+        {
+            "level of a category": noise,
+            "value of a binary": noise / 2,
+            "category by category": noise,
+            "category by binary": noise * math.sqrt(1 / 2),
+            "binary by binary": noise * math.sqrt(3) / 4,
+        }
+    )
+    assert planned["cells"][0]["hidden"] == pytest.approx(2 * noise / 1000)
+    ratios = planned["hazard ratio by exit"]
+    expected = [log_hazard_ratio_sd((1.0, 2.0, 5.0), share, 1000, noise, event=True) for share in EVENTS]
+    assert [each["sd"] for each in ratios] == pytest.approx(expected)
+    study.write_text(ask.replace('north = "*"', 'north = ["exit"]'))
+    assert "Declare the event of exit as a binary beside it" in run("plan", str(study), *ONE).stdout
 
 
 def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:

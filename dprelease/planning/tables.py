@@ -1,0 +1,149 @@
+"""The worth of a release of joint moments as tables: noise of a cell, cost of a column, and survival. Never from data."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+from dprelease.data.columns import Column
+from dprelease.data.exits import Exits, read_exit
+from dprelease.document.cells import Said
+from dprelease.document.document import Heading, Table
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.assumptions import Scenario
+from dprelease.planning.forecast import proposed
+from dprelease.planning.survival import log_hazard_ratio_sd
+
+EVENTS = (0.1, 0.3, 0.6)
+"""Shares of patients with an event that are assumed."""
+
+_HIDDEN = 2.0
+"""Standard deviations of its noise below which a number of patients is not told from 0."""
+_POWER = 1.959964 + 0.841621
+"""Standard errors of an effect that a test at 5 % finds four times in five."""
+
+_CELLS = (
+    ("level of a category", 1.0, ("category",)),
+    ("value of a binary", 1 / 2, ("binary",)),
+    ("category by category", 1.0, ("category", "category")),
+    ("category by binary", math.sqrt(1 / 2), ("category", "binary")),
+    ("binary by binary", math.sqrt(3) / 4, ("binary", "binary")),
+)
+"""Number of patients that is read from a release, its noise in that of an entry, and the kinds of columns that it needs.
+
+With values +-1 for a binary, a cell with a category is (level + product)/2, and one of two binaries (n + sum + sum + product)/4.
+"""
+
+
+def kind_of(column: Column) -> str:
+    """A word for the coding of a column in joint moments."""
+    return ("binary" if len(column.values) == 2 else "category") if column.indicators else "number"
+
+
+def tables(scenario: Scenario) -> tuple[Table, ...]:
+    """Tables of the noise of cells, the cost of columns, and hazard ratios; none without a private category.
+
+    Args:
+        scenario: of mechanism ``moments``, in public bounds.
+    """
+    kinds = [kind_of(column) for column in scenario.draft.everything if not column.public]
+    if not {"category", "binary"} & {*kinds}:
+        return ()
+    noise = _entry_sd(scenario)
+    return tuple(filter(None, (_cells(kinds, noise, scenario), _costs(scenario, noise), *_survival(scenario, noise))))
+
+
+def _entry_sd(scenario: Scenario) -> float:
+    """Standard deviation of a product that is released, in patients."""
+    return math.sqrt(max(proposed(scenario).noise.variance.values())) * scenario.draft.agreed.rows
+
+
+def _cells(kinds: list[str], noise: float, scenario: Scenario) -> Table:
+    headings = ("cell", Heading("noise_sd", "noise sd, patients"), Heading("hidden", "share that noise hides"))
+    rows = []
+    for name, times, needed in _CELLS:
+        if all(kinds.count(kind) >= needed.count(kind) for kind in needed):
+            hidden = _HIDDEN * times * noise / scenario.draft.agreed.rows
+            rows.append((name, Said(times * noise, f"{times * noise:.1f}"), Said(hidden, f"below {hidden:.2%}")))
+    told = "A share of patients that noise hides is below two standard deviations of it."
+    return Table.of("cells", headings, rows, below=(told,))
+
+
+def _costs(scenario: Scenario, noise: float) -> Table:
+    """The noise of all entries without each column."""
+    rows = []
+    for party, columns in scenario.draft.columns.items():
+        for column in columns:
+            without = None if column.public else _without(scenario, column)
+            shown = ("", "") if without is None else (f"{without:.1f}", f"{noise / without - 1:+.1%}")
+            more = None if without is None else noise / without - 1
+            rows.append((column.name, party, kind_of(column), Said(without, shown[0]), Said(more, shown[1])))
+    headings = (
+        "column",
+        "hospital",
+        "kind",
+        Heading("without", "noise sd without it"),
+        Heading("raises", "it raises all noise by"),
+    )
+    return Table.of("columns", headings, rows)
+
+
+def _without(scenario: Scenario, column: Column) -> float | None:
+    """Noise of an entry without a column; None where there is no such release.
+
+    It depends on all columns together, and not on which hospital has them, so every hospital gets one that is left.
+    """
+    left = [each for each in scenario.draft.everything if each.name != column.name]
+    names = [*scenario.draft.columns]
+    if len(left) < len(names) or scenario.asked.get("outcomes") or scenario.asked.get("weights"):
+        return None
+    columns: dict[str, tuple[Column, ...]] = {name: (each,) for name, each in zip(names, left, strict=False)}
+    columns[names[-1]] = tuple(left[len(names) - 1 :])
+    try:
+        return _entry_sd(replace(scenario, draft=replace(scenario.draft, columns=columns)))
+    except InvalidInput:
+        return None
+
+
+def _survival(scenario: Scenario, noise: float) -> list[Table]:
+    binaries = [each for each in scenario.draft.everything if kind_of(each) == "binary"]
+    found = []
+    for column in scenario.draft.everything:
+        exits = _exits(column)
+        events = [each for each in binaries if exits and _tells(each, column)]
+        if exits is not None and len(binaries) > len(events):
+            found.append(_hazards(column.name, exits, scenario.draft.agreed.rows, noise, event=bool(events)))
+    return found
+
+
+def _exits(column: Column) -> Exits | None:
+    try:
+        return read_exit(column.values)
+    except InvalidInput:
+        return None
+
+
+def _tells(binary: Column, exits: Column) -> bool:
+    """Tells whether a binary is the event of a column of exits, by their public formulas."""
+    event = re.search(r' and ([^ ]+)( = ".*)? at ', exits.derivation)
+    return event is not None and (binary.name == event[1] or binary.derivation.startswith(f"{event[1]} = "))
+
+
+def _hazards(name: str, exits: Exits, rows: int, noise: float, *, event: bool) -> Table:
+    headings = (
+        Heading("share", "patients with an event"),
+        "events",
+        Heading("without_privacy", "sd without privacy"),
+        Heading("sd", "sd of log hazard ratio"),
+        Heading("found", "hazard ratio found 4 times in 5"),
+    )
+    lines = []
+    for share in EVENTS:
+        sd, events = log_hazard_ratio_sd(exits.cuts, share, rows, noise, event=event), round(share * rows)
+        plain, ratio = 2 / math.sqrt(max(events, 1)), math.exp(-_POWER * sd)
+        shown = Said(sd, f"{sd:.3f}"), Said(ratio, f"{ratio:.2f} or less")
+        lines.append((Said(share, f"{share:.0%}"), events, Said(plain, f"{plain:.3f}"), *shown))
+    beside = "" if event else f" Declare the event of {name} as a binary beside it: the error is then smaller."
+    told = f"Two groups of equal size by a binary, constant hazards, and 0.3 patients lost for each event.{beside}"
+    return Table.of(f"hazard ratio by {name}", headings, lines, below=(told,))
