@@ -177,7 +177,7 @@ def look(found: SourceLook, *, ascii_only: bool = False) -> Document:
     """The columns of a source, each with its counts, examples and a plot."""
     examples = tuple(Heading(key, detail=True) for key in ("kind", "problem", "examples"))
     counts = tuple(Heading(key) for key in ("missing", "unreadable", "outside"))
-    fill = Heading("fill", "missing is read as")
+    fill = Heading("fill")
     distribution = Heading("distribution", "distribution within what is declared")
     undeclared = [one_line(name) for name in found.undeclared]
     return Document(
