@@ -1,0 +1,1 @@
+"""Synthetic rows of real tables beside rivals on one trusted machine."""
