@@ -15,6 +15,7 @@ import numpy as np
 from dprelease.arrays import Floats, Integers
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
+from dprelease.estimators.joint.derived import possible_rows, ties
 from dprelease.estimators.joint.fit import joint_of, seed_of
 from dprelease.estimators.joint.model import Joint
 from dprelease.estimators.joint.refits import refits
@@ -24,13 +25,15 @@ from dprelease.release.release import Release
 
 MOST_ROWS = 10**6
 """Rows of all sets together."""
+MOST_DRAWS = 200
+"""Times that impossible rows are drawn again."""
 NOBODYS = (
     "These rows are nobody's: they are drawn from a model of released sums. They carry the release's guarantee and no more. "
     "A row that equals a patient's is chance."
 )
 ONE_SET = (
     "Never analyse one set as if it were data: its standard errors, P values and intervals are wrong. In measurements such "
-    "intervals held the truth in 13 to 80 of 100 cases instead of 95. Use `learner analyze`, or `--sets 20` and its rule."
+    "intervals held the truth in 13 to 80 of 100 cases instead of 95. Use learner analyze, or --sets 20 and its rule."
 )
 RULE = (
     "Fit on set 0: estimate q with standard error e. Fit on sets 1 to {sets}: estimates q_i. The variance of q is "
@@ -226,5 +229,18 @@ def synthesize(release: Release, rows: int, sets: int = 1) -> SyntheticRows:
         )
     joint = joint_of(release, "intervals" if refitted else "rows")
     models = [joint, *(refits(joint, refitted, seed_of(release, "refits")) if refitted else ())]
-    drawn = [model.draw(rows, PublicNormals(seed_of(release, f"set {at}"))) for at, model in enumerate(models)]
+    drawn = [_possible(model, rows, PublicNormals(seed_of(release, f"set {at}"))) for at, model in enumerate(models)]
     return SyntheticRows(release, joint, tuple(drawn))
+
+
+def _possible(model: Joint, count: int, stream: PublicNormals) -> Integers:
+    """Rows that declarations make possible: others are drawn again, which leaves the law of those."""
+    tied, rows = ties(model.attributes), model.draw(count, stream)
+    for _ in range(MOST_DRAWS):
+        again = np.flatnonzero(~possible_rows(tied, rows))
+        if not len(again):
+            return rows
+        rows[again] = model.draw(len(again), stream)
+    raise InvalidInput(
+        "the model gives hardly any row that the declared derivations allow; leave out columns that others determine"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -80,4 +81,8 @@ def synthesize_rows(
         raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
     write_file(beside["json"], metadata_bytes(metadata).decode())
     write_file(beside["html"], page)
-    print_about([opened], made.document(), as_json=as_json, explain=explain)
+    document = made.document()
+    written = tuple(str(path) for path in (output, *beside.values()))
+    print_about(
+        [opened], replace(document, facts={**document.facts, "written": written}), as_json=as_json, explain=explain
+    )

@@ -6,7 +6,8 @@ from threadpoolctl import threadpool_limits
 
 from dprelease.data.columns import CategoricalColumn, Column, OrderedColumn
 from dprelease.errors import InvalidInput
-from dprelease.estimators.joint.coding import Entries
+from dprelease.estimators.joint.coding import Attribute, Entries
+from dprelease.estimators.joint.derived import possible_rows, ties
 from dprelease.estimators.joint.fit import fit_joint, joint_of
 from dprelease.estimators.joint.model import Joint
 from dprelease.estimators.joint.refits import combine, refits
@@ -221,3 +222,70 @@ def test_what_no_table_can_be_told_from_is_refused() -> None:
             joint.table(names)
     single = fit_joint(noisy_moments(COLUMNS[:1], coded(patients(900))[:, :1], 0.01), "rows", SEED)
     assert single.table("a").sum() == pytest.approx(1)
+
+
+def test_rows_that_declarations_make_impossible_are_known() -> None:
+    exits = CategoricalColumn(
+        name="exit",
+        levels=("event 0 to 1", "event 1 to 2", "left 0 to 1", "left 1 to 2", "followed to 2", "missing"),
+        exhaustive=True,
+        fill="missing",
+        derivation="exit by followup and died at 1, 2",
+    )
+    columns = (
+        exits,
+        CategoricalColumn(name="event", levels=("yes",), derivation='died = "1"'),
+        CategoricalColumn(name="stage", levels=("I", "II"), fill="II"),
+        CategoricalColumn(name="late", levels=("yes",), derivation='stage = "II"'),
+        CategoricalColumn(name="early", levels=("yes",), derivation='stage = "I"'),
+        CategoricalColumn(name="cause", levels=("cancer", "heart"), derivation=""),
+        CategoricalColumn(
+            name="ended",
+            levels=("cancer 0 to 1", "heart 0 to 1", "left 0 to 1", "followed to 1", "missing"),
+            exhaustive=True,
+            fill="missing",
+            derivation='exit by followup and cause = "cancer" or "heart" at 1',
+        ),
+        CategoricalColumn(
+            name="of_age",
+            levels=("< 40", ">= 40", "missing"),
+            exhaustive=True,
+            fill="missing",
+            derivation="age cut at 40",
+        ),
+        CategoricalColumn(name="no_age", levels=("yes",), derivation="age is missing"),
+    )
+    attributes = [
+        Attribute(each, each.values, np.ones(len(each.values)), np.eye(len(each.values)), ()) for each in columns
+    ]
+    found = {
+        (columns[tie.first].name, columns[tie.second].name): {
+            (columns[tie.first].values[i], columns[tie.second].values[j]) for i, j in np.argwhere(~tie.possible)
+        }
+        for tie in ties(attributes)
+    }
+    assert found["exit", "event"] == {
+        ("event 0 to 1", "other"),
+        ("event 1 to 2", "other"),
+        ("left 0 to 1", "yes"),
+        ("left 1 to 2", "yes"),
+    }
+    # A missing stage is read as II, and what is derived from it as no.
+    assert found["late", "stage"] == {("yes", "I"), ("yes", "other")}
+    assert found["early", "stage"] == {("yes", "II"), ("yes", "other"), ("other", "I")}
+    assert found["early", "late"] == {("yes", "yes")}
+    assert ("cancer 0 to 1", "heart") in found["ended", "cause"]
+    assert ("left 0 to 1", "cancer") in found["ended", "cause"]
+    assert ("left 0 to 1", "other") not in found["ended", "cause"]
+    assert ("followed to 1", "heart") not in found["ended", "cause"]
+    assert found["no_age", "of_age"] == {("yes", "< 40"), ("yes", ">= 40"), ("other", "missing")}
+    assert set(found) == {
+        ("exit", "event"),
+        ("late", "stage"),
+        ("early", "stage"),
+        ("early", "late"),
+        ("ended", "cause"),
+        ("no_age", "of_age"),
+    }
+    rows = np.array([[0, 0, 1, 0, 1, 2, 3, 0, 1], [0, 1, 1, 0, 1, 2, 3, 0, 1]])
+    assert possible_rows(ties(attributes), rows).tolist() == [True, False]
