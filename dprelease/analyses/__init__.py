@@ -12,11 +12,9 @@ from dprelease.analyses.mediation import mediation
 from dprelease.analyses.nested import nested
 from dprelease.analyses.rates import rates
 from dprelease.analyses.result import Analysis
-from dprelease.analyses.synthetic import SyntheticRows, synthesize
 
 __all__ = [
     "Analysis",
-    "SyntheticRows",
     "compare_groups",
     "contingency_table",
     "correlations",
@@ -28,6 +26,5 @@ __all__ = [
     "nested",
     "principal_components",
     "rates",
-    "synthesize",
     "two_stage_least_squares",
 ]

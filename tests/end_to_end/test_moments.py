@@ -100,6 +100,10 @@ def test_moments_from_end_to_end(consortium: Consortium, count: int, options: di
     described = consortium.run("learner", *home, "describe", release[:10])
     assert target in described
     assert ("dose" in described) == (count > 1)
+    rows = folder / "rows.csv"
+    consortium.run("learner", *home, "synthesize", release[:10], "--rows", "50", "--output", str(rows))
+    assert rows.read_text().count("\n") == 51
+    assert json.loads(rows.with_name("rows.csv.json").read_text())["release"] == release
 
 
 def test_a_garbage_block_is_not_published(consortium: Consortium) -> None:

@@ -8,15 +8,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.analyses import synthesize
-from dprelease.analyses.synthetic import NOBODYS, ONE_SET
+from dprelease.analyses.synthetic import APART, NOBODYS, ONE_SET, synthesize
 from dprelease.errors import InvalidInput
 from learner.client.library import Opened
 from learner.export.synthetic import SET
+from learner.report.synthetic_page import synthetic_page
 from tests.learner.commands import EXIT, Run, runner
-from tests.learner.moments import COLUMNS, opened
-from tests.learner.pages import parsed
+from tests.learner.moments import COLUMNS, SMOKER, STAGE, opened
+from tests.learner.pages import LEVELS, hostile, parsed
 from tests.learner.world import World
+from tests.support.specs import categorical
 
 ROWS = 400
 
@@ -100,6 +101,24 @@ def test_what_cannot_be_is_refused(more: tuple[object, ...], words: str, run: Ru
     assert refused.exit_code == EXIT["InvalidInput"]
     assert words in refused.output
     assert not Path("rows.csv").exists()
+
+
+def test_a_hostile_release_gives_a_page_without_its_markup(tmp_path: Path) -> None:
+    found = hostile(tmp_path)
+    made = synthesize(found.release, 50)
+    page = synthetic_page(found, made, "again")
+    assert not [each for each in parsed(page).iter() if each.tag in {"script", "img"}]
+    assert "\x1b" not in page
+    assert LEVELS[0] in dict(zip(made.names, made.columns(0), strict=True))["stage"]
+
+
+def test_outcomes_have_no_table_with_each_other(tmp_path: Path) -> None:
+    columns = {"north": (SMOKER, STAGE), "south": (categorical("died", "yes"), categorical("pain", "mild", "severe"))}
+    found = opened(World(tmp_path, columns), tmp_path, outcomes=("died", "pain"))
+    made = synthesize(found.release, 100)
+    assert ("died", "pain") not in {pair.names for pair in made.pairs}
+    assert len(made.pairs) == 5
+    assert APART.format(names="died, pain") in made.cautions
 
 
 def test_rows_of_another_kind_of_release_are_refused(tmp_path: Path) -> None:

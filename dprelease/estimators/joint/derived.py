@@ -93,7 +93,7 @@ def _of_one_source(one: Column, other: Column) -> Mask | None:
 
 
 def _of_exit(exits: Column, event: Column) -> Mask | None:
-    """An exit, and its event or an indicator of it. Whoever has the fill of exits may have any event."""
+    """An exit, and its event or an indicator of it. Any event may stand beside the fill of exits."""
     read = _EXIT.match(exits.derivation)
     if read is None:
         return None

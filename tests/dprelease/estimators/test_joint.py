@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from dprelease.data.columns import CategoricalColumn, Column, OrderedColumn
+from benchmarks.common.moment_releases import both_rounds, bounded
+from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, OrderedColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.joint.coding import Attribute, Entries
 from dprelease.estimators.joint.derived import possible_rows, ties
@@ -179,6 +180,22 @@ def test_numbers_are_values_about_their_mean_and_scores_their_levels() -> None:
     assert np.isfinite(found.table(["stage", "sex"])).all()
     only = fit_joint(moments_of(table(3, 1), declared(0, 4), 0.002), "rows", SEED)
     assert np.isfinite(only.residuals().chi2)
+
+
+def test_numbers_in_ranges_are_read_in_their_units() -> None:
+    """Bounds nobody knew: a first round publishes ranges, rows are clipped to them, and values come out as people know them."""
+    generator, n = np.random.default_rng(0), 20_000
+    age = generator.normal(50, 10, n)
+    smoker = np.where(generator.uniform(size=n) < 1 / (1 + np.exp(-(age - 50) / 10)), "yes", "no")
+    unbounded = NumericColumn.model_validate({"name": "age", "bounds": "unknown"})
+    parties: dict[str, tuple[Column, ...]] = {"north": (unbounded,), "south": (category("smoker", "yes"),)}
+    held = bounded({"age": age, "smoker": smoker.tolist()}, parties)
+    moments, _ = both_rounds(held, 0.5, generator)
+    joint = fit_joint(moments, "rows", SEED)
+    cells = joint.table(["age", "smoker"])
+    years = np.array([float(each) for each in joint.attribute("age").values])
+    assert years @ cells.sum(axis=1) == pytest.approx(50, abs=0.5)
+    assert years @ cells[:, 0] / cells[:, 0].sum() == pytest.approx(age[smoker == "yes"].mean(), abs=1)
 
 
 def test_products_that_are_not_released_stay_the_models() -> None:
