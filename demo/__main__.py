@@ -21,7 +21,7 @@ from rich.table import Table
 
 from demo.consortium import HOST, Consortium
 from demo.office import propose, stream
-from demo.redbook import BOUNDS, INSTITUTIONS, least_squares, r_squared, survey, write_files
+from demo.redbook import ABOUT, BOUNDS, INSTITUTIONS, least_squares, r_squared, survey, write_files
 from dprelease.errors import DpReleaseError
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -38,7 +38,7 @@ def request(mechanism: str) -> str:
     ranges = 'ranges = "first"\n' if mechanism == "moments" else ""
     return (
         f'title = "Redbook 1974, nine columns, {mechanism}"\nmechanism = "{mechanism}"\n{ranges}'
-        f'epsilon = {EPSILON}\ndelta = {DELTA}\nscope = "joint"\n\n[parties]\n{parties}'
+        f'epsilon = {EPSILON}\ndelta = {DELTA}\nscope = "joint"\n\n[parties]\n{parties}\n{ABOUT}'
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from demo.consortium import Consortium, wait_for
-from demo.redbook import INSTITUTIONS, WAVES
+from demo.redbook import ABOUT, INSTITUTIONS, WAVES
 
 
 def propose(consortium: Consortium, console: Console, request: str, people: Sequence[str] = ("clinic",)) -> str:
@@ -80,7 +80,7 @@ def request(epsilon: float, delta: float) -> str:
     parties = "".join(f"{name} = {columns}\n" for name, columns in held.items())
     return (
         f'title = "Redbook 1974, in {WAVES} waves"\nmechanism = "stream"\nof = "moments"\ncheckpoints = {WAVES}\n'
-        f'epsilon = {epsilon}\ndelta = {delta}\nscope = "joint"\n\n[parties]\n{parties}'
+        f'epsilon = {epsilon}\ndelta = {delta}\nscope = "joint"\n\n[parties]\n{parties}\n{ABOUT}'
     )
 
 

@@ -33,6 +33,16 @@ INSTITUTIONS: dict[str, tuple[str, ...]] = {
 }
 """Institution to its columns."""
 
+ABOUT = """[about]
+description = "Marriage and affairs of 6,366 women who answered a survey of the magazine Redbook in 1974"
+licence = "CC0-1.0"
+creators = [{ name = "R. C. Fair, A theory of extramarital affairs (1978)" }]
+keywords = ["marriage", "survey"]
+period = "1974"
+region = "United States"
+"""
+"""Part of the office's request: what people need to find, cite and use the release."""
+
 WAVES = 4
 """In as many parts the women come, for the stream."""
 

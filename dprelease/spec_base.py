@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
+from dprelease.about import About
 from dprelease.canonical import Digest, Rows, RowsPerSubject, Value
 from dprelease.canonical import Instant as Instant
 from dprelease.canonical import instant as instant
@@ -223,6 +224,7 @@ class SpecBase(Value):
     terms: SerializeAsAny[Terms]
     created: Instant
     expires: Instant
+    about: Annotated[About | None, Field(exclude_if=lambda about: about is None)] = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> SpecBase:

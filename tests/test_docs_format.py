@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from coordinator.authority.authority import Authority
-from dprelease import acceptance, catalogue, spec_base
+from dprelease import about, acceptance, catalogue, spec_base
 from dprelease.canonical import FEW_BRACKETS, LEAST_BYTES_A_BRACKET, Rational, Value, canonical_bytes
 from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
@@ -144,6 +144,7 @@ NEVER_WRITTEN = (Value, SpecBase, Terms, rows_terms.NoisyRowsTerms, columns.Decl
 VALUES: dict[str, type[Value]] = {
     kind.__name__: kind
     for module in (
+        about,
         columns,
         decades,
         ranges,

@@ -82,6 +82,7 @@ def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int]
     )
     (made.office / "request.toml").write_text(
         f'title = "{title}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'
+        '[about]\ndescription = "Made-up rows"\nlicence = "CC0-1.0"\ncreators = [{ name = "A benchmark" }]\n'
     )
     created = made.run("coordinator", "release", "create", "request.toml", "--json", home=made.office)
     return str(json.loads(created)["digest"])

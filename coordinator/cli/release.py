@@ -198,6 +198,10 @@ def create(
       [parties]
       north = ["age", "sex"]
       south = "*"
+      [about]
+      description = "Glucose and age of a cohort"
+      licence = "CC-BY-4.0"
+      creators = [{ name = "Example consortium" }]
     """
     wanted = read_settings(request, proposals.Request)
     if public_side is not None:

@@ -34,6 +34,7 @@ from coordinator.proposals.published import EarlierReleases, latest_ranges, read
 from coordinator.store.agreements import Agreement
 from coordinator.store.members import Members
 from coordinator.store.store import Store, Transaction
+from dprelease.about import NO_LICENCE, About
 from dprelease.canonical import Value, read_data
 from dprelease.data.bounding import MAX_GRID_BITS, USUAL_GRID_BITS
 from dprelease.data.columns import Name, weights_of
@@ -69,6 +70,7 @@ class Request(Settings):
             for if there are any, unless the mechanism's own keys tell.
         grid_bits: b; cells are rounded to the grid 2^-b.
         expires_hours: until when every party must have decided.
+        about: description, licence and creators; planning needs none.
         options: the mechanism's own keys, gathered.
     """
 
@@ -81,6 +83,7 @@ class Request(Settings):
     public_side: PublicSide | None = None
     grid_bits: Annotated[int, Field(ge=1, le=MAX_GRID_BITS)] = USUAL_GRID_BITS
     expires_hours: Annotated[float, Field(gt=0, le=8760)] = 72.0
+    about: About | None = None
     options: Any = None
 
     @model_validator(mode="before")
@@ -149,10 +152,12 @@ def create(
     """Check a request, make its spec and offer it to the parties. Every call makes a release of its own.
 
     Raises:
-        InvalidInput: the request cannot be met.
+        InvalidInput: the request cannot be met, or has no licence.
         SpecRefused: its numbers do not work out.
         Conflict: the same was proposed in this very second.
     """
+    if request.about is None:
+        raise InvalidInput(NO_LICENCE)
     with store.writing() as tx:
         name, members = store.consortium.name, tx.members
         earlier = EarlierReleases(tx.releases.all(), published, root)
@@ -220,6 +225,7 @@ def make_proposal(
         "parties": [_data(part) for part in declared],
         "created": instant(now),
         "expires": instant(now + timedelta(hours=request.expires_hours)),
+        **({} if request.about is None else {"about": _data(request.about)}),
     }
     spec = read_data(ReleaseSpec, fields, "the request")
     check_sizes(spec)

@@ -68,6 +68,7 @@ def model_card(report: Report) -> dict[str, Any]:
             "mechanism": spec.mechanism,
             "patients": spec.patients,
             "rows_per_subject": spec.rows_per_subject,
+            **({} if spec.about is None else {"about": spec.about.model_dump(mode="json")}),
         },
         "verification": {"root_sha256": report.opened.consortium.fingerprint, "checked": list(checks(spec))},
         "privacy": {

@@ -47,6 +47,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
         "status": Said(record.status.value, f"{record.status.value}: {record.note}".removesuffix(": ")),
         "patients": spec.rows,
         "would_publish": _published(spec, words),
+        "licence": "none" if spec.about is None else f"{spec.about.licence}, by {spec.about.cited}",
         "own_columns": tuple(column.described for column in (own.columns if own else ())),
         "own_cells_seen_here_only": tuple(f"{name}: {found.words()}" for name, found in findings.items()),
         "outcome_columns": spec.outcomes,
@@ -79,6 +80,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
         promise=Promise(MORE, guarantee.words(), trust(spec, words)),
         data={"release": record.digest, "release_title": spec.title, "note": record.note, **empty},
         details={
+            **({} if spec.about is None else {f"about_{name}": value for name, value in spec.about.facts.items()}),
             "consortium": spec.consortium,
             "roster": spec.roster,
             "common_to_all_by_alignment_run": spec.aligned,

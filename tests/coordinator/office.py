@@ -32,11 +32,13 @@ REQUEST = {
     "parties": {"north": "*", "south": ["glucose"]},
     "epsilon": 1.0,
     "delta": 1e-6,
+    "about": {"description": "Made-up rows", "licence": "CC0-1.0", "creators": [{"name": "A test"}]},
 }
 
 
 STUDY = """
 title = "Age and glucose"
+about = { description = "Made-up rows", licence = "CC0-1.0", creators = [{ name = "A test" }] }
 epsilon = 1.0
 delta = 1e-6
 [parties]

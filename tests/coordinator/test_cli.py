@@ -219,7 +219,9 @@ def test_a_refused_request_has_its_exit_code_and_leaves_nothing(opened: Office, 
     path.write_text(STUDY.replace("1e-6", "1e-6\ngrid_bits = 1"))
     assert run("release", "create", str(path)).exit_code == 11
     assert read_json("release", "list") == []
-    path.write_text(STUDY.replace("1e-6", "0.01").replace("1.0", "0.1"))
+    path.write_text(STUDY.replace("about", "# about"))
+    assert "a release needs a licence" in run("release", "create", str(path)).stderr
+    path.write_text(STUDY.replace("1e-6", "0.01").replace("epsilon = 1.0", "epsilon = 0.1"))
     create(str(path), "--allow-large-delta")
 
 

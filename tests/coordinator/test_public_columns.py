@@ -13,6 +13,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.release.accounting import check_spec
 from tests.coordinator.office import AGE, GLUCOSE, NOW, SEX, Office, catalogue, request
+from tests.support.specs import ABOUT
 
 OPEN_AGE = AGE.model_copy(update={"public": True})
 OPEN_GLUCOSE = GLUCOSE.model_copy(update={"public": True})
@@ -82,7 +83,7 @@ def test_what_cannot_be_proposed(public: Office, changed: dict[str, Any], messag
 def study(opened: Office, tmp_path: Path) -> str:
     opened.report(catalogue("north", columns=(OPEN_AGE, SEX)), now=utc_now())
     path = tmp_path / "study.toml"
-    path.write_text('title = "t"\nepsilon = 1.0\ndelta = 1e-6\n[parties]\nnorth = "*"\nsouth = "*"\n')
+    path.write_text(f'title = "t"\n{ABOUT}\nepsilon = 1.0\ndelta = 1e-6\n[parties]\nnorth = "*"\nsouth = "*"\n')
     return str(path)
 
 

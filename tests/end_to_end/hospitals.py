@@ -16,6 +16,7 @@ from dprelease.mechanisms.moments.entries import code
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
+from tests.support.specs import ABOUT
 
 IDENTIFIER_MARK = "NHS-SECRET-"
 CELL_MARK = "HANDWRITTEN-REMARK"
@@ -98,7 +99,7 @@ def propose(
     lines = {"title": "a test", "epsilon": 10.0, "delta": 1e-4, **request}
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items())
     text += (
-        "\n[parties]\n"
+        f"\n{ABOUT}\n[parties]\n"
         + "\n".join(f"{each.name} = {json.dumps((columns or {}).get(each.name, ['*']))}" for each in hospitals)
         + "\n"
     )

@@ -22,6 +22,7 @@ from tests.support.plans import way
 
 STUDY = """
 title = "age and glucose"
+about = { description = "Made-up rows", licence = "CC0-1.0", creators = [{ name = "A test" }] }
 epsilon = 0.7
 delta = 1e-5
 [parties]

@@ -58,6 +58,9 @@ def ordered(name: str, *levels: str, **declared: object) -> OrderedColumn:
     return OrderedColumn.model_validate({"name": name, "levels": levels, "fill": levels[0], **declared})
 
 
+ABOUT = 'about = { description = "Made-up rows", licence = "CC0-1.0", creators = [{ name = "A test" }] }'
+"""The line of a request without which none is proposed."""
+
 TWO_PARTIES: Mapping[str, tuple[Column, ...]] = {
     "north": (numeric("age", 0.0, 120.0, unit="years"), categorical("sex", "female", "male")),
     "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"),),

@@ -15,6 +15,7 @@ from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import read_settings
 from tests.coordinator.office import Office, catalogue, founded
 from tests.hostile.faults import Fault, Kind, each
+from tests.support.specs import ABOUT
 
 HONEST: dict[str, object] = {"title": "Age", "epsilon": 1.0, "delta": 1e-6, "parties": {"north": ["age"]}}
 
@@ -62,7 +63,7 @@ def _create(config: Path, request: dict[str, object]) -> Result:
     parties = request["parties"]
     assert isinstance(parties, dict)
     lines = [f"{key} = {json.dumps(value)}" for key, value in request.items() if key != "parties"]
-    lines += ["[parties]", *(f"{json.dumps(name)} = {json.dumps(columns)}" for name, columns in parties.items())]
+    lines += [ABOUT, "[parties]", *(f"{json.dumps(name)} = {json.dumps(columns)}" for name, columns in parties.items())]
     path = config.parent / "request.toml"
     path.write_text("\n".join(lines))
     return CliRunner().invoke(main, ["release", "create", str(path), "--json", "--config", str(config)])
