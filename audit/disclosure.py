@@ -51,13 +51,16 @@ def public_sentences(specs: Iterable[ReleaseSpec]) -> set[bytes]:
     return {json.dumps(sentence)[1:-1].encode() for sentence in said} | {sentence.encode() for sentence in said}
 
 
-def disclosures(folder: Path, hospitals: Iterable[Hospital], specs: Iterable[ReleaseSpec]) -> list[Path]:
+def disclosures(
+    folder: Path, hospitals: Iterable[Hospital], specs: Iterable[ReleaseSpec], made: Iterable[Path] = ()
+) -> list[Path]:
     """Files below the folder that hold a private word, the hospitals' own tables aside.
 
     Args:
         folder: that of the audit.
         hospitals: whose tables count.
         specs: of the releases that are known, whose sentences do not count.
+        made: files that are compared with what follows from published bytes, whose numbers may be as short as cells.
     """
     parties, sentences = list(hospitals), public_sentences(specs)
     words = private_words(parties)
@@ -65,7 +68,7 @@ def disclosures(folder: Path, hospitals: Iterable[Hospital], specs: Iterable[Rel
     files_of_rows = [
         path for source in sources for path in (*files_of(source), source.database_file) if path is not None
     ]
-    tables = {path.resolve() for path in files_of_rows}
+    tables = {path.resolve() for path in (*files_of_rows, *made)}
     files = [path for path in _files(folder) if path.resolve() not in tables]
     return [path for path in files if not words.isdisjoint(_words(_content(path), sentences))]
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
 from audit.disclosure import disclosures, pseudonyms_outside
-from audit.states import AlignmentRun, Hospital, Office, alignments, hospitals, office, published, verifies
+from audit.states import AlignmentRun, Hospital, Office, alignments, hospitals, office, published, verified
 from dprelease.canonical import sha256
 from dprelease.data.columns import public
 from dprelease.errors import DpReleaseError
+from dprelease.publication.beside import altered
 from dprelease.release.accounting import guarantee
-from dprelease.release.folder import ReleaseFolder
+from dprelease.release.folder import PAGE, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.spec import ReleaseSpec
+from learner.hub.list_page import list_page
+from learner.listing import INDEX, lines_of
 from party_node.source.public_columns import public_declarations
 
 _LIVES = (
@@ -57,13 +61,29 @@ def audit(folder: Path) -> list[Violation]:
     ]
     found += [
         Violation(str(path.relative_to(folder)), "holds a private cell or identifier")
-        for path in disclosures(folder, parties.values(), [record.spec for record in known.values()])
+        for path in disclosures(
+            folder,
+            parties.values(),
+            [record.spec for record in known.values()],
+            _made(folder, releases),
+        )
     ]
     found += [
         Violation(str(path.relative_to(folder)), "holds a pseudonym of a patient")
         for path in pseudonyms_outside(folder, parties.values())
     ]
     return found
+
+
+def _made(folder: Path, releases: list[ReleaseFolder]) -> Iterator[Path]:
+    """Pages that follow from published bytes: those of releases, which `_publications` compares, and of lists."""
+    yield from (release.path / PAGE for release in releases)
+    for path in folder.rglob(INDEX):
+        page = path.with_name(PAGE)
+        with suppress(DpReleaseError):  # a damaged release is found by `_publications`
+            lines = list(lines_of(path.read_bytes()))
+            if lines and page.exists() and page.read_text() == list_page(path.parent, lines):
+                yield page
 
 
 def _ledgers(parties: dict[str, Hospital]) -> Iterator[Violation]:
@@ -91,10 +111,12 @@ def _publications(
 ) -> Iterator[Violation]:
     """Checks that a published release verifies, is what was sealed, was charged its cost, and agrees with the office."""
     for release in releases:
-        reason = verifies(release, folder)
-        if reason is not None:
-            yield Violation(str(release.path.name), f"does not verify: {reason}")
+        read = verified(release, folder)
+        if isinstance(read, str):
+            yield Violation(str(release.path.name), f"does not verify: {read}")
             continue
+        for name in altered(release, read):
+            yield Violation(str(release.path.name), f"{name} is not made from the signed bytes")
         data, _ = release.signed_manifest()
         manifest = Manifest.from_bytes(data)
         digest = manifest.spec.digest()

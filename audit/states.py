@@ -10,6 +10,7 @@ from pathlib import Path
 from dprelease.errors import DpReleaseError
 from dprelease.files.settings import read_settings
 from dprelease.release.folder import MANIFEST, ReleaseFolder
+from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from party_node.settings import PartySettings
 from party_node.state.journal import Journal
@@ -118,14 +119,12 @@ def roots(folder: Path) -> list[str]:
     return sorted({path.read_text() for path in folder.rglob("root.pem")})
 
 
-def verifies(release: ReleaseFolder, folder: Path) -> str | None:
-    """None if the release verifies against a root below the folder, else why not."""
+def verified(release: ReleaseFolder, folder: Path) -> Release | str:
+    """The release if it verifies against a root below the folder, else why not."""
     reason = "there is no root.pem below the folder"
     for root in roots(folder):
         try:
-            release.verify(root)
+            return release.verify(root)
         except DpReleaseError as error:
             reason = error.message
-        else:
-            return None
     return reason

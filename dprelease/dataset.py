@@ -20,13 +20,12 @@ from dprelease import analyses
 from dprelease.analyses.beyond import BEYOND
 from dprelease.analyses.result import Analysis
 from dprelease.description.columns import Description
-from dprelease.description.described import Unfitted, described
+from dprelease.description.described import UNFITTED, Unfitted, described
 from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.result import FitResult
 from dprelease.files.extras import missing, require
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import nearest, one_line
 from dprelease.release.entries import entries
 from dprelease.release.folder import load_folder
@@ -214,8 +213,9 @@ class Dataset(Release):
         """
         pandas = import_module("pandas")
         about = {"release": self.digest, "guarantee": list(self.guarantee)}
-        if not isinstance(self.view, NoisyRows) and self.view.kind != "moments":
-            frame = pandas.json_normalize(self.describe().document().tables[0].to_json())
+        unfitted = UNFITTED.get(self.view.kind)
+        if unfitted:
+            frame = pandas.json_normalize(unfitted(self, ()).document().tables[0].to_json())
         else:
             found = entries(self)
             frame = pandas.DataFrame(found.values, index=found.row_names or None, columns=found.names)

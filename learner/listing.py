@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from dprelease.canonical import Digest, Value, readable
+from dprelease.description.spending import SHOWN_DIGITS
 from dprelease.document.cells import Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
@@ -20,9 +21,6 @@ from dprelease.spec_base import Instant
 
 INDEX = "index.json"
 """Name of the list in a folder of published releases."""
-
-SHOWN_DIGITS = 16
-"""Hexadecimal digits of a digest in tables: an ID that every command takes."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 """How many there are of something."""

@@ -164,13 +164,16 @@ def test_analyses_know_the_view_and_no_mechanism() -> None:
     assert asked == {view, f"{view}.NoisyMoments"}
 
 
+WRITING = ("dprelease.document", "dprelease.publication", "learner.hub.list_page", "learner.report")
+
+
 def test_pages_are_written_in_one_room_with_the_package_that_learners_install() -> None:
     """The core imports no package of an extra: whoever writes no page needs no jinja2."""
     assert [name_of(path) for path in sources(*PACKAGES) if within("jinja2", tuple(imports_of(path)))] == [
         "dprelease.document.html"
     ]
     writing = [name_of(path) for path in sources(*PACKAGES) if "dprelease.document.html" in imports_of(path)]
-    assert [name for name in writing if not within(name, ("dprelease.document.shown", "learner.report"))] == []
+    assert [name for name in writing if not within(name, WRITING)] == []
     lazily = parsed(ROOT / "dprelease" / "document" / "shown.py").body  # for a notebook, where the package is there
     assert not any(
         within("dprelease.document.html", tuple(imports(node))) for node in lazily if not isinstance(node, ast.ClassDef)

@@ -6,8 +6,11 @@ come from strangers.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -42,6 +45,37 @@ class Commands:
 
 
 @dataclass(frozen=True)
+class Download:
+    """A file beside a page.
+
+    Attributes:
+        name: its path from the page.
+        size: bytes.
+        sha256: of its bytes, hexadecimal.
+        kind: media type.
+    """
+
+    name: str
+    size: int
+    sha256: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Downloads:
+    """Files with links to them."""
+
+    files: tuple[Download, ...]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links with their texts and a line about each."""
+
+    links: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of a page with a heading.
 
@@ -67,6 +101,9 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     made.filters["breakable"] = _breakable
+    style = files("dprelease.document").joinpath("templates", "page.css").read_text(encoding="utf-8")
+    made.globals["style"] = Markup(style)  # noqa: S704 - our own file
+    made.globals["style_sha256"] = b64encode(sha256(style.encode()).digest()).decode()
     return made
 
 

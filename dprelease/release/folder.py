@@ -3,6 +3,7 @@
     manifest.json   canonical bytes of the manifest
     manifest.sig    the hub's signature, hexadecimal
     blocks/NAME.SEQUENCE.block
+    index.html      for people, made from the others; a hub writes it, and no release needs it
 
 Nothing in it is believed before `ReleaseFolder.verify` has passed, not even that its files are files: who got the folder from
 a stranger may find links, pipes and devices in their place.
@@ -26,6 +27,8 @@ from dprelease.release.verification import verify_release
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
 BLOCKS = "blocks"
+PAGE = "index.html"
+"""Name of the page for people, which a hub writes beside a release, and beside all of them."""
 
 LARGEST_MANIFEST = 16 << 20
 """Bytes of a manifest; a hub cannot send a fourth of it in one message."""

@@ -13,11 +13,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
 from dprelease.cli.printing import json_option, print_document
+from dprelease.description.spending import accounts, latest_delta, spending_document
 from dprelease.document.document import Document, Table
 from dprelease.errors import InvalidInput
 from dprelease.files.durable import write_durably
+from dprelease.files.extras import installed
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
+from dprelease.release.folder import PAGE
 from dprelease.release.verification import checks
 from dprelease.sequence import BlockKey
 from learner.client import download
@@ -25,8 +28,7 @@ from learner.client.download import consortium_of, fetch
 from learner.client.library import Library, Opened, open_release, open_verified
 from learner.client.mirror import Mirror, split_release
 from learner.client.pinned_roots import TrustStore
-from learner.client.sources import SourceAddress, answered, hub_first, mirrors_first
-from learner.client.spending import accounts, latest_delta, signed_manifests, spending_document
+from learner.client.sources import SourceAddress, answered, hub_first, mirrors_first, signed_manifests
 from learner.listing import listing
 
 from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
@@ -131,7 +133,20 @@ def verified(opened: Opened) -> Document:
     }
     columns = [(name, opened.release.column(name).unit) for name in spec.released]
     table = Table.of("columns", ("name", "unit"), columns, detail=True)
-    return Document(spec.title, facts, (table,), (), opened.release.promise, {"verified": True})
+    return Document(spec.title, facts, (table,), _beside(opened), opened.release.promise, {"verified": True})
+
+
+def _beside(opened: Opened) -> tuple[str, ...]:
+    """A note on files beside a release, which are no part of it, where there are any."""
+    if not (opened.folder.path / PAGE).exists() or not installed("jinja2"):
+        return ()
+    from dprelease.publication.beside import altered  # it loads jinja2
+
+    wrong = altered(opened.folder, opened.release)
+    if not wrong:
+        return ("Files beside the release follow from its signed bytes.",)
+    told = "another version of dprelease wrote it, or somebody changed it, so do not believe it"
+    return tuple(f"{name} is not made from the signed bytes: {told}. The release itself is genuine." for name in wrong)
 
 
 @click.command("spending")

@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from dprelease.errors import DpReleaseError, InvalidInput
-from learner.client.download import Source
+from dprelease.release.manifest import Manifest
+from learner.client.download import Patience, Source, signed_manifest
 from learner.client.hub_client import PublicHub
 from learner.client.mirror import Mirror
 from learner.client.pinned_roots import Trusted
@@ -73,6 +74,19 @@ def answered(
             tell(f"{place.name} cannot serve this ({error.message}); asking {following.name} instead")
     with places[-1].dial() as source:
         return question(source)
+
+
+def signed_manifests(
+    source: ListingSource, consortium: Trusted, patience: Patience | None = None
+) -> Iterator[Manifest]:
+    """Every manifest that a hub or mirror lists, each checked against the pinned root.
+
+    Raises:
+        IntegrityError: one does not verify, or is not the one that the list names.
+        PeerUnavailable: the source is away.
+    """
+    for line in source.releases():
+        yield signed_manifest(source, consortium, line.digest, patience)
 
 
 def _hub(consortium: Trusted) -> tuple[SourceAddress, ...]:

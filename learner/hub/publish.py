@@ -25,6 +25,7 @@ from dprelease.wire.news import Listening, wait_for_news
 from dprelease.wire.retry import Backoff
 from learner.hub.approved import ApprovedRelease
 from learner.hub.coordination import PEER, Coordination
+from learner.hub.pages import mend, write_beside, write_list
 from learner.hub.storage import Storage
 
 
@@ -76,7 +77,7 @@ def read_ahead(storage: Storage, digest: str) -> EarlierRounds | None:
 def prepare(
     storage: Storage, record: ApprovedRelease, signer: Signer, now: datetime, known: EarlierRounds = FIRST_ROUND
 ) -> None:
-    """Write the signed manifest of a complete set beside its blocks, and verify the whole. Nothing is visible yet.
+    """Write the signed manifest of a complete set beside its blocks, verify the whole, and write pages. Nothing is visible yet.
 
     Raises:
         Conflict: a block is missing.
@@ -91,7 +92,7 @@ def prepare(
     data = assemble(record.spec, blocks, approvals, signer.certificate, __version__, now).to_bytes()
     folder = storage.release(digest)
     folder.write_manifest(data, sign_manifest(signer.key, data))
-    folder.verify(signer.root_pem, known)
+    write_beside(folder, folder.verify(signer.root_pem, known))
 
 
 def advance(
@@ -140,6 +141,7 @@ def advance(
         _refuse_revoked(record, coordination.revoked())
         coordination.authorize(digest)
     storage.reveal(digest)  # again after a crash or on a full disk: it may be visible and not listed
+    write_list(storage)
     data, _ = storage.release(digest).signed_manifest()
     coordination.report_publication(digest, sha256(data))
     storage.drop(digest)
@@ -279,6 +281,7 @@ class Publisher(Worker):
     def run(self) -> None:
         """Publish what is complete, whenever something changed or it is time to look again."""
         waits = self._backoff.waits()
+        mend(self._storage, self._signer().root_pem)
         while True:
             self._wake.clear()
             if self._stopping.is_set():

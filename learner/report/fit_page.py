@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dprelease.document.cells import LEVEL, Estimate
+from dprelease.document.charts import CoefficientPath, Mark, forest, heat_map, panels
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section
 from dprelease.estimators import FitResult
 from dprelease.estimators.result import PREDICTOR, quality_table, reach_table, slope
 from dprelease.one_line import counted
 from dprelease.version import __version__
-from learner.report.charts import CoefficientPath, Mark, forest, heat_map, panels
 from learner.report.content import Report
 from learner.report.page import write
 from learner.report.read_pages import distributions

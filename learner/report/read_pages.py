@@ -8,13 +8,13 @@ from typing import Any
 from dprelease.description.counterfactual import DescribedCounterfactual
 from dprelease.description.ranges import DescribedRanges, ranges_table
 from dprelease.document.cells import Estimate, figure
+from dprelease.document.charts import CoefficientPath, Mark, panels
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section
 from dprelease.mechanisms.ranges.released import Summary, boxes
 from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.client.library import Opened
-from learner.report.charts import CoefficientPath, Mark, panels
 from learner.report.page import write
 
 MOST_MARKS = 20

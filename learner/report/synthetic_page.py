@@ -8,12 +8,12 @@ import numpy as np
 
 from dprelease.analyses.synthetic import Pair, SyntheticRows
 from dprelease.document.cells import Estimate
+from dprelease.document.charts import CoefficientPath, Mark, panels
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section
 from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.client.library import Opened
-from learner.report.charts import CoefficientPath, Mark, panels
 from learner.report.page import write
 
 MOST_PAIRS = 6

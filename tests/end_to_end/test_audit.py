@@ -94,6 +94,10 @@ BREAKS: dict[str, tuple[Callable[[Path, str], None], str]] = {
         lambda folder, release: _flip(folder / "clinic" / "state" / "sealed" / f"{release}.0.block"),
         "other bytes than those sealed",
     ),
+    "a page says what the release does not": (
+        lambda folder, release: _flip(_published(folder, release) / "index.html"),
+        "index.html is not made from the signed bytes",
+    ),
     "a manifest differs by a bit": (
         lambda folder, release: _flip(_published(folder, release) / "manifest.json"),
         "does not verify",

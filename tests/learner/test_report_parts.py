@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dprelease.document.charts import RIGHT, Axis, CoefficientPath, Mark, forest, heat_map, panels
 from dprelease.one_line import one_line
-from learner.report.charts import RIGHT, Axis, CoefficientPath, Mark, forest, heat_map, panels
 from learner.report.content import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dprelease.description.spending import Account, accounts, spending_document
 from dprelease.document.text import text
 from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
 from dprelease.privacy.calibration import budget
@@ -20,7 +21,7 @@ from dprelease.spec_base import Target
 from learner.cli.main import main
 from learner.client.download import Patience
 from learner.client.pinned_roots import Trusted
-from learner.client.spending import Account, accounts, signed_manifests, spending_document
+from learner.client.sources import signed_manifests
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.listing import Listed

@@ -31,7 +31,7 @@ _CELL = 42.0
 _SMALLEST_CELL = 20.0
 _VALUES_FIT = 32.0
 _STRONGEST = 0.6
-_TEMPLATE = environment("learner.report").get_template("chart.svg")
+_TEMPLATE = environment("dprelease.document").get_template("chart.svg")
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def heat_map(name: str, title: str, words: str, labels: Sequence[str], values: F
         title: what it shows.
         words: the same in more words.
         labels: (p,).
-        values: (p, p).
+        values: (p, p); cells of those that are not known stay empty.
     """
     left, drawing = _room(labels) + 3 * _LETTER, _Drawing()  # with a number of two digits
     cell = min(_CELL, max(_SMALLEST_CELL, (RIGHT - left) / len(labels)))
@@ -230,6 +230,8 @@ def heat_map(name: str, title: str, words: str, labels: Sequence[str], values: F
         drawing.text(str(row + 1), left + cell * (row + 0.5), 17, "tick middle")
         for column, value in enumerate(values[row]):
             x, kind = left + cell * column, "positive" if value >= 0 else "negative"
+            if math.isnan(value):
+                continue
             drawing.box(x + 1, y + 1, cell - 2, cell - 2, kind, _STRONGEST * abs(value))
             if cell >= _VALUES_FIT:
                 told = _signed(f"{value:.2f}".replace("-0.00", "0.00"))

@@ -7,7 +7,7 @@ and never published: the hospitals' ledgers have the last word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,13 +18,11 @@ from dprelease.privacy.price import epsilon_at, epsilon_figure, mu2_text, room_t
 from dprelease.release.accounting import guarantee
 from dprelease.release.manifest import Manifest
 from dprelease.spec_base import Target
-from learner.client.download import Patience, signed_manifest
-from learner.client.pinned_roots import Trusted
-from learner.client.sources import ListingSource
-from learner.listing import SHOWN_DIGITS
 
 MU2 = Heading("mu2", "mu^2")
 """Heading of an exact price."""
+SHOWN_DIGITS = 16
+"""Hexadecimal digits of a digest in tables: an ID that every command takes."""
 USUAL_DELTA = 1e-6
 """delta at which epsilon is said before a release has one."""
 
@@ -66,19 +64,6 @@ class Account:
     def remaining(self, epsilon: float, delta: float) -> Fraction:
         """mu^2 that they leave of a budget; below 0 when they exceed it."""
         return budget(Target(scope="joint", epsilon=epsilon, delta=delta)) - self.total
-
-
-def signed_manifests(
-    source: ListingSource, consortium: Trusted, patience: Patience | None = None
-) -> Iterator[Manifest]:
-    """Every manifest that a hub or mirror lists, each checked against the pinned root.
-
-    Raises:
-        IntegrityError: one does not verify, or is not the one that the list names.
-        PeerUnavailable: the source is away.
-    """
-    for line in source.releases():
-        yield signed_manifest(source, consortium, line.digest, patience)
 
 
 def accounts(manifests: Iterable[Manifest]) -> tuple[Account, ...]:

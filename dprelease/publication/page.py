@@ -1,0 +1,279 @@
+"""The page of a release: static HTML for people and search engines, and a function of the signed release alone.
+
+It has no date of its own and no number that depends on a machine, so whoever holds the release can make it again, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from dprelease.canonical import sha256
+from dprelease.data.columns import Column
+from dprelease.document.cells import Said
+from dprelease.document.charts import heat_map
+from dprelease.document.document import Heading, Table
+from dprelease.document.html import Commands, Download, Downloads, Figure, Folded, Section, environment
+from dprelease.mechanisms.ranges.released import HIDDEN
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.one_line import counted, one_line
+from dprelease.publication.figures import correlations, figures
+from dprelease.release.folder import block_file
+from dprelease.release.manifest import Manifest
+from dprelease.release.release import Release
+from dprelease.release.stream import checkpoint_of
+
+MOST_PICTURED = 20
+"""Columns whose correlations a picture has."""
+MOST_COLUMNS = 300
+"""Released columns in a table; a page stays below 300 kB."""
+MOST_DOWNLOADS = 200
+"""Files that a page lists."""
+CLIPPED = "Means, standard deviations and correlations describe clipped records."
+AS_RELEASED = (
+    "Means, standard deviations and correlations are the released numbers as they are, noise included. `learner describe` and fits "
+    "use matrices that patients can have, so theirs differ within the error."
+)
+
+
+def release_page(release: Release, manifest: Manifest, signed: Mapping[str, bytes], plain: Mapping[str, bytes]) -> str:
+    """The page as text, both HTML and well-formed XML.
+
+    Args:
+        release: verified.
+        manifest: its manifest.
+        signed: name to bytes of the manifest and its signature.
+        plain: the same of other files beside it that the page offers.
+    """
+    spec, label = release.spec, release.spec.guarantee
+    lead = description(release)
+    files = _downloads(manifest, signed, plain)
+    sections = (_about(release, manifest), _privacy(release, manifest), _columns(release), *_pictures(release))
+    sections += (_download(release, files), _cite(release, manifest))
+    made: str = (
+        environment("dprelease.publication")
+        .get_template("release.html")
+        .render(
+            title=spec.title,
+            kind="Differentially private release"
+            if label == "DP"
+            else f"Release under {label}: some columns are public",
+            lead=lead,
+            promise=_promise(release),
+            metadata=_embedded(metadata(release, manifest, files)),
+            sections=sections,
+        )
+    )
+    return f"{made}\n"
+
+
+def description(release: Release) -> str:
+    """The release in one sentence."""
+    spec = release.spec
+    return (
+        f"{counted(len(spec.columns), 'column')} of {release.patients:,} patients from {counted(len(spec.parties), 'hospital')}, "
+        f"published by {spec.consortium} with noise that hides each patient."
+    )
+
+
+def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...]) -> dict[str, Any]:
+    """The release as a Dataset of schema.org, for search engines."""
+    spec = release.spec
+    return {
+        "@context": "https://schema.org/",
+        "@type": "Dataset",
+        "name": spec.title,
+        "description": f"{description(release)} {' '.join(release.guarantee)}",
+        "identifier": f"sha256:{spec.digest()}",
+        "creator": [
+            {"@type": "Organization", "name": name} for name in (spec.consortium, *(p.party for p in spec.parties))
+        ],
+        "datePublished": manifest.published,
+        "isAccessibleForFree": True,
+        "measurementTechnique": mechanism_of(spec).statements(spec).summary,
+        "keywords": ["differential privacy", spec.mechanism, *(column.name for column in spec.columns[:MOST_COLUMNS])],
+        "variableMeasured": [
+            {"@type": "PropertyValue", "name": column.name}
+            | ({"unitText": column.unit} if column.released_unit else {})
+            for column in spec.columns[:MOST_COLUMNS]
+        ],
+        "distribution": [
+            {
+                "@type": "DataDownload",
+                "name": file.name,
+                "contentUrl": file.name,
+                "contentSize": f"{file.size} B",
+                "encodingFormat": file.kind,
+                "sha256": file.sha256,
+            }
+            for file in files
+        ],
+    }
+
+
+def _embedded(found: dict[str, Any]) -> Markup:
+    """JSON within a page, where no text can end the element that holds it, and which is XML too."""
+    text = json.dumps(found, ensure_ascii=True, indent=1)
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)  # noqa: S704 - nothing of it is markup any more
+
+
+_KINDS = {
+    "json": "application/json",
+    "csv": "text/csv",
+    "txt": "text/plain",
+    "yaml": "application/yaml",
+    "cff": "application/yaml",
+}
+
+
+def _downloads(manifest: Manifest, signed: Mapping[str, bytes], plain: Mapping[str, bytes]) -> tuple[Download, ...]:
+    files = {**plain, **signed}
+    found = [
+        Download(name, len(data), sha256(data), _KINDS.get(name.rpartition(".")[2], "application/octet-stream"))
+        for name, data in sorted(files.items())
+    ]
+    blocks = [
+        Download(block_file(each.party, each.sequence), each.size, each.sha256, "application/octet-stream")
+        for each in (entry.sealed for entry in manifest.blocks)
+    ]
+    return tuple([*found, *blocks][:MOST_DOWNLOADS])
+
+
+def _promise(release: Release) -> str:
+    target = release.spec.target
+    whose = "over all hospitals together" if target.scope == "joint" else "over what each hospital holds"
+    return (
+        f"{release.spec.guarantee}, epsilon = {target.epsilon:g} at delta = {target.delta:g} for one person, {whose}."
+    )
+
+
+def _about(release: Release, manifest: Manifest) -> Section:
+    spec, place = release.spec, checkpoint_of(release.spec)
+    facts = (
+        ("consortium", spec.consortium),
+        ("hospitals", ", ".join(part.party for part in spec.parties)),
+        (spec.counted, f"{spec.patients:,} ({counted(spec.rows_per_subject, 'row')} a patient at most)"),
+        *([("stream", f"checkpoint {place}")] if place else []),
+        ("content", mechanism_of(spec).statements(spec).content),
+        ("agreed on", spec.created),
+        ("published", manifest.published),
+        ("digest", spec.digest()),
+    )
+    return Section("The release", (Table.of("facts", ("fact", "value"), facts, title="Facts"),), "release")
+
+
+def _privacy(release: Release, manifest: Manifest) -> Section:
+    target = release.spec.target
+    meaning = (
+        f"A result is at most exp(epsilon) = {math.exp(target.epsilon):.3g} times as probable with a patient's cells as with any "
+        f"others in their place, plus delta = {target.delta:g}."
+    )
+    parts = (
+        *((meaning,) if target.scope == "joint" else ()),
+        Section("Guarantee", (tuple(release.guarantee),)),
+        Section("Trust", (tuple(manifest.trust),)),
+    )
+    return Section("Privacy and trust", parts, "privacy")
+
+
+def _columns(release: Release) -> Section:
+    found, owner = figures(release), {name: part.party for part in release.spec.parties for name in part.released}
+    names = release.columns[:MOST_COLUMNS]
+    rows = [
+        (name, owner[name], _extent(release.column(name)), *_told(found, name), _unit(release, name)) for name in names
+    ]
+    headings = (
+        Heading("name", "column"),
+        "hospital",
+        Heading("bounds", "public bounds or levels"),
+        "mean",
+        Heading("standard_deviation", "standard deviation"),
+        "unit",
+    )
+    shown = headings if found else (*headings[:3], headings[-1])
+    cells = rows if found else [(*row[:3], row[-1]) for row in rows]
+    said = [AS_RELEASED.replace("`", "")] if found else []
+    said += [CLIPPED] if found and release.view.clipping else []
+    if len(release.columns) > len(names):
+        said.append(f"These are {len(names)} of {len(release.columns):,} columns; the manifest has all.")
+    title = "Columns; errors of the privacy noise in brackets" if found else "Columns"
+    return Section("Columns", (Table.of("columns", shown, cells, title=title, below=tuple(said)),), "columns")
+
+
+def _told(found: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+    figure = found.get(name)
+    if figure is None:
+        return "-", "-"
+    return tuple(Said(None, HIDDEN) if each is None else each for each in (figure.mean, figure.deviation))  # type: ignore[return-value]
+
+
+def _unit(release: Release, name: str) -> str:
+    return release.column(name).released_unit
+
+
+def _extent(column: Column) -> str:
+    return f"{column.extent}; derived: {column.derivation}" if column.derivation else column.extent
+
+
+def _pictures(release: Release) -> tuple[Section, ...]:
+    found = correlations(release, MOST_PICTURED)
+    if found is None:
+        return ()
+    columns = [release.column(name).name for name in found.names]
+    pairs = [
+        (one, other, found.values[at][before], found.noise_sd[at][before])
+        for at, one in enumerate(found.names)
+        for before, other in enumerate(found.names[:at])
+        if columns[at] != columns[before]
+    ]
+    shown = [pair for pair in pairs if not math.isnan(pair[2])]
+    words = _strongest(shown)
+    if len(shown) < len(pairs):
+        words += f" Noise hides {len(pairs) - len(shown)} of {len(pairs)} correlations; their cells are empty."
+    if len(found.names) < len(release.columns):
+        words += f" The first {len(found.names)} columns are shown."
+    picture = heat_map(
+        "correlations", "Correlations of the released columns", words, found.names, np.array(found.values)
+    )
+    rows = [(f"{one} and {other}", f"{value:.2f}", f"{noise:.2f}") for one, other, value, noise in shown]
+    headings = ("columns", "correlation", Heading("error", "error of the noise"))
+    table = Table.of("correlations", headings, rows, title="Correlations between columns")
+    parts = (Figure(picture, words), Folded("The same as a table", table))
+    return (Section("Correlations", parts, "correlations"),)
+
+
+def _strongest(shown: Sequence[tuple[str, str, float, float]]) -> str:
+    if not shown:
+        return "Noise hides all correlations."
+    one, other, value, noise = max(shown, key=lambda pair: abs(pair[2]))
+    return f"The strongest one shown is that of {one_line(one)} and {one_line(other)}: {value:.2f}, with an error of {noise:.2f}."
+
+
+def _download(release: Release, files: tuple[Download, ...]) -> Section:
+    digest = release.digest
+    parts = (
+        Downloads(files),
+        "The signed manifest and the blocks are the release, and all other files are made from them. Fetch and check it:",
+        Commands((f"learner fetch {digest}", f"learner verify {digest}")),
+        "In Python, with the consortium's root certificate:",
+        Commands(
+            (
+                "import dprelease",
+                f'release = dprelease.load("{digest[:16]}", root="root.pem", mirror="URL of this folder\'s parent")',
+            )
+        ),
+    )
+    return Section("Download", parts, "download")
+
+
+def _cite(release: Release, manifest: Manifest) -> Section:
+    spec = release.spec
+    said = f"{spec.consortium} ({manifest.published[:4]}). {spec.title} [Data set]. Release sha256:{spec.digest()}."
+    return Section("Cite", (said,), "cite")

@@ -1,0 +1,174 @@
+"""Pages beside releases: what is on them, that they follow from the signed bytes, and that no publication waits for them."""
+
+import json
+import logging
+import math
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import pytest
+from click.testing import CliRunner
+
+from dprelease.publication import beside
+from dprelease.publication.beside import altered, files_beside
+from dprelease.publication.figures import correlations, figures
+from dprelease.release.folder import PAGE, ReleaseFolder
+from learner.cli.main import main
+from learner.client.pinned_roots import TrustStore
+from learner.hub.pages import mend, write_beside, write_list
+from learner.hub.storage import Storage
+from tests.learner.pages import LEVELS, TITLE, UNIT, parsed
+from tests.learner.world import CONSORTIUM, World, publish_to
+from tests.support.specs import categorical, numeric
+
+COLUMNS = {
+    "north": (numeric("age", 0.0, 120.0, unit=UNIT), categorical("stage", *LEVELS)),
+    "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"),),
+}
+
+
+@pytest.fixture(scope="module")
+def consortium(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("pages"), COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def hub(consortium: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+    """Joint moments whose names are an attacker's, mixed rows and ranges, with the page of all."""
+    with closing(Storage(tmp_path_factory.mktemp("hub"), 1 << 30)) as storage:
+        for title, mechanism in ((TITLE, "moments"), ("rows", "mixed"), ("ranges", "ranges")):
+            publish_to(storage, consortium, consortium.sealed(title, mechanism=mechanism, rows=4000))
+        write_list(storage)
+        yield storage
+
+
+def found(hub: Storage, mechanism: str) -> ReleaseFolder:
+    folders = [hub.release(digest) for digest in hub.index.lines]
+    return next(each for each in folders if each.manifest().spec.mechanism == mechanism)
+
+
+def metadata(tree: Element) -> dict:
+    (script,) = tree.iter("script")
+    assert script.get("type") == "application/ld+json"
+    return json.loads(script.text or "")
+
+
+@pytest.mark.parametrize("mechanism", ["moments", "mixed", "ranges", "all"])
+def test_a_page_is_sound_and_loads_nothing(hub: Storage, mechanism: str):
+    folder = found(hub, "moments").path.parent if mechanism == "all" else found(hub, mechanism).path
+    text = (folder / PAGE).read_text()
+    tree = parsed(text)
+    assert len(text) < 300_000
+    assert tree.get("lang") == "en"
+    levels = [int(node.tag[1]) for node in tree.iter() if re.fullmatch("h[1-6]", node.tag)]
+    assert levels.count(1) == 1
+    assert all(deeper - level <= 1 for level, deeper in pairwise(levels))
+    ids = [node.get("id") for node in tree.iter() if node.get("id")]
+    assert len(ids) == len(set(ids))
+    for picture in tree.iter("svg"):
+        assert set((picture.get("aria-labelledby") or "").split()) <= set(ids)
+        assert all(part.text for part in picture if part.tag in ("title", "desc"))
+    for node in tree.iter():
+        assert not {"src", "srcset", "style", "action"} & node.attrib.keys()
+        assert not [name for name in node.attrib if name.startswith("on")]
+        assert "://" not in node.get("href", "")
+    style = "".join(next(tree.iter("style")).itertext())
+    policy = next(node for node in tree.iter("meta") if node.get("http-equiv") == "Content-Security-Policy")
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    assert (
+        policy.get("content") == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+    assert [script.get("type") for script in tree.iter("script")] == (
+        [] if mechanism == "all" else ["application/ld+json"]
+    )
+
+
+def test_search_engines_find_what_a_dataset_needs(hub: Storage):
+    folder = found(hub, "moments")
+    described = metadata(parsed((folder.path / PAGE).read_text()))
+    assert described["@type"] == "Dataset"
+    assert described["name"] == TITLE
+    assert {"description", "identifier", "datePublished", "creator", "variableMeasured"} <= described.keys()
+    files = {file["contentUrl"]: file for file in described["distribution"]}
+    assert {"manifest.json", "manifest.sig", "blocks/north.0.block", "blocks/south.0.block"} <= files.keys()
+    for name, file in files.items():
+        data = (folder.path / name).read_bytes()
+        assert (file["sha256"], file["contentSize"]) == (sha256(data).hexdigest(), f"{len(data)} B")
+
+
+def test_links_lead_to_files_that_are_there(hub: Storage):
+    folders = [found(hub, "moments").path.parent, *(hub.release(digest).path for digest in hub.index.lines)]
+    for folder in folders:
+        for node in parsed((folder / PAGE).read_text()).iter("a"):
+            where = node.get("href", "")
+            assert where.startswith("#") or (folder / where).is_file()
+
+
+def test_figures_are_the_released_numbers_within_their_noise(consortium: World, hub: Storage):
+    """Tables hold uniform cells between their bounds; five standard deviations of noise, and of 4,000 patients."""
+    release = found(hub, "moments").verify(consortium.root.certificate)
+    age = figures(release)["age"]
+    sampled = 120 / math.sqrt(12 * 4000)
+    assert age.mean is not None
+    assert abs(age.mean.value - 60) < 5 * math.hypot(age.mean.error, sampled)
+    assert age.deviation is not None
+    assert abs(age.deviation.value - 120 / math.sqrt(12)) < 5 * math.hypot(age.deviation.error, sampled)
+    shown = correlations(release, 3)
+    assert shown is not None
+    assert shown.names[0] == "age"
+    assert shown.values[0][0] == 1.0
+    # Every party's table is drawn from the same numbers, so age and glucose are one column in other units.
+    whole = correlations(release, 20)
+    assert whole is not None
+    at = whole.names.index("glucose")
+    assert 1 - whole.values[0][at] < 5 * whole.noise_sd[0][at]
+
+
+def test_whoever_holds_the_release_makes_the_same_bytes(consortium: World, hub: Storage):
+    folder = found(hub, "moments")
+    release = folder.verify(consortium.root.certificate)
+    assert files_beside(folder, release)[PAGE] == (folder.path / PAGE).read_bytes()
+    assert altered(folder, release) == ()
+
+
+def test_verify_says_whether_a_page_follows_from_the_release(consortium: World, hub: Storage, tmp_path: Path):
+    TrustStore(tmp_path).add(CONSORTIUM, consortium.root.certificate, "h:1")
+    folder = found(hub, "ranges")
+    asked = ["--home", str(tmp_path), "verify", str(folder.path)]
+    assert "follow from its signed bytes" in CliRunner().invoke(main, asked).output
+    page = (folder.path / PAGE).read_bytes()
+    try:
+        (folder.path / PAGE).write_bytes(page.replace(b"4,000", b"9,000"))
+        result = CliRunner().invoke(main, asked)
+        assert "index.html is not made from the signed bytes" in result.output
+        assert result.exit_code == 0
+    finally:
+        (folder.path / PAGE).write_bytes(page)
+
+
+def test_no_publication_waits_for_a_page(
+    consortium: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    sealed = consortium.sealed("no page")
+    with closing(Storage(tmp_path, 1 << 30)) as storage:
+        with monkeypatch.context() as broken, caplog.at_level(logging.WARNING):
+            broken.setattr(beside, "release_page", lambda *_: 1 / 0)
+            folder = publish_to(storage, consortium, sealed)
+        assert "files beside release" in caplog.text
+        assert not (folder.path / PAGE).exists()
+        mend(storage, consortium.root.certificate)
+        assert (folder.path / PAGE).exists()
+        assert sealed.digest in (folder.path.parent / PAGE).read_text()
+
+
+def test_a_disk_without_room_is_said(hub: Storage, consortium: World, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    (tmp_path / "blocked").write_text("a file where a folder belongs")
+    release = found(hub, "mixed").verify(consortium.root.certificate)
+    write_beside(ReleaseFolder(tmp_path / "blocked"), release)
+    assert "cannot be written" in caplog.text
