@@ -5,6 +5,7 @@ Parameters go to ``__init__`` and stay as given; what a fit finds ends in an und
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Literal, Self, overload
@@ -22,6 +23,14 @@ from dprelease.release.release import Release
 
 class NotFittedError(InvalidInput, ValueError, AttributeError):
     """A model is asked before it is fitted; its parents are those of the error of that name in scikit-learn."""
+
+
+def _not_fitted() -> Exception:
+    """The error of a model that is not fitted, which is scikit-learn's too where that is in use."""
+    theirs = sys.modules.get("sklearn.exceptions")
+    kind = type("NotFittedError", (NotFittedError, theirs.NotFittedError), {}) if theirs else NotFittedError
+    error: Exception = kind("this regression is not fitted yet; call fit first")
+    return error
 
 
 class LinearRegression:
@@ -72,7 +81,7 @@ class LinearRegression:
             InvalidInput: X does not have just one column for each feature, all of finite numbers.
         """
         if not hasattr(self, "result_"):
-            raise NotFittedError("this regression is not fitted yet; call fit first")
+            raise _not_fitted()
         predicted = self.result_.predict(X, clip=clip)
         return predicted[:, 0] if self._single else predicted
 
