@@ -18,13 +18,13 @@ import numpy as np
 from benchmarks.tables.data import Coded, indicators
 from dprelease.arrays import Floats, Integers
 from dprelease.estimators.joint.coding import Attribute, Entries
-from dprelease.estimators.joint.fit import SPREAD, Plan, descend, price_of
+from dprelease.estimators.joint.fit import SPREAD, Descent, descend, price_of
 from dprelease.estimators.joint.model import Joint
 from dprelease.privacy.public_stream import PublicNormals
 
 ROUNDS = 4
 """Rounds of AIM's loop for each column."""
-_FIRST, _AGAIN, _LAST = Plan(100, 0.1, 300), Plan(100, 0.1, 80), Plan(100, 0.1, 1000)
+_FIRST, _AGAIN, _LAST = Descent(100, 0.1, 300), Descent(100, 0.1, 80), Descent(100, 0.1, 1000)
 _L2 = np.sqrt(2)  # of a table when one row is replaced
 
 
@@ -199,7 +199,7 @@ def aim_loop(table: Coded, codes: Integers, mu: float, random: np.random.Generat
     return _fitted(measured, sigma, None, _LAST)
 
 
-def _fitted(measured: _Measured, sigma: float, before: Joint | None, plan: Plan) -> Joint:
+def _fitted(measured: _Measured, sigma: float, before: Joint | None, plan: Descent) -> Joint:
     entries = measured.entries(_L2 * sigma)
     if before is None:
         logits = np.log(entries.start) + SPREAD * PublicNormals(bytes(32)).normal(plan.components, len(entries.start))

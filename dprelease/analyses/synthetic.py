@@ -55,7 +55,7 @@ _CLEAR, _POOR, _FEW = 2.0, 1.5, 60.0
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class TwoColumns:
     """A table of two categories, as released and in made-up rows.
 
     Attributes:
@@ -120,7 +120,7 @@ class SyntheticRows:
         return [np.array(each.values)[own].tolist() for each, own in zip(attributes, self.sets[number].T, strict=True)]
 
     @cached_property
-    def pairs(self) -> tuple[Pair, ...]:
+    def pairs(self) -> tuple[TwoColumns, ...]:
         """Every table of two categories that is released, those with the largest difference beside noise first."""
         found = []
         for first, second in combinations(range(len(self.names)), 2):
@@ -131,7 +131,7 @@ class SyntheticRows:
             found.append(self._pair(first, second, cells, noise))
         return tuple(sorted(found, key=lambda pair: -float(np.mean(pair.away**2))))
 
-    def _pair(self, first: int, second: int, cells: Floats, noise: Floats) -> Pair:
+    def _pair(self, first: int, second: int, cells: Floats, noise: Floats) -> TwoColumns:
         attributes, rows = self.joint.attributes, self.sets[0]
         one, other = attributes[first], attributes[second]
         made_up = np.zeros(cells.shape)
@@ -140,7 +140,7 @@ class SyntheticRows:
         labels = tuple(f"{a}, {b}" for a in one.values for b in other.values)
         error = scale * np.sqrt(np.maximum(made_up, 1.0))
         parts = [each.ravel() for each in (cells, noise, scale * made_up, error)]
-        return Pair((one.name, other.name), (len(one.values), len(other.values)), labels, *parts)
+        return TwoColumns((one.name, other.name), (len(one.values), len(other.values)), labels, *parts)
 
     @property
     def rule(self) -> str:

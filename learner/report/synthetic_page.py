@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dprelease.analyses.synthetic import Pair, SyntheticRows
+from dprelease.analyses.synthetic import SyntheticRows, TwoColumns
 from dprelease.document.cells import Estimate
 from dprelease.document.charts import CoefficientPath, Mark, panels
 from dprelease.document.document import Heading, Table
@@ -74,14 +74,14 @@ def _drawn(made: SyntheticRows) -> list[Section]:
     return [_section(name, title, pairs) for name, title, pairs in drawn]
 
 
-def _dependence(pair: Pair) -> float:
+def _dependence(pair: TwoColumns) -> float:
     """How far a made-up table is from that of independent columns, in all cells together."""
     cells = pair.made_up.reshape(pair.shape)
     expected = np.outer(cells.sum(axis=1), cells.sum(axis=0)) / float(cells.sum())
     return float(np.abs(cells - expected).sum())
 
 
-def _section(name: str, title: str, pairs: tuple[Pair, ...] | list[Pair]) -> Section:
+def _section(name: str, title: str, pairs: tuple[TwoColumns, ...] | list[TwoColumns]) -> Section:
     words = "A panel for each pair of columns: dots are released cells, the line is the made-up rows."
     picture = panels(f"pairs-{name}", title, words, [_panel(pair) for pair in pairs], columns=2)
     caption = f"{title}: patients in each cell, of at most {MOST_CELLS} cells. Hollow: 0 lies within the noise."
@@ -90,11 +90,11 @@ def _section(name: str, title: str, pairs: tuple[Pair, ...] | list[Pair]) -> Sec
     )
 
 
-def _shown(pair: Pair) -> list[int]:
+def _shown(pair: TwoColumns) -> list[int]:
     return sorted(np.argsort(-pair.made_up, kind="stable")[:MOST_CELLS].tolist())
 
 
-def _panel(pair: Pair) -> CoefficientPath:
+def _panel(pair: TwoColumns) -> CoefficientPath:
     shown = _shown(pair)
     marks = [
         Mark.tested(
@@ -109,7 +109,7 @@ def _panel(pair: Pair) -> CoefficientPath:
     return CoefficientPath(marks, title=" and ".join(pair.names), zero=True, line=line)
 
 
-def _numbers(pair: Pair) -> Table:
+def _numbers(pair: TwoColumns) -> Table:
     lines = [
         (
             str(place + 1),

@@ -38,7 +38,7 @@ SPREAD = 0.5
 _FIRST, _SECOND, _TINY = 0.9, 0.99, 1e-12
 
 
-class Plan(NamedTuple):
+class Descent(NamedTuple):
     """How a fit runs.
 
     Attributes:
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     settled: float = 0.0
 
 
-PLANS: dict[Purpose, Plan] = {"rows": Plan(100, 0.1, 1000), "intervals": Plan(80, 0.3, 3000, 1e-4)}
+DESCENTS: dict[Purpose, Descent] = {"rows": Descent(100, 0.1, 1000), "intervals": Descent(80, 0.3, 3000, 1e-4)}
 EVERY = 100
 
 
@@ -79,7 +79,7 @@ def fit_joint(
     Raises:
         InvalidInput: too many values, or too few patients beside the noise.
     """
-    entries, plan = Entries.of(moments), PLANS[purpose]
+    entries, plan = Entries.of(moments), DESCENTS[purpose]
     count = plan.components if components is None else components
     logits = np.log(entries.start) + SPREAD * PublicNormals(seed).normal(count, len(entries.start))
     paid = price_of(entries, purpose) if price is None else price
@@ -105,7 +105,7 @@ def joint_of(release: Release, purpose: Purpose) -> Joint:
     return fit_joint(release.products, purpose, seed_of(release, purpose))
 
 
-def descend(entries: Entries, sums: Floats, logits: Floats, weights: Floats, price: float, plan: Plan) -> Joint:
+def descend(entries: Entries, sums: Floats, logits: Floats, weights: Floats, price: float, plan: Descent) -> Joint:
     """The model that Adam reaches from a start.
 
     Args:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.arrays import Floats
-from dprelease.estimators.joint.fit import Plan, descend
+from dprelease.estimators.joint.fit import Descent, descend
 from dprelease.estimators.joint.model import Joint
 from dprelease.privacy.public_stream import PublicNormals
 
@@ -42,7 +42,7 @@ def refits(joint: Joint, count: int, seed: bytes) -> list[Joint]:
         sums = own.copy()
         sums[rows, columns] += entries.noise[rows, columns] * stream.normal(len(rows))
         sums[columns, rows] = sums[rows, columns]
-        found.append(descend(entries, sums, logits, weights, joint.price, Plan(len(weights), STEP, STEPS)))
+        found.append(descend(entries, sums, logits, weights, joint.price, Descent(len(weights), STEP, STEPS)))
     return found
 
 
