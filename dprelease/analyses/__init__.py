@@ -12,9 +12,11 @@ from dprelease.analyses.mediation import mediation
 from dprelease.analyses.nested import nested
 from dprelease.analyses.rates import rates
 from dprelease.analyses.result import Analysis
+from dprelease.analyses.survival import Survival, survival
 
 __all__ = [
     "Analysis",
+    "Survival",
     "compare_groups",
     "contingency_table",
     "correlations",
@@ -26,5 +28,6 @@ __all__ = [
     "nested",
     "principal_components",
     "rates",
+    "survival",
     "two_stage_least_squares",
 ]

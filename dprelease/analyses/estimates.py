@@ -51,6 +51,7 @@ class Estimates:
         taken: (P, q) by how much clipping may have moved each, by `link`, in P ways; None where it moved nothing.
         limits: of what the quantities can be, which no interval leaves.
         noise: (q,) the part of `scale` that privacy noise leaves open, where no draws tell it; by `link`.
+        sampled: whether draws, and a scale, hold noise and sampling together, not to be told apart.
     """
 
     names: tuple[str, ...]
@@ -63,6 +64,7 @@ class Estimates:
     taken: Floats | None = None
     limits: tuple[float, float] = (-np.inf, np.inf)
     noise: Floats | None = None
+    sampled: bool = False
 
     @property
     def estimate(self) -> Floats:
@@ -72,15 +74,23 @@ class Estimates:
 
     @property
     def noise_sd(self) -> Floats:
-        """(q,) what privacy noise leaves open, a standard deviation; by `link`."""
-        found: Floats = self.location.std(axis=0) if self.noise is None else self.noise
-        return found
+        """(q,) what privacy noise leaves open, a standard deviation; by `link`; NaN where it is not told apart."""
+        if self.noise is not None:
+            return self.noise
+        return np.full(len(self.names), np.nan) if self.sampled else self._spread
 
     @property
     def standard_error(self) -> Floats:
         """(q,) of noise and, where there is one, sampling error together; by `link`."""
         sampling = 0.0 if self.scale is None else (self.scale**2).mean(axis=0)
-        found: Floats = np.sqrt(self.location.var(axis=0) + sampling)
+        found: Floats = np.sqrt(self._spread**2 + sampling)
+        return found
+
+    @property
+    def _spread(self) -> Floats:
+        """(q,) standard deviations of the draws; NaN where some have no bound."""
+        with np.errstate(invalid="ignore"):
+            found: Floats = self.location.std(axis=0)
         return found
 
     @property
@@ -129,7 +139,9 @@ class Estimates:
 
     def _quantile(self, part: float) -> Floats:
         if self.scale is None:
-            found: Floats = np.quantile(self.location, part, axis=0)
+            found: Floats = np.quantile(
+                self.location, part, axis=0, method="inverted_cdf" if self.sampled else "linear"
+            )
             return found
         ends = self.location + self.scale * stdtrit(self.degrees, part)
         low, high = ends.min(axis=0), ends.max(axis=0)

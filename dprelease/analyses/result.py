@@ -117,8 +117,9 @@ def _table(caption: str, found: Estimates) -> Table:
     parts = ["estimate", *([] if known else ["standard_error", "lower", "upper"])]
     parts += [*(["p_value"] if found.tested else []), *(["unit"] if any(found.units) else [])]
     ends = "Errors and intervals" if found.taken is None else "Errors"
+    sampled = found.sampled or found.scale is not None
     told = [
-        f"{ends} {_NOISE if found.scale is None else _BOTH}",
+        f"{ends} {_BOTH if sampled else _NOISE}",
         *([_RATIO[found.link]] if found.link in _RATIO else []),
     ]
     told += [] if found.taken is None else [_CLIPPING]
@@ -131,7 +132,7 @@ def _table(caption: str, found: Estimates) -> Table:
         Heading("scale", detail=True),
         Heading("wider", detail=True),
     )
-    holds = ["noise", *([] if found.scale is None else ["sampling"]), *([] if found.taken is None else ["clipping"])]
+    holds = ["noise", *(["sampling"] if sampled else []), *([] if found.taken is None else ["clipping"])]
     rows = [
         (caption, name, one, float(sd), " and ".join(holds), found.link, float(wider))
         for name, one, sd, wider in zip(found.names, estimates, found.noise_sd, found.wider, strict=True)
