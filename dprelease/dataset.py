@@ -56,7 +56,7 @@ class BoundAnalyses:
         self._release = release
 
     def __dir__(self) -> list[str]:
-        return [name for name in analyses.__all__ if name != "Analysis"]
+        return [name for name in analyses.__all__ if name.islower()]
 
     def __getattr__(self, name: str) -> Callable[..., Analysis]:
         """The analysis of that name.

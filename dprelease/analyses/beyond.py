@@ -17,9 +17,9 @@ BEYOND: Mapping[str, str] = MappingProxyType(
         "rows are clipped, such variances are too small. `means` of y alone pools them.",
         "robust": "Robust (sandwich) errors need sums of squared residuals times products of features, which are of fourth order. "
         "If the spread grows with the outcome, declare its logarithm before the release.",
-        "cox": "Cox regression needs, at each event, who is still at risk: an order of times, not sums of products. Declare "
-        "events and person-time before the release, and use `rates`; if rates change, have the source hold a pair of them for each "
-        "interval.",
+        "cox": "Cox regression needs, at each event, who is still at risk: an order of times, not sums of products. Have the "
+        'hospital of the times declare [columns.exit] with derived = { exit = ["followup", "died"], at = [1, 2, 5] } before the '
+        "release, and use `survival`. Events and person-time do for `rates`.",
         "quantile": "Quantile regression needs the order of residuals, not sums of products. Declare indicators of the outcome "
         "being above chosen cut-offs before the release, and use `logistic` or `table`.",
         "maximum-likelihood": "The likelihood of a logistic regression needs every row. `logistic` comes within 2.5 standard "

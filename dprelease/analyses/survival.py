@@ -23,6 +23,7 @@ from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.analyses.result import Analysis
 from dprelease.arrays import Floats
 from dprelease.data.column import number_text
+from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
 from dprelease.estimators.piecewise_exponential import ExponentialFit
 from dprelease.files.extras import require
@@ -31,7 +32,7 @@ from dprelease.release.release import Release
 
 DRAWS = 2000
 HALF = np.log(2.0)
-FINE = 25
+FINE = 10
 """Points of a plotted curve in each interval."""
 
 
@@ -40,16 +41,26 @@ class Survival(Analysis):
     """An analysis of exits.
 
     Attributes:
-        panels: what is plotted, survival or the incidence of each cause, to groups, to (lower, estimate, upper) at `times`.
-        times: of the plotted curves.
+        curves: draws of the hazards.
+        exits: cuts and causes.
         at_risk: group to numbers at risk at 0 and the cuts.
-        cuts: ends of the intervals.
     """
 
-    panels: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
-    times: Floats = field(default_factory=lambda: np.zeros(1))
-    at_risk: Mapping[str, Floats] = field(default_factory=dict)
-    cuts: tuple[float, ...] = ()
+    curves: Curves = field(kw_only=True)
+    exits: Exits = field(kw_only=True)
+    at_risk: Mapping[str, Floats] = field(kw_only=True)
+
+    def panels(self, times: Floats) -> dict[str, dict[str, Floats]]:
+        """What is plotted, survival or the incidence of each cause, to groups, to (3, t) lower end, estimate and upper end."""
+        free, ended = self.curves.at(times)
+        causes = self.exits.causes
+        shown = {"Survival": free}
+        if len(causes) > 1:
+            shown = {f"Cumulative incidence: {cause}": ended[:, place] for place, cause in enumerate(causes)}
+        return {
+            title: {name: np.quantile(of[:, at], [0.025, 0.5, 0.975], axis=0) for at, name in enumerate(self.at_risk)}
+            for title, of in shown.items()
+        }
 
     def plot(self, path: Path) -> None:
         """Write curves with their bands, and numbers at risk under them; the ending of the file's name says in which format.
@@ -58,18 +69,18 @@ class Survival(Analysis):
             InvalidInput: matplotlib is missing or does not know the format, or the file cannot be written.
         """
         require("matplotlib")
-        across, groups = len(self.panels), list(self.at_risk)
+        ticks, groups = [0.0, *self.exits.cuts], list(self.at_risk)
+        times = np.unique(np.concatenate([np.linspace(*ends, FINE) for ends in pairwise(ticks)]))
+        panels = self.panels(times)
+        across = len(panels)
         size = 6.4 * across, 4.2 + 0.22 * len(groups)
         figure = import_module("matplotlib.figure").Figure(figsize=size, layout="constrained")
-        for axis, (title, curves) in zip(
-            figure.subplots(1, across, squeeze=False)[0], self.panels.items(), strict=True
-        ):
+        for axis, (title, curves) in zip(figure.subplots(1, across, squeeze=False)[0], panels.items(), strict=True):
             for group, (lower, centre, upper) in curves.items():
-                (line,) = axis.plot(self.times, centre, label=group or None)
-                axis.fill_between(self.times, lower, upper, alpha=0.2, color=line.get_color(), linewidth=0)
-            axis.set(ylim=(0, 1) if "survival" in self.tables else (0, None), xlim=(0, self.cuts[-1]))
+                (line,) = axis.plot(times, centre, label=group or None)
+                axis.fill_between(times, lower, upper, alpha=0.2, color=line.get_color(), linewidth=0)
+            axis.set(ylim=(0, 1) if across == 1 else (0, None), xlim=(0, ticks[-1]))
             axis.set_title(title, fontsize="medium", parse_math=False)
-            ticks = [0.0, *self.cuts]
             named = [
                 "\n".join([number_text(at), *(f"{self.at_risk[group][place]:.0f}" for group in groups)])
                 for place, at in enumerate(ticks)
@@ -109,7 +120,7 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
     at = [found.order.index(place) for place in shown]
     names = [found.groups[place] for place in shown]
     normals = PublicNormals(hashlib.sha256(f"{release.digest} {exit} {by}".encode()).digest())
-    curves = _Curves.of(fit, fit.parameters(normals.normal(DRAWS, fit.model.size)), at)
+    curves = Curves.of(fit, fit.parameters(normals.normal(DRAWS, fit.model.size)), at)
     tables = _curve_tables(found, curves, names)
     tests: dict[str, JointTest] = {}
     facts: dict[str, str] = {}
@@ -117,14 +128,13 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
         ratios, tests = _ratios(found, at, names)
         tables = {"hazard ratios": ratios} | tables
     counts = _counts(found, fit, at, names, normals)
-    medians, reached = curves.medians(), _Curves.of(fit, fit.theta[None], at).medians()[0]
+    medians, reached = curves.medians(), Curves.of(fit, fit.theta[None], at).medians()[0]
     seen = np.isfinite(reached) & np.isfinite(np.median(medians, axis=0))
     if seen.any():
         tables["median survival"] = Estimates(tuple(np.array(names)[seen].tolist()), medians[:, seen], sampled=True)
     late = [name or "half of the patients" for name, told in zip(names, seen, strict=True) if not told]
     if late:
         facts["median"] = f"not reached by {number_text(found.exits.cuts[-1])}: {', '.join(late)}"
-    times = np.unique(np.concatenate([np.linspace(a, b, FINE) for a, b in pairwise((0.0, *found.exits.cuts))]))
     return Survival(
         f"Survival by {exit}" + (f" and {by}" if by else ""),
         release,
@@ -134,22 +144,22 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
         _caveats(found, event, by),
         facts,
         of_counts=True,
-        panels=_panels(found, curves, names, times),
-        times=times,
+        curves=curves,
+        exits=found.exits,
         at_risk=_at_risk(counts["numbers at risk"], names, len(found.exits.cuts) + 1),
-        cuts=found.exits.cuts,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Curves:
+class Curves:
     """Hazards of B draws: (B, C, G, K) of each cause, and the cuts."""
 
     hazard: Floats
     start: Floats
 
     @classmethod
-    def of(cls, fit: ExponentialFit, theta: Floats, groups: list[int]) -> _Curves:
+    def of(cls, fit: ExponentialFit, theta: Floats, groups: list[int]) -> Curves:
+        """Hazards of some groups, at parameters (B, size)."""
         rates = np.exp(fit.model.log_rates(theta)[:, : fit.model.causes])
         return cls(rates[:, :, groups], np.array([0.0, *fit.model.cuts]))
 
@@ -192,7 +202,7 @@ def _named(group: str, told: str) -> str:
     return f"{group}, {told}" if group else told
 
 
-def _curve_tables(found: ExitSums, curves: _Curves, names: list[str]) -> dict[str, Estimates]:
+def _curve_tables(found: ExitSums, curves: Curves, names: list[str]) -> dict[str, Estimates]:
     cuts = np.array(found.exits.cuts)
     free, ended = curves.at(cuts)
     count, until = len(free), [f"at {number_text(cut)}" for cut in cuts]
@@ -256,19 +266,6 @@ def _counts(
 
 def _at_risk(counts: Estimates, names: list[str], times: int) -> dict[str, Floats]:
     return dict(zip(names, counts.estimate.reshape(len(names), times), strict=True))
-
-
-def _panels(found: ExitSums, curves: _Curves, names: list[str], times: Floats) -> dict[str, dict[str, Floats]]:
-    free, ended = curves.at(times)
-    panels = (
-        {"Survival": free}
-        if len(found.exits.causes) == 1
-        else {f"Cumulative incidence: {cause}": ended[:, place] for place, cause in enumerate(found.exits.causes)}
-    )
-    return {
-        title: {name: np.quantile(of[:, place], [0.025, 0.5, 0.975], axis=0) for place, name in enumerate(names)}
-        for title, of in panels.items()
-    }
 
 
 def _caveats(found: ExitSums, event: str | None, by: str | None) -> tuple[str, ...]:

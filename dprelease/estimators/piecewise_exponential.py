@@ -27,7 +27,7 @@ from dprelease.arrays import Floats
 
 WALK, LEVEL_SD = 0.7, 3.0
 RATIO_SD, LOSS_RATIO_SD, APART = 2.0, 1.0, 0.5
-LATER_SD = 1.5
+LATER_SD = 2.0
 """Of what groups differ by after the last cut, where each may be followed for another time."""
 LOGIT_SD = 3.0
 """Of logits of shares, about those that the sums have by themselves."""
@@ -264,8 +264,7 @@ def fit_exponential(
     theta, damping, hessian = centre.copy(), 1e-3, precision
     for _ in range(STEPS):
         weight = _inverse(_spread(model, theta, design, noise, patients))
-        moved = theta + DIFFERENCE * np.vstack([np.eye(model.size), -np.eye(model.size)])
-        ahead, behind = np.split(expected(moved), 2)
+        ahead, behind = np.split(expected(_around(theta)), 2)
         slope = (ahead - behind).T / (2 * DIFFERENCE)
         gradient = slope.T @ weight @ (observed - expected(theta[None])[0]) - precision @ (theta - centre)
         hessian = slope.T @ weight @ slope + precision
@@ -284,8 +283,19 @@ def fit_exponential(
     spread = patients * (np.diag(share) - np.outer(share, share))
     gain = spread @ design.T @ np.linalg.inv(_spread(model, theta, design, noise, patients))
     count: Floats = patients * share + gain @ (observed - patients * design @ share)
-    left: Floats = spread - gain @ design @ spread
+    # What noise leaves open where the parameters are known, and what these leave open.
+    ahead, behind = np.split(model.cells(_around(theta)).reshape(2 * model.size, -1), 2)
+    moves = patients * (ahead - behind).T / (2 * DIFFERENCE)
+    moves = moves - gain @ design @ moves
+    left: Floats = spread - gain @ design @ spread + moves @ covariance @ moves.T
     return ExponentialFit(model, theta, covariance, count.reshape(model.rows, model.groups), left)
+
+
+def _around(theta: Floats) -> Floats:
+    """(2 size, size) parameters a step ahead, and a step behind."""
+    step = DIFFERENCE * np.eye(len(theta))
+    found: Floats = theta + np.vstack([step, -step])
+    return found
 
 
 def _inverse(matrix: Floats) -> Floats:

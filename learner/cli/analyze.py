@@ -10,6 +10,7 @@ import click
 
 from dprelease.analyses import (
     Analysis,
+    Survival,
     compare_groups,
     contingency_table,
     correlations,
@@ -21,10 +22,12 @@ from dprelease.analyses import (
     nested,
     principal_components,
     rates,
+    survival,
     two_stage_least_squares,
 )
 from dprelease.analyses.beyond import BEYOND, refuse
 from dprelease.cli.printing import explain_option, json_option
+from dprelease.files.extras import require
 from learner.cli.analysis import names_of
 from learner.cli.releases import from_option, print_about
 from learner.client.library import open_release
@@ -175,17 +178,48 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
             click.option("--by", required=True, metavar="COLUMN", help="Category to compare the groups of."),
         ),
     ),
+    "survival": (
+        survival,
+        "Survival curves, hazard ratios and their test, out of exits.\n\n"
+        "EXIT is a category of the intervals in which patients had an event or left, as `derived = { exit = [...] }` declares it. "
+        "Each cause of an event has its cumulative incidence and hazard ratios.",
+        "exit --by treatment --event died --plot survival.png",
+        (
+            click.argument("exit"),
+            click.option("--by", metavar="COLUMN", help="Category to compare the groups of; one curve if left out."),
+            click.option("--event", metavar="COLUMN", help="Indicator of the event beside EXIT: less noise."),
+            click.option(
+                "--plot",
+                type=click.Path(dir_okay=False, path_type=Path),
+                help="Draw curves and numbers at risk to this file, e.g. survival.png; needs matplotlib, the extra plot.",
+            ),
+        ),
+    ),
 }
 """Name of a command to its function, help, example and parameters, which are called as those of the function."""
 
 
 def _command(called: str, made: Callable[..., Analysis], about: str, example: str) -> Callable[..., None]:
-    def run(home: Path, /, release: str, name: str | None, as_json: bool, explain: bool, **asked: Any) -> None:
+    def run(
+        home: Path,
+        /,
+        release: str,
+        name: str | None,
+        as_json: bool,
+        explain: bool,
+        plot: Path | None = None,
+        **asked: Any,
+    ) -> None:
+        if plot is not None:
+            require("matplotlib")
         opened = open_release(home, release, name)
         named = {
             key: names_of(each, opened.release) if isinstance(each, tuple) else each for key, each in asked.items()
         }
-        print_about([opened], made(opened.release, **named).document(), as_json=as_json, explain=explain)
+        found = made(opened.release, **named)
+        if plot is not None and isinstance(found, Survival):
+            found.plot(plot)
+        print_about([opened], found.document(), as_json=as_json, explain=explain)
 
     run.__doc__ = f"{about}\n\n\b\nExample:\n  learner analyze {called} 3f9a12c4 {example}\n"
     return run

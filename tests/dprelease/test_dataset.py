@@ -68,7 +68,7 @@ def test_it_gives_what_the_functions_give(release: Dataset):
 
 
 def test_every_analysis_is_offered_and_no_other(release: Dataset):
-    assert set(dir(release.analyze)) == set(analyses.__all__) - {"Analysis"}
+    assert set(dir(release.analyze)) == set(analyses.__all__) - {"Analysis", "Survival", "SyntheticRows"}
     with pytest.raises(AttributeError, match="did you mean 'correlations'"):
         release.analyze.correlation  # noqa: B018
     with pytest.raises(AttributeError, match="Cox regression needs"):

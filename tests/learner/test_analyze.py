@@ -9,8 +9,10 @@ from click.testing import CliRunner, Result
 
 from dprelease import analyses
 from dprelease.analyses.beyond import BEYOND
+from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
+from dprelease.one_line import listed
 from dprelease.release.accounting import trust
 from dprelease.release.folder import ReleaseFolder
 from dprelease.wire.boundary import TABLE
@@ -19,6 +21,7 @@ from learner.cli.main import main
 from learner.client.library import Opened
 from tests.learner.moments import COLUMNS, opened
 from tests.learner.world import CONSORTIUM, World
+from tests.support.exits import exit_columns
 from tests.support.specs import categorical
 
 Run = Callable[..., Result]
@@ -38,7 +41,10 @@ LINES = {
     "components": ("age", "glucose", "smoker", "--count", "1"),
     "alpha": ("age", "glucose"),
     "rates": ("smoker", "--time", "age", "--by", "stage"),
+    "survival": ("exit", "--by", "smoker"),
 }
+
+(EXIT_COLUMN,) = exit_columns(Exits((0.5, 1.0)), {})
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +55,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def release(place: Path) -> Opened:
     """Enough patients for everything to be told."""
-    columns = {**COLUMNS[3], "east": (*COLUMNS[3]["east"], categorical("ward", "a", "b", exhaustive=True, fill="a"))}
+    ward = categorical("ward", "a", "b", exhaustive=True, fill="a")
+    columns = {**COLUMNS[3], "east": (*COLUMNS[3]["east"], ward, EXIT_COLUMN)}
     return opened(World(place, columns), place, rows=20_000, epsilon=3.0)
 
 
@@ -92,15 +99,22 @@ def test_errors_out_of_residuals_say_once_what_they_take_for_granted(name: str, 
     assert data["notes"].count(EQUAL_SPREAD) == times
 
 
+def test_survival_is_plotted(run: Run, release: Opened, tmp_path: Path) -> None:
+    path = tmp_path / "survival.png"
+    shown = run("survival", release.folder.path, "exit", "--by", "smoker", "--plot", path)
+    assert shown.exit_code == 0, shown.output
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_text_is_that_of_the_library(run: Run, release: Opened) -> None:
     shown = run("means", release.folder.path, "glucose", "--by", "stage")
     assert analyses.compare_groups(release.release, "glucose", ["stage"]).summary() in shown.output
 
 
 def test_unknown_names_are_refused_with_the_list(run: Run, release: Opened) -> None:
-    refused = run("correlate", release.folder.path, "age", "weight")
+    refused = run("correlate", release.folder.path, "age", "pressure")
     assert refused.exit_code == EXIT["InvalidInput"]
-    assert refused.stderr == f"error: not in this release: weight; it has {', '.join(release.release.spec.released)}\n"
+    assert refused.stderr == f"error: not in this release: pressure; it has {listed(release.release.spec.released)}\n"
     refused = run("correlate", release.folder.path, "age", "Glucos")
     assert refused.stderr == "error: not in this release: Glucos; did you mean 'glucose'?\n"
 

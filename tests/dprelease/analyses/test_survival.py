@@ -1,0 +1,211 @@
+"""Survival out of exits: exact sums give Kaplan-Meier and Cox; noisy ones hold the truth as often as they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from statsmodels.duration.hazard_regression import PHReg
+from statsmodels.duration.survfunc import SurvfuncRight
+
+from dprelease.analyses import Survival, survival
+from dprelease.data.exits import Exits
+from dprelease.errors import InvalidInput
+from dprelease.release.release import Release
+from tests.support.exits import BINARY, exit_columns, exit_release, places_of
+
+CHANCE = 1e-4
+"""Probability of a false alarm, of one number."""
+NOISE = 27.5
+"""Patients: of six columns at epsilon = 1, delta = 1e-5, three hospitals, without a margin for a curious one it is 26."""
+CUTS = (0.15, 0.3, 0.5, 0.75, 1.0, 1.5)
+
+
+class Patients(NamedTuple):
+    """Rates of a made-up table: events have rate 1 in group a and `ratio` in group b; so does each cause."""
+
+    n: int = 5000
+    ratio: tuple[float, ...] = (0.7,)
+    rate: tuple[float, ...] = (1.0,)
+    lost: tuple[float, float] = (0.3, 0.3)
+    share: float = 0.5
+    until: float = 4.0
+
+    def drawn(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(group, time, cause), the cause -1 for a loss."""
+        random = np.random.default_rng(seed)
+        group = (random.random(self.n) < self.share).astype(int)
+        ends = [
+            random.exponential(1 / rate, self.n) / np.where(group, ratio, 1.0)
+            for rate, ratio in zip(self.rate, self.ratio, strict=True)
+        ]
+        left = np.minimum(random.exponential(1 / np.array(self.lost)[group]), self.until)
+        time = np.minimum(np.min(ends, axis=0), left)
+        return group, time, np.where(time < left, np.argmin(ends, axis=0), -1)
+
+
+def released(people: Patients, seed: int = 0, sd: float = 0.0, event: tuple[str, ...] = BINARY) -> Release:
+    group, time, cause = people.drawn(seed)
+    exits = Exits(CUTS, ("event",) if len(people.rate) == 1 else ("death", "transplant"))
+    random = np.random.default_rng([seed, 1])
+    columns = exit_columns(
+        exits, {"group": ("a", "b"), "died": event, "ward": ("north", "south", "west"), "sex": ("female", "male")}
+    )
+    died = (cause == 0).astype(int) if event == BINARY else (cause != 0).astype(int)
+    places = {"exit": places_of(exits, time, cause), "group": group, "died": died}
+    places |= {"ward": random.integers(0, 3, people.n), "sex": random.integers(0, 2, people.n)}
+    return exit_release(columns, places, sd, random if sd else None)
+
+
+@pytest.mark.parametrize("event", [None, "died"])
+def test_exact_sums_give_kaplan_meier_and_cox(event: str | None) -> None:
+    """To .006 and .02: what patients who left within an interval, and the prior, may take of n = 6,000."""
+    people = Patients(6000)
+    found = survival(released(people), "exit", "group", event)
+    group, time, cause = people.drawn(0)
+    for place, name in enumerate(("group=a", "group=b")):
+        own = group == place
+        curve = SurvfuncRight(time[own], (cause[own] >= 0).astype(int))
+        known = [curve.surv_prob[curve.surv_times <= cut][-1] for cut in CUTS]
+        shown = found.tables["survival"]
+        at = [shown.names.index(f"{name}, at {cut:g}") for cut in CUTS]
+        assert shown.estimate[at] == pytest.approx(known, abs=0.006)
+        risk = found.tables["numbers at risk"]
+        counts = [own.sum(), *((time[own] >= cut).sum() for cut in CUTS)]
+        assert risk.estimate[[name in each for each in risk.names]] == pytest.approx(counts, abs=0.5)
+        half = curve.surv_times[curve.surv_prob <= 0.5][0]
+        assert found.tables["median survival"][name].estimate[0] == pytest.approx(half, abs=0.02)
+    until = np.minimum(time, CUTS[-1])
+    cox = PHReg(until, group[:, None], status=((cause >= 0) & (time <= CUTS[-1])).astype(int)).fit()
+    ratio = found.tables["hazard ratios"]
+    assert np.log(ratio.estimate[0]) == pytest.approx(cox.params[0], abs=0.02)
+    assert ratio.standard_error[0] == pytest.approx(cox.bse[0], rel=0.05)
+    mean = [(1 - np.exp(-rate * CUTS[-1])) / rate for rate in (1.0, 0.7)]
+    restricted = found.tables["restricted mean survival time"]
+    assert restricted.estimate == pytest.approx([*mean, mean[1] - mean[0]], abs=0.05)
+
+
+SHAPES = {
+    "no effect": Patients(ratio=(1.0,)),
+    "small group": Patients(share=0.05, n=8000),
+    "small reference": Patients(share=0.95, n=8000),
+    "losses differ": Patients(lost=(0.2, 1.2)),
+    "rare events": Patients(n=20_000, rate=(0.02,), until=1.5),
+    "followed to the last cut": Patients(until=1.5, n=1000),
+    "two causes": Patients(ratio=(0.7, 1.5), rate=(1.0, 0.3)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("count", [8, pytest.param(80, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+def test_intervals_hold_the_truth(shape: str, count: int) -> None:
+    """Log ratios in standard errors have mean 0 and reach 1.96 as often as a normal does; bands hold the curves, and errors the counts."""
+    people = SHAPES[shape]
+    away, bands = [], []
+    for seed in range(count):
+        found = survival(released(people, 100 + seed, NOISE), "exit", "group", "died")
+        ratio = found.tables["hazard ratios"]
+        away.append((ratio.location[0] - np.log(people.ratio)) / ratio.standard_error)
+        bands.append([held(found, people), counted(found, people, 100 + seed)])
+    z = np.array(away)
+    assert (np.abs(z.mean(axis=0)) < 4 / np.sqrt(count)).all(), z.mean(axis=0)
+    assert ((np.abs(z) > 1.96).sum(axis=0) <= binom.isf(CHANCE, count, 0.05)).all()
+    # Cuts of one release hang together, so that the mean of 8 releases spreads by about .05.
+    assert np.mean(bands, axis=0).min() > 0.95 - 4 * 0.15 / np.sqrt(count)
+
+
+def held(found: Survival, people: Patients) -> float:
+    """Share of the curve's points that their bands hold."""
+    cuts = np.array(CUTS)
+    whole = [sum(people.rate), sum(rate * ratio for rate, ratio in zip(people.rate, people.ratio, strict=True))]
+    truth = np.concatenate([np.exp(-rate * cuts) for rate in whole])
+    shown = [found.tables["survival" if len(people.rate) == 1 else "free of events"]]
+    truths = [truth]
+    if len(people.rate) > 1:
+        shown.append(found.tables["cumulative incidence"])
+        parts = [
+            own * (1.0, ratio)[side] / whole[side]
+            for own, ratio in zip(people.rate, people.ratio, strict=True)
+            for side in (0, 1)
+        ]
+        truths.append(np.concatenate([part * (1 - np.exp(-whole[at % 2] * cuts)) for at, part in enumerate(parts)]))
+    ends = [table.interval() for table in shown]
+    inside = [(low <= true) & (true <= high) for (low, high), true in zip(ends, truths, strict=True)]
+    return float(np.concatenate(inside).mean())
+
+
+def counted(found: Survival, people: Patients, seed: int) -> float:
+    """Share of the numbers at risk that their intervals hold."""
+    group, time, _ = people.drawn(seed)
+    truth = np.array([[np.sum(time[group == side] >= cut) for cut in (0.0, *CUTS)] for side in (0, 1)]).ravel()
+    low, high = found.tables["numbers at risk"].interval()
+    return float(((low - 0.5 <= truth) & (truth <= high + 0.5)).mean())
+
+
+def test_curves_fall_within_0_and_1_and_an_indicator_reads_both_ways(tmp_path: Path) -> None:
+    people = Patients(n=1500)
+    found = survival(released(people, 3, NOISE), "exit", "group", "died")
+    curves = found.tables["survival"]
+    for ends in (curves.estimate, *curves.interval()):
+        assert (np.diff(ends.reshape(2, -1)) <= 0).all()
+        assert ends.min() >= 0
+        assert ends.max() <= 1
+    turned = survival(released(people, 3, NOISE, ("yes", "no")), "exit", "group", "died")
+    assert turned.tables["hazard ratios"].scale == pytest.approx(found.tables["hazard ratios"].scale, rel=0.2)
+    path = tmp_path / "curves.png"
+    found.plot(path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    data = json.dumps(found.document().to_json(), allow_nan=False)
+    assert "sampling" in data
+
+
+def test_three_groups_are_tested_together_and_one_needs_no_name() -> None:
+    group, time, cause = Patients(6000, ratio=(1.0,)).drawn(2)
+    exits = Exits(CUTS[-2:], missing=True)
+    ward = np.random.default_rng(5).integers(0, 3, 6000)
+    gone = places_of(exits, time / np.array([1.0, 1.0, 0.5])[ward], cause)
+    unknown = np.random.default_rng(6).random(6000) < 0.1
+    columns = exit_columns(exits, {"ward": ("north", "south", "west"), "sex": ("female", "male")})
+    places = {"exit": np.where(unknown, exits.followed + 1, gone), "ward": ward, "sex": group}
+    release = exit_release(columns, places, 10.0, np.random.default_rng(7))
+    found = survival(release, "exit", "ward")
+    (test,) = found.tests.values()
+    assert test.restrictions == 2
+    assert test.p_value < 1e-6
+    low, high = found.tables["hazard ratios"].interval()
+    assert (low < [1.0, 0.5]).all()
+    assert (high > [1.0, 0.5]).all()
+    assert "exit is missing" in found.summary()
+    alone = survival(release, "exit")
+    assert alone.tables["survival"].names == ("at 1", "at 1.5")
+    assert not alone.tests
+    truth = np.mean([np.exp(-np.array(CUTS[-2:]) * each) for each in (1.0, 1.0, 0.5)], axis=0)
+    assert alone.tables["survival"].estimate == pytest.approx(truth, abs=0.03)
+
+
+def test_a_median_that_is_not_reached_is_said() -> None:
+    found = survival(released(Patients(rate=(0.1,))), "exit", "group")
+    assert "median survival" not in found.tables
+    assert "not reached by 1.5: group=a, group=b" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("people", "asked", "told"),
+    [
+        (Patients(2000, share=0.03), ("exit", "group"), r"group=b has some \d+ patients, and a group needs 138"),
+        (Patients(2000, share=0.0), ("exit", "group"), "group=b has some"),
+        (Patients(2000, rate=(0.0001,)), ("exit", "group"), "noise does not tell the patients with event from none"),
+        (Patients(), ("exit", "group", "sex"), "is not the event of exit|hides which events"),
+        (Patients(), ("ward", "group"), "ward: these are not the levels of a column of exits"),
+        (Patients(), ("exit", "exit"), "different columns"),
+        (Patients(), ("exit", "group", "ward"), "more than two levels"),
+        (Patients(), ("exit", "group=a"), "name its column, group"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(people: Patients, asked: tuple[str, ...], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        survival(released(people, 1, NOISE), *asked)
