@@ -245,7 +245,7 @@ def _signs(
     if not lost and len(exits.causes) > 1 and abs(seen[-1]) > CLEAR * error[-1]:
         turn = -float(np.sign(seen[-1]))
     signs = [1.0] if len(exits.causes) == 1 else [float(np.sign(each * turn)) or 1.0 for each in seen[:-1]]
-    if max(signs) < 0 or max(np.abs(seen) / error) < AGREES or (np.abs(seen[:-1]) < CLEAR * error[:-1]).any():
+    if max(signs) < 0 or np.min(np.abs(seen[:-1]) / error[:-1]) < CLEAR:
         raise InvalidInput(f"noise hides which events of {exit} the column {event} tells; leave out --event")
     for kind, sign, sum_, err in zip(kinds, [*signs, -1.0], seen, error, strict=True):
         whole = margin[kind].sum()
