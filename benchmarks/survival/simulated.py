@@ -1,0 +1,155 @@
+"""Survival on simulated releases: the log hazard ratio with its interval and test, bands of curves, and restricted means.
+
+Events have an exponential time with mean 1 in the first group. Some 30 % of a mean time are lost, and follow-up ends at 1.5
+means unless it says otherwise. Cuts are at equal shares of all exits before the end. Further columns have four levels and
+depend on nothing. A release on which nothing is told counts as not answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from dprelease.analyses import survival
+from dprelease.arrays import Floats
+from dprelease.data.columns import CategoricalColumn
+from dprelease.data.exits import Exits
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.calibration import released_sd, share_scales
+from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.privacy.gaussian import mu_of
+from tests.support.exits import BINARY, exit_columns, exit_release, places_of
+
+EPSILON, DELTA, HOSPITALS, CURIOUS, GRID_BITS = 1.0, 1e-5, 3, 1, 12
+INTERVALS = 6
+Z95 = 1.959964
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A population and a release of it.
+
+    Attributes:
+        n: patients.
+        columns: of the release beside the indicator of the event.
+        ratio: hazard ratio of each cause.
+        event: whether the indicator is released, too.
+        share: of the second group.
+        lost: rates of losses in both groups.
+        rate: of each cause.
+        until: end of follow-up; the last cut is at 1.5 or there.
+    """
+
+    n: int
+    columns: int = 6
+    ratio: tuple[float, ...] = (0.7,)
+    event: bool = True
+    share: float = 0.5
+    lost: tuple[float, float] = (0.3, 0.3)
+    rate: tuple[float, ...] = (1.0,)
+    until: float = 1.5
+
+    def __str__(self) -> str:
+        """What differs from the usual."""
+        parts = [f"n = {self.n:,}, {self.columns} columns{' and event' if self.event else ''}"]
+        parts += [f"ratio {', '.join(f'{each:g}' for each in self.ratio)}"]
+        parts += [f"{self.share:.0%} in the group"] if self.share != 0.5 else []
+        parts += [f"losses {self.lost[0]:g} and {self.lost[1]:g}"] if self.lost[0] != self.lost[1] else []
+        parts += [f"rate {self.rate[0]:g}"] if self.rate[0] != 1 else []
+        parts += ["events after the last cut"] if self.until > 1.5 else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Over all releases of a setting; of each cause, where an array."""
+
+    bias: list[float]
+    spread: list[float]
+    error: list[float]
+    held: list[float]
+    refused: list[float]
+    bands: float
+    restricted: float
+    answered: float
+
+
+def noise_of(columns: tuple[CategoricalColumn, ...]) -> float:
+    """Standard deviation of the noise of an entry, patients."""
+    least = sensitivity(Layout(columns).variables)
+    scale, _ = share_scales(least, Fraction(mu_of(EPSILON, DELTA)) ** 2, HOSPITALS, CURIOUS, GRID_BITS, 1)
+    return released_sd(scale, HOSPITALS) * 4.0**-GRID_BITS
+
+
+def measure(setting: Setting, releases: int, seed: int = 1) -> Found:
+    """Draw patients and a release of them, time and again."""
+    random = np.random.default_rng([seed, setting.n, setting.columns, len(setting.rate)])
+    whole = sum(setting.rate) + setting.lost[0]
+    gone = -np.expm1(-whole * 1.5)
+    cuts = (*(-np.log(1 - gone * np.arange(1, INTERVALS) / INTERVALS) / whole).tolist(), 1.5)
+    exits = Exits(cuts, ("event",) if len(setting.rate) == 1 else ("death", "transplant"))
+    levels: dict[str, tuple[str, ...]] = {"group": ("a", "b")}
+    if setting.event:
+        levels["died"] = BINARY
+    for place in range(setting.columns - 2):
+        levels[f"other{place}"] = ("p", "q", "r", "s")
+    columns = exit_columns(exits, levels)
+    noise, rows = noise_of(columns), []
+    for _ in range(releases):
+        group = (random.random(setting.n) < setting.share).astype(int)
+        ends = [
+            random.exponential(1 / rate, setting.n) / np.where(group, ratio, 1.0)
+            for rate, ratio in zip(setting.rate, setting.ratio, strict=True)
+        ]
+        left = np.minimum(random.exponential(1 / np.array(setting.lost)[group]), setting.until)
+        time = np.minimum(np.min(ends, axis=0), left)
+        cause = np.where(time < left, np.argmin(ends, axis=0), -1)
+        places = {"exit": places_of(exits, time, cause), "group": group, "died": (cause == 0).astype(int)}
+        places |= {f"other{place}": random.integers(0, 4, setting.n) for place in range(setting.columns - 2)}
+        release = exit_release(columns, places, noise, random)
+        try:
+            found = survival(release, "exit", "group", "died" if setting.event else None)
+        except InvalidInput:
+            continue
+        ratio = found.tables["hazard ratios"]
+        away, error = ratio.location[0] - np.log(setting.ratio), ratio.standard_error
+        free, mean = _truth(setting, np.array(cuts))
+        shown = found.tables["survival" if len(setting.rate) == 1 else "free of events"]
+        restricted = found.tables["restricted mean survival time"]["group=b less group=a"]
+        rows.append(
+            [
+                *away,
+                *error,
+                *(np.abs(away) < Z95 * error),
+                *(ratio.p_value < 0.05),
+                inside(shown.interval(), free),
+                inside(restricted.interval(), mean),
+            ]
+        )
+    table, q = np.array(rows, float), len(setting.rate)
+    every = table.mean(axis=0).tolist()
+    return Found(
+        every[:q],
+        table[:, :q].std(axis=0).tolist(),
+        every[q : 2 * q],
+        every[2 * q : 3 * q],
+        every[3 * q : 4 * q],
+        every[-2],
+        every[-1],
+        len(rows) / releases,
+    )
+
+
+def inside(ends: tuple[Floats, Floats], truth: Floats) -> float:
+    """Share of true values that intervals hold."""
+    return float(((ends[0] <= truth) & (truth <= ends[1])).mean())
+
+
+def _truth(setting: Setting, cuts: Floats) -> tuple[Floats, Floats]:
+    """Shares without an event at the cuts, and the difference of the restricted means."""
+    first = sum(setting.rate)
+    second = sum(rate * ratio for rate, ratio in zip(setting.rate, setting.ratio, strict=True))
+    mean = [-np.expm1(-rate * cuts[-1]) / rate for rate in (first, second)]
+    return np.concatenate([np.exp(-rate * cuts) for rate in (first, second)]), np.array([mean[1] - mean[0]])
