@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from benchmarks.common.files import FOLDER
 from benchmarks.survival.simulated import Z95, inside, noise_of
 from dprelease.analyses import survival

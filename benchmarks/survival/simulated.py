@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+
 from dprelease.analyses import survival
 from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn

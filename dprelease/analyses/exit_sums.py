@@ -19,9 +19,9 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.piecewise_exponential import (
     CALM,
     LEAST_EVENTS,
+    CellSums,
     Exponential,
     ExponentialFit,
-    Sums,
     fit_exponential,
 )
 from dprelease.mechanisms.moments.released import Moments
@@ -56,7 +56,7 @@ class ExitSums:
     told: tuple[bool, ...]
     order: tuple[int, ...]
     model: Exponential
-    sums: Sums
+    sums: CellSums
     patients: int
     margin: Floats
     shares: Floats
@@ -70,7 +70,7 @@ class ExitSums:
 
 
 def exit_sums(release: Release, exit: str, by: str | None, event: str | None) -> ExitSums:
-    """What a release has of exits by groups.
+    """Released sums of exits by groups.
 
     Args:
         release: a verified release of joint moments.
@@ -108,7 +108,7 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
         order = tuple(np.argsort(-shares, kind="stable").tolist())
         shares = shares[list(order)]
     model = Exponential(exits.cuts, len(exits.causes), len(groups), False, exits.missing, event is not None)
-    sums, later, ones = Sums(), 0.0, np.ones(len(groups))
+    sums, later, ones = CellSums(), 0.0, np.ones(len(groups))
     if event is not None:
         signs, turn = _signs(view, exit, event, exits, margin, spread)
         entry, sd = view.cells(places, view.coded[event].places[0])
@@ -137,7 +137,13 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
 
 
 def _add_column(
-    sums: Sums, view: _View, of_rows: Floats, place: int, named: Iterable[str], by: str | None, order: tuple[int, ...]
+    sums: CellSums,
+    view: _View,
+    of_rows: Floats,
+    place: int,
+    named: Iterable[str],
+    by: str | None,
+    order: tuple[int, ...],
 ) -> None:
     """Add the event's sum and its products with the groups."""
     (value,), (sd,) = view.pooled([place], named)

@@ -51,7 +51,7 @@ class Survival(Analysis):
     at_risk: Mapping[str, Floats] = field(kw_only=True)
 
     def panels(self, times: Floats) -> dict[str, dict[str, Floats]]:
-        """What is plotted, survival or the incidence of each cause, to groups, to (3, t) lower end, estimate and upper end."""
+        """Plotted curves, survival or the incidence of each cause, to groups, to (3, t) lower end, estimate and upper end."""
         free, ended = self.curves.at(times)
         causes = self.exits.causes
         shown = {"Survival": free}
@@ -274,7 +274,7 @@ def _caveats(found: ExitSums, event: str | None, by: str | None) -> tuple[str, .
     if by is not None:
         told.append("Hazard ratios and their test take hazards to be proportional; curves do not.")
     told += [
-        "Who left is taken to have the same hazards afterwards as who stayed in their group. No data show that.",
+        "Patients who left are taken to have the hazards of those who stayed in their group. No data show that.",
         "Times within an interval are not seen: hazards are constant there, and a curve between two cuts is the model's.",
         f"The noise of a cell has a standard deviation of {found.noise:.3g} patients.",
     ]

@@ -28,9 +28,9 @@ from dprelease.arrays import Floats
 WALK, LEVEL_SD = 0.7, 3.0
 RATIO_SD, LOSS_RATIO_SD, APART = 2.0, 1.0, 0.5
 LATER_SD = 2.0
-"""Of what groups differ by after the last cut, where each may be followed for another time."""
+"""Spread of what groups differ by after the last cut, where each may be followed for another time."""
 LOGIT_SD = 3.0
-"""Of logits of shares, about those that the sums have by themselves."""
+"""Spread of logits of shares about those that the sums have by themselves."""
 STEPS, LONGEST, CLOSE = 60, 2.0, 1e-4
 LEAST_EVENTS = 5.0
 """A start has as many events of each kind."""
@@ -176,7 +176,7 @@ class Exponential:
 
 
 @dataclass
-class Sums:
+class CellSums:
     """Observed sums of cells: u' N v, N the (rows, G) numbers of patients."""
 
     _rows: list[Floats] = field(default_factory=list)
@@ -242,7 +242,7 @@ class ExponentialFit:
 
 
 def fit_exponential(
-    model: Exponential, sums: Sums, patients: int, margin: Floats, shares: Floats, later: float = LEAST_SHARE
+    model: Exponential, sums: CellSums, patients: int, margin: Floats, shares: Floats, later: float = LEAST_SHARE
 ) -> ExponentialFit:
     """Mode of the parameters and their law.
 
