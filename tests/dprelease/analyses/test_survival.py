@@ -103,7 +103,7 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("count", [8, pytest.param(80, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_intervals_hold_the_truth(shape: str, count: int) -> None:
-    """Log ratios in standard errors have mean 0 and reach 1.96 as often as a normal does; bands hold the curves, and errors the counts."""
+    """Log ratios in standard errors have mean 0 and rarely pass 1.96; bands hold curves, errors counts."""
     people = SHAPES[shape]
     away, bands = [], []
     for seed in range(count):
