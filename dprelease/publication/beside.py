@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dprelease.publication.page import release_page
+from dprelease.publication.plain import plain_files
 from dprelease.release.folder import MANIFEST, PAGE, SIGNATURE, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -23,8 +24,9 @@ def files_beside(folder: ReleaseFolder, release: Release) -> Mapping[str, bytes]
     """
     data, signature = folder.signed_manifest()
     signed = {MANIFEST: data, SIGNATURE: signature.encode()}
-    plain: dict[str, bytes] = {}
-    page = release_page(release, Manifest.from_bytes(data), signed, plain)
+    manifest = Manifest.from_bytes(data)
+    plain = plain_files(release, manifest)
+    page = release_page(release, manifest, signed, plain)
     return MappingProxyType({**plain, PAGE: page.encode()})
 
 

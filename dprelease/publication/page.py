@@ -23,6 +23,7 @@ from dprelease.mechanisms.ranges.released import HIDDEN
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import counted, one_line
 from dprelease.publication.figures import correlations, figures
+from dprelease.publication.plain import cited, creators
 from dprelease.release.folder import block_file
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -83,20 +84,29 @@ def description(release: Release) -> str:
 
 def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...]) -> dict[str, Any]:
     """The release as a Dataset of schema.org, for search engines."""
-    spec = release.spec
+    spec, about = release.spec, release.spec.about
+    told = description(release) if about is None else f"{about.description} {description(release)}"
     return {
         "@context": "https://schema.org/",
         "@type": "Dataset",
         "name": spec.title,
-        "description": f"{description(release)} {' '.join(release.guarantee)}",
+        "description": f"{told} {' '.join(release.guarantee)}",
+        **(
+            {}
+            if about is None
+            else {"license": about.licence_url or about.licence, "citation": cited(release, manifest)}
+        ),
         "identifier": f"sha256:{spec.digest()}",
-        "creator": [
-            {"@type": "Organization", "name": name} for name in (spec.consortium, *(p.party for p in spec.parties))
-        ],
+        "creator": creators(release),
+        "publisher": {"@type": "Organization", "name": spec.consortium},
         "datePublished": manifest.published,
         "isAccessibleForFree": True,
         "measurementTechnique": mechanism_of(spec).statements(spec).summary,
-        "keywords": ["differential privacy", spec.mechanism, *(column.name for column in spec.columns[:MOST_COLUMNS])],
+        "keywords": [
+            *(() if about is None else about.keywords),
+            "differential privacy",
+            *(column.name for column in spec.columns[:MOST_COLUMNS]),
+        ],
         "variableMeasured": [
             {"@type": "PropertyValue", "name": column.name}
             | ({"unitText": column.unit} if column.released_unit else {})
@@ -156,7 +166,9 @@ def _promise(release: Release) -> str:
 
 def _about(release: Release, manifest: Manifest) -> Section:
     spec, place = release.spec, checkpoint_of(release.spec)
+    told = {} if spec.about is None else {name.replace("_", " "): value for name, value in spec.about.facts.items()}
     facts = (
+        *told.items(),
         ("consortium", spec.consortium),
         ("hospitals", ", ".join(part.party for part in spec.parties)),
         (spec.counted, f"{spec.patients:,} ({counted(spec.rows_per_subject, 'row')} a patient at most)"),
@@ -274,6 +286,4 @@ def _download(release: Release, files: tuple[Download, ...]) -> Section:
 
 
 def _cite(release: Release, manifest: Manifest) -> Section:
-    spec = release.spec
-    said = f"{spec.consortium} ({manifest.published[:4]}). {spec.title} [Data set]. Release sha256:{spec.digest()}."
-    return Section("Cite", (said,), "cite")
+    return Section("Cite", (cited(release, manifest),), "cite")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dprelease.about import About
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.column import RawColumn
@@ -89,6 +90,7 @@ def build_spec(
     title: str = "a test release",
     weights: Mapping[str, int] | None = None,
     mixing: MixingKind = "bernoulli",
+    about: About | None = None,
 ) -> ReleaseSpec:
     """A sound spec: shares of the target and the least noise that keeps to them.
 
@@ -113,6 +115,7 @@ def build_spec(
         title: tells two otherwise equal releases apart.
         weights: column to weight, where it is not 1.
         mixing: kind of mixing matrix, for ``mixed``.
+        about: what people need to find, cite and use it.
     """
     weighed = {party: weights_of(columns, weights or {}) for party, columns in parties.items()}
     target = Target.model_validate({"scope": scope, "epsilon": epsilon, "delta": delta})
@@ -161,6 +164,7 @@ def build_spec(
             ),
             "created": instant(NOW - timedelta(hours=2)),
             "expires": instant(NOW + timedelta(days=7)),
+            "about": about,
         }
     )
 

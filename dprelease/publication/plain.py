@@ -1,0 +1,350 @@
+"""Plain files beside a release, for people without our software: tables as CSV, and metadata in the formats of archives.
+
+Each is a function of the signed bytes, the same on every machine: released integers times powers of two, divisions of single
+numbers, and texts. Numbers are written so that they read back to the same double.
+
+Source: RFC 4180 (CSV); Croissant 1.1 (MLCommons); DataCite 4.6; Data Package 1.0 (Frictionless); Citation File Format 1.2.0.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from dprelease.about import About
+from dprelease.canonical import sha256
+from dprelease.data.column import number_text
+from dprelease.mechanisms.moments.released import Moments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.registry import mechanism_of
+from dprelease.one_line import one_line
+from dprelease.publication.figures import figures
+from dprelease.release.manifest import Manifest
+from dprelease.release.release import Release
+
+CONSTANT = "1"
+"""Name of the constant in moments.csv."""
+MOST_NUMBERS = 2_000_000
+"""Numbers of a release that are written as text; longer ones are in the blocks alone."""
+SCALED = "(value - midpoint) / half_width, with the midpoint and half_width of columns.csv"
+
+
+def plain_files(release: Release, manifest: Manifest) -> Mapping[str, bytes]:
+    """Name to bytes of every plain file.
+
+    Args:
+        release: verified.
+        manifest: its manifest.
+    """
+    tables = {"columns.csv": _columns(release), **_numbers(release)}
+    found = {name: data.encode() for name, data in tables.items()}
+    found["README.txt"] = _readme(release, manifest, tuple(found)).encode()
+    about = release.spec.about
+    if about is not None:
+        metadata = {
+            "croissant.json": _croissant(release, about, manifest, found),
+            "datacite.json": _datacite(release, about, manifest),
+            "datapackage.json": _datapackage(release, about, found),
+        }
+        found |= {
+            name: f"{json.dumps(made, indent=1, ensure_ascii=True)}\n".encode() for name, made in metadata.items()
+        }
+        found["CITATION.cff"] = _citation(release, about, manifest).encode()
+    return MappingProxyType(found)
+
+
+def _csv(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows([one_line(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+COLUMNS = (
+    "name",
+    "column",
+    "hospital",
+    "kind",
+    "unit",
+    "lower",
+    "upper",
+    "midpoint",
+    "half_width",
+    "fill",
+    "public",
+    "derivation",
+    "mean",
+    "mean_noise_sd",
+)
+
+
+def _columns(release: Release) -> str:
+    found = figures(release)
+    owner = {name: part.party for part in release.spec.parties for name in part.released}
+    rows = []
+    for name in release.columns:
+        declared = release.column(name)
+        seen = declared if declared.bounded else release.ranged.get(declared.name, declared)
+        numbers = [*seen.ends, seen.midpoint, seen.half_width] if seen.bounded else []
+        figure = found.get(name)
+        mean = [] if figure is None or figure.mean is None else [figure.mean.value, figure.mean.error]
+        rows.append(
+            (
+                name,
+                declared.name,
+                owner[name],
+                declared.kind,
+                declared.released_unit,
+                *_texts(numbers, 4),
+                declared.fill_text,
+                "yes" if declared.public else "no",
+                declared.derivation,
+                *_texts(mean, 2),
+            )
+        )
+    return _csv(COLUMNS, rows)
+
+
+def _texts(numbers: Sequence[float], count: int) -> list[str]:
+    return [number_text(number) for number in numbers] or [""] * count
+
+
+def _numbers(release: Release) -> dict[str, str]:
+    """moments.csv or rows.csv; none of other kinds, and of too many numbers."""
+    view = release.view
+    if isinstance(view, Moments):
+        names, joint = (CONSTANT, *view.names), set(view.layout.outcomes)
+        if len(names) ** 2 > 2 * MOST_NUMBERS:
+            return {}
+        outcome = [name != CONSTANT and release.column(name).name in joint for name in names]
+        rows = []
+        features = [place for place, apart in enumerate(outcome) if not apart]
+        for row in features:
+            others = [column for column in range(len(names)) if outcome[column] or column >= row]
+            sums, noise = view.between([row], others)[0].tolist(), view.noise_between([row], others)[0].tolist()
+            rows += [
+                (names[row], names[column], number_text(total), number_text(sd))
+                for column, total, sd in zip(others, sums, noise, strict=True)
+            ]
+        apart = [place for place, own in enumerate(outcome) if own]
+        squares = zip(apart, view.own(apart).tolist(), view.noise_own(apart).tolist(), strict=True) if apart else ()
+        rows += [(names[at], names[at], number_text(total), number_text(sd)) for at, total, sd in squares]
+        return {"moments.csv": _csv(("row", "column", "sum", "noise_sd"), rows)}
+    if isinstance(view, NoisyRows) and view.values.size <= MOST_NUMBERS:
+        lines = ([number_text(value) for value in row] for row in view.values.tolist())
+        return {"rows.csv": _csv(view.names, lines)}
+    return {}
+
+
+def _readme(release: Release, manifest: Manifest, names: Sequence[str]) -> str:
+    spec, about = release.spec, release.spec.about
+    told = {} if about is None else about.facts
+    kind = {
+        "columns.csv": f"a line for each released column; scaled values are {SCALED}",
+        "moments.csv": "sums over patients of products of two scaled columns, and the standard deviation of their noise; the "
+        f"column called {CONSTANT} is 1 for everybody",
+        "rows.csv": "noisy rows of scaled columns",
+    }
+    lines = [
+        spec.title,
+        "",
+        *(f"{name.replace('_', ' ')}: {value}" for name, value in told.items()),
+        f"published by: {spec.consortium}, {manifest.published}",
+        f"hospitals: {', '.join(part.party for part in spec.parties)}",
+        f"{spec.counted}: {spec.patients}",
+        f"content: {mechanism_of(spec).statements(spec).content}",
+        f"identity: sha256:{spec.digest()}",
+        "",
+        *release.guarantee,
+        "",
+        "Files:",
+        *(f"  {name}: {kind[name]}" for name in sorted(names)),
+        "  manifest.json, manifest.sig, blocks: the signed release, of which all other files are made",
+        "",
+        "Check it: learner verify FOLDER",
+    ]
+    return "\n".join(map(one_line, lines)) + "\n"
+
+
+def creators(release: Release) -> list[dict[str, str]]:
+    """Creators as of schema.org: those of `about`, or the consortium and its hospitals."""
+    spec, about, found = release.spec, release.spec.about, []
+    if about is None:
+        return [{"@type": "Organization", "name": name} for name in (spec.consortium, *(p.party for p in spec.parties))]
+    for each in about.creators:
+        kind = "Organization" if each.ror or not each.orcid else "Person"
+        link = f"https://orcid.org/{each.orcid}" if each.orcid else each.ror
+        found.append({"@type": kind, "name": each.name} | ({"url": link} if link else {}))
+    return found
+
+
+_OWN_TERMS = (
+    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset jsonPath key md5 "
+    "parentField path recordSet references regex repeated replace samplingRate separator source subField transform"
+)
+_CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "sc": "https://schema.org/",
+    **{term: f"cr:{term}" for term in _OWN_TERMS.split()},
+}
+
+
+def _croissant(release: Release, about: About, manifest: Manifest, files: Mapping[str, bytes]) -> dict[str, Any]:
+    spec = release.spec
+    tables = [name for name in files if name.endswith(".csv")]
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": spec.title,
+        "description": about.description,
+        "license": about.licence_url or about.licence,
+        "url": f"urn:sha256:{spec.digest()}",
+        "creator": [{**each, "@type": f"sc:{each['@type']}"} for each in creators(release)],
+        "publisher": {"@type": "sc:Organization", "name": spec.consortium},
+        "datePublished": manifest.published[:10],
+        "version": "1.0.0",
+        "citeAs": cited(release, manifest),
+        "isLiveDataset": False,
+        **({"keywords": list(about.keywords)} if about.keywords else {}),
+        "rai:personalSensitiveInformation": " ".join(release.guarantee),
+        "rai:dataLimitations": mechanism_of(spec).statements(spec).summary,
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": name,
+                "name": name,
+                "contentUrl": name,
+                "contentSize": f"{len(files[name])} B",
+                "encodingFormat": "text/csv",
+                "sha256": sha256(files[name]),
+            }
+            for name in tables
+        ],
+        "recordSet": [_record_set(name, files[name]) for name in tables],
+    }
+
+
+def _record_set(name: str, data: bytes) -> dict[str, Any]:
+    headings = next(csv.reader(io.StringIO(data.decode())))
+    numbers = ("sum", "noise_sd", "lower", "upper", "midpoint", "half_width", "mean", "mean_noise_sd")
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name.removesuffix(".csv"),
+        "name": name.removesuffix(".csv"),
+        "field": [
+            {
+                "@type": "cr:Field",
+                "@id": f"{name.removesuffix('.csv')}/{heading}",
+                "name": heading,
+                "dataType": "sc:Float" if heading in numbers or name == "rows.csv" else "sc:Text",
+                "source": {"fileObject": {"@id": name}, "extract": {"column": heading}},
+            }
+            for heading in headings
+        ],
+    }
+
+
+def _datacite(release: Release, about: About, manifest: Manifest) -> dict[str, Any]:
+    spec = release.spec
+    creators = []
+    for each in about.creators:
+        named = [("ORCID", f"https://orcid.org/{each.orcid}")] * bool(each.orcid) + [("ROR", each.ror)] * bool(each.ror)
+        creators.append(
+            {
+                "name": each.name,
+                "nameIdentifiers": [{"nameIdentifierScheme": scheme, "nameIdentifier": one} for scheme, one in named],
+            }
+        )
+    return {
+        "schemaVersion": "http://datacite.org/schema/kernel-4",
+        "identifiers": [{"identifier": f"sha256:{spec.digest()}", "identifierType": "Other"}],
+        "creators": creators,
+        "titles": [{"title": spec.title}],
+        "publisher": {"name": spec.consortium},
+        "publicationYear": manifest.published[:4],
+        "types": {"resourceTypeGeneral": "Dataset", "resourceType": "Differentially private release"},
+        "subjects": [{"subject": word} for word in about.keywords],
+        "dates": [{"date": manifest.published[:10], "dateType": "Issued"}],
+        "rightsList": [{"rightsIdentifier": about.licence, "rightsUri": about.licence_url}],
+        "descriptions": [{"description": about.description, "descriptionType": "Abstract"}],
+    }
+
+
+def _datapackage(release: Release, about: About, files: Mapping[str, bytes]) -> dict[str, Any]:
+    spec = release.spec
+    return {
+        "profile": "data-package",
+        "name": f"release-{spec.digest()[:16]}",
+        "id": f"sha256:{spec.digest()}",
+        "title": spec.title,
+        "description": about.description,
+        "licenses": [{"name": about.licence} | ({"path": about.licence_url} if about.licence_url else {})],
+        "keywords": list(about.keywords),
+        "resources": [
+            {
+                "profile": "tabular-data-resource",
+                "name": name.removesuffix(".csv"),
+                "path": name,
+                "format": "csv",
+                "mediatype": "text/csv",
+                "encoding": "utf-8",
+                "bytes": len(files[name]),
+                "hash": f"sha256:{sha256(files[name])}",
+                "schema": {
+                    "fields": [
+                        {
+                            "name": field["name"],
+                            "type": "number" if field["dataType"] == "sc:Float" else "string",
+                        }
+                        for field in _record_set(name, files[name])["field"]
+                    ]
+                },
+            }
+            for name in files
+            if name.endswith(".csv")
+        ],
+    }
+
+
+def cited(release: Release, manifest: Manifest) -> str:
+    """The release as a list of references has it."""
+    about = release.spec.about
+    by = release.spec.consortium if about is None else about.cited
+    return f"{by} ({manifest.published[:4]}). {release.spec.title} [Data set]. Release sha256:{release.digest}."
+
+
+def _citation(release: Release, about: About, manifest: Manifest) -> str:
+    text = json.dumps  # a JSON string is a YAML string
+    authors = [
+        f"  - name: {text(each.name)}"
+        + (f"\n    orcid: {text(f'https://orcid.org/{each.orcid}')}" if each.orcid else "")
+        for each in about.creators
+    ]
+    lines = [
+        "cff-version: 1.2.0",
+        'message: "Please cite these data as below."',
+        "type: dataset",
+        f"title: {text(release.spec.title)}",
+        "authors:",
+        *authors,
+        f"date-released: {manifest.published[:10]}",
+        *([f"license: {about.licence}"] if about.licence_url else []),
+        "identifiers:",
+        "  - type: other",
+        f"    value: {text(f'sha256:{release.digest}')}",
+    ]
+    return "\n".join(lines) + "\n"
