@@ -85,7 +85,7 @@ class Creator(Value):
 
 
 class About(Value):
-    """What a release is about.
+    """Description, licence and makers of a release.
 
     Attributes:
         description: what the data are, for somebody who finds them.

@@ -47,12 +47,12 @@ def law_of(release: Release, outcomes: Sequence[str], features: Sequence[str]) -
 
 
 def facts_of(law: LogLinear) -> Mapping[str, str]:
-    """What the law is, in words."""
+    """The law in words."""
     return {"model": f"largest entropy with the released pairs, {law.misfit:.2f} chi-square an entry"}
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class LevelDesign:
     """Features of combinations: the constant, and an indicator for each level of each column but its reference.
 
     Attributes:
@@ -69,7 +69,7 @@ class Design:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What indicators are compared with, in words."""
+        """References of the indicators, in words."""
         return {"reference": "; ".join(f"{name}: {' or '.join(levels)}" for name, levels in self.references.items())}
 
     def inflation(self, share: Floats) -> dict[str, float]:
@@ -110,7 +110,7 @@ class Design:
         return max(found.values(), default=1.0)
 
 
-def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str]) -> Design:
+def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str]) -> LevelDesign:
     """Indicators of features.
 
     A column's own name stands for its levels, and one of them is the reference: the first one, or the one with most patients if
@@ -154,7 +154,7 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
         references[column.name] = tuple(value for at, value in enumerate(column.values) if at not in seen)
         names += [column.released[at] for at in seen]
         parts.append(np.equal(law.cells[:, place, None], seen).astype(float))
-    return Design(tuple(names), np.hstack(parts), terms, references)
+    return LevelDesign(tuple(names), np.hstack(parts), terms, references)
 
 
 def estimated(

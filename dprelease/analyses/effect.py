@@ -9,8 +9,8 @@ with treatment t, each by a logistic regression without interactions, the risks 
 over the law of the named columns (`dprelease.estimators.log_linear`). Errors follow from the influence functions of both, those of
 the regressions' coefficients included.
 
-Source: Hernan, Robins 2020, Causal Inference: What If, 12 and 13; Stefanski, Boos 2002, The calculus of M-estimation, American
-Statistician 56(1); Austin 2009, Statistics in Medicine 28(25), for balance.
+Source: Hernan, Robins 2020, Causal Inference, 12 and 13; Stefanski, Boos 2002, The calculus of M-estimation, American Statistician
+56(1); Austin 2009, Statistics in Medicine 28(25), for balance.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Logistic regression of an indicator on combinations of levels that have probabilities instead of patients.
 
-Maximum likelihood by Newton's method. What n patients with these probabilities would give: the same coefficients, with the inverse
-of n times the information for their covariance.
+Maximum likelihood by Newton's method. It gives the coefficients that n patients with these probabilities would give. Their
+covariance is the inverse of n times the information.
 
 Source: McCullagh, Nelder 1989, Generalized Linear Models, 4.4.
 """

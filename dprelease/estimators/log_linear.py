@@ -13,8 +13,8 @@ No release tells how three columns depend on each other beyond their pairs, and 
 results. Its log odds are taken to differ by N(0, THREE^2) in each combination of three columns, pairs held fixed.
 
 A result is a functional of the law. To first order it moves by sum_x psi(x) dP(x), psi being its influence function. So its error
-follows from the law of lambda and from what three columns may do. Of logistic coefficients of 20,000 patients of Adult, 82 % of
-intervals hold without the second part and 95 % with it. On other tables it changes little (`benchmarks.logistic`).
+follows from the law of lambda and from what three columns may do. At 20,000 patients of Adult, 82 % of the intervals of logistic
+coefficients hold without the second part and 95 % with it. On other tables it changes little (`benchmarks.logistic`).
 
 Source: Raisa, Jalko, Kaski, Honkela 2023, Noise-aware statistical inference with differentially private synthetic data (AISTATS),
 equation 6; Agresti 2013, Categorical Data Analysis, 9.5, for logistic models of log-linear ones.

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def measuring(read: Callable[[bytes], T], most: int) -> Callable[[bytes], T]:
-    """What reads a message, preceded by `check_fields`.
+    """Reader of a message, preceded by `check_fields`.
 
     Args:
         read: ``FromString`` of a message class; the items of another function's message are not entered.
