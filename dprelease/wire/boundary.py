@@ -177,7 +177,6 @@ def _details(error: grpc.RpcError) -> error_details_pb2.ErrorInfo | None:
 _TOO_LONG = (
     ("SERVER: Received message larger", "takes no message as long as ours"),
     ("CLIENT: Received message larger", "sent an answer longer than any that is read here"),
-    ("Exception deserializing response", "sent an answer that cannot be read, or has too many fields"),
 )
 _STRANGER = "its certificate is not from the expected consortium, or has expired; check the clock"
 _MISNAMED = "its certificate does not name this host; use the name it was made for"

@@ -19,7 +19,6 @@ from google.protobuf.message import DecodeError
 
 from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, PeerUnavailable, Unauthenticated
 from dprelease.identity.certificates import Identity, Role, read_identity
-from dprelease.wire.elements import MOST_REQUEST_FIELDS, measuring
 from dprelease.wire.limits import certificate_peer, most_request_bytes, source_of
 
 _EOF: Any = grpc.aio.EOF  # type: ignore[attr-defined] # missing in the type stubs
@@ -144,7 +143,7 @@ class Call:
         if self.message_bytes > self._most_bytes:
             raise InvalidInput(f"a message of {self.message_bytes:,} bytes; at most {self._most_bytes:,} are read")
         try:
-            return measuring(read, MOST_REQUEST_FIELDS)(data)
+            return read(data)
         except (DecodeError, ValueError) as error:
             raise InvalidInput("a message cannot be read") from error
 

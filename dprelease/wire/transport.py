@@ -1,17 +1,14 @@
-"""Channels: TLS always, keepalive as servers take it (`dprelease.wire.listener`); no answer too long or too full."""
+"""Channels: TLS always, keepalive that matches the servers' (`dprelease.wire.listener`), no answer longer than it may be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import grpc
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import read_certificate
-from dprelease.wire.elements import MOST_ANSWER_FIELDS, measuring
 from dprelease.wire.limits import answer_limits
 
 KEEPALIVE_SECONDS = 60
@@ -74,47 +71,7 @@ def connect(address: str, credentials: Credentials) -> grpc.Channel:
     check_address(address)
     credentials.check()
     tls = grpc.ssl_channel_credentials(credentials.root, credentials.key, credentials.certificate)
-    return _Measured(grpc.secure_channel(address, tls, options=_CLIENT_OPTIONS))
-
-
-class _Measured(grpc.Channel):
-    """A channel that counts the fields of an answer before it parses them."""
-
-    def __init__(self, inner: grpc.Channel) -> None:
-        self._inner = inner
-
-    def subscribe(self, callback: Callable[[Any], None], try_to_connect: bool = False) -> None:
-        self._inner.subscribe(callback, try_to_connect)
-
-    def unsubscribe(self, callback: Callable[[Any], None]) -> None:
-        self._inner.unsubscribe(callback)
-
-    def unary_unary(self, *args: Any, **options: Any) -> Any:
-        return self._inner.unary_unary(*args, **_counted(options))
-
-    def unary_stream(self, *args: Any, **options: Any) -> Any:
-        return self._inner.unary_stream(*args, **_counted(options))
-
-    def stream_unary(self, *args: Any, **options: Any) -> Any:
-        return self._inner.stream_unary(*args, **_counted(options))
-
-    def stream_stream(self, *args: Any, **options: Any) -> Any:
-        return self._inner.stream_stream(*args, **_counted(options))
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def __enter__(self) -> grpc.Channel:
-        return self
-
-    def __exit__(self, *_: object) -> bool | None:
-        self.close()
-        return None
-
-
-def _counted(options: dict[str, Any]) -> dict[str, Any]:
-    read = options.get("response_deserializer")
-    return options if read is None else {**options, "response_deserializer": measuring(read, MOST_ANSWER_FIELDS)}
+    return grpc.secure_channel(address, tls, options=_CLIENT_OPTIONS)
 
 
 def check_address(address: str) -> None:

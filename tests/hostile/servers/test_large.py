@@ -36,11 +36,7 @@ def text(kind: str, size: int) -> bytes:
 
 
 ATTACKED: Mapping[str, Mapping[str, Callable[[str, int], bytes]]] = {
-    "hub": {
-        f"{V1}RelayService/OpenParcel": text,
-        f"{V1}IntakeService/OpenBlock": text,
-        f"{V1}RelayService/SendParcel": lambda _, size: b"\x0a\x00" * (size // 2),
-    },
+    "hub": {f"{V1}RelayService/OpenParcel": text, f"{V1}IntakeService/OpenBlock": text},
     "coordinator": {
         f"{V1}CoordinationService/ReportCatalogue": text,
         f"{V1}CoordinationService/Approve": text,
