@@ -29,6 +29,8 @@ from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 from dprelease.release.stream import checkpoint_of
 
+LARGEST_EPSILON = 700.0
+"""Epsilon up to which exp(epsilon) is a double."""
 MOST_PICTURED = 20
 """Columns whose correlations a picture has."""
 MOST_COLUMNS = 300
@@ -183,8 +185,10 @@ def _about(release: Release, manifest: Manifest) -> Section:
 
 def _privacy(release: Release, manifest: Manifest) -> Section:
     target = release.spec.target
+    # A dry run on little noise has an epsilon of thousands, and its exponential is no double.
+    ratio = f" = {math.exp(target.epsilon):.3g}" if target.epsilon < LARGEST_EPSILON else ""
     meaning = (
-        f"A result is at most exp(epsilon) = {math.exp(target.epsilon):.3g} times as probable with a patient's cells as with any "
+        f"A result is at most exp(epsilon){ratio} times as probable with a patient's cells as with any "
         f"others in their place, plus delta = {target.delta:g}."
     )
     parts = (

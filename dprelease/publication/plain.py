@@ -87,9 +87,11 @@ def _columns(release: Release) -> str:
     found = figures(release)
     owner = {name: part.party for part in release.spec.parties for name in part.released}
     rows = []
+    # A release of ranges has nothing that is coded, and so no bounds but those that were declared.
+    ranged = release.ranged if isinstance(release.view, Moments | NoisyRows) else {}
     for name in release.columns:
         declared = release.column(name)
-        seen = declared if declared.bounded else release.ranged.get(declared.name, declared)
+        seen = declared if declared.bounded else ranged.get(declared.name, declared)
         numbers = [*seen.ends, seen.midpoint, seen.half_width] if seen.bounded else []
         figure = found.get(name)
         mean = [] if figure is None or figure.mean is None else [figure.mean.value, figure.mean.error]

@@ -44,6 +44,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str,
         "outcomes": {"mechanism": "moments", "outcomes": ("glucose",), "about": ABOUT},
         "mixed": {"mechanism": "mixed", "about": ABOUT},
         "ranges": {"mechanism": "ranges", "about": ABOUT},
+        "little noise": {"mechanism": "moments", "epsilon": 5000.0, "about": ABOUT},
         "bare": {"mechanism": "moments"},
     }
     found = {}
@@ -116,6 +117,10 @@ def test_what_says_nothing_of_itself_has_tables_alone(published: Mapping[str, Pu
     names = {path.name for path in published["bare"][0].path.iterdir() if path.is_file()}
     assert names == {"manifest.json", "manifest.sig", "index.html", "README.txt", "columns.csv", "moments.csv"}
     assert "croissant.json" in {path.name for path in published["ranges"][0].path.iterdir()}
+
+
+def test_an_epsilon_whose_exponential_is_no_double_is_said(published: Mapping[str, Published]) -> None:
+    assert "at most exp(epsilon) times as probable" in (published["little noise"][0].path / "index.html").read_text()
 
 
 def test_an_altered_table_is_found_out(published: Mapping[str, Published]) -> None:
