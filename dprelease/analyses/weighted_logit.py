@@ -69,7 +69,7 @@ class Logit:
             gained, coef, before = before - after, tried, after
             if gained < CLOSE * max(before, CLOSE) and float(slope @ step) < CLOSE:
                 break
-        if np.abs(coef).max() > LARGEST:
+        if not np.abs(coef).max() <= LARGEST:  # a coefficient that is no number is refused too
             raise InvalidInput("a feature decides the outcome, and no odds ratio is finite; leave it out")
         fitted = expit(design @ coef)
         information = design.T @ ((share * fitted * (1 - fitted))[:, None] * design)

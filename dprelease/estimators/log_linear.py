@@ -141,7 +141,7 @@ class LogLinear:
             at = np.ravel_multi_index(tuple(self.cells[:, triple].T), [sizes[each] for each in triple])
             three += np.array([(np.bincount(at, own) ** 2).sum() for own in weighted.T])
         variance = np.einsum("eq,ef,fq->q", moved, self.covariance, moved) + THREE**2 * three
-        sampling = share @ centred**2 / self.patients
+        sampling = np.einsum("eq,eq->q", slope, moved) / self.patients  # of the part that lambda can follow
         return np.sqrt(variance), np.sqrt(np.maximum(variance - sampling, 0.0))
 
     def _features(self) -> Iterator[tuple[slice, Floats]]:
