@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 
 from dprelease.arrays import Floats
 from dprelease.data.columns import Name
-from dprelease.files.settings import Settings
+from party_node.declarations.dates import SourceColumn
 
 LONGEST = 10
 """Most characters of a code: 37^10 is below 2^53, so that a code is a number, exactly."""
@@ -44,19 +44,10 @@ def code_text(number: float) -> str:
     return "".join(_LETTERS[digit - 1] for digit in digits if digit)
 
 
-class CodeColumn(Settings):
-    """A column of codes of the source, from which categories are derived: each cell is a number, with no bounds and no fill value.
-
-    It answers what `dprelease.data.column.DeclaredColumn` answers of cells.
-    """
+class CodeColumn(SourceColumn):
+    """A column of codes, from which categories are derived."""
 
     aggregates: ClassVar[tuple[str, ...]] = ("first", "last")
-    values: ClassVar[tuple[str, ...]] = ()
-    vocabulary: ClassVar[tuple[str, ...]] = ()
-    measured: ClassVar[bool] = False
-    bounded: ClassVar[bool] = True
-    ends: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    fill: ClassVar[float] = math.nan
 
     kind: Literal["code"]
     name: Name

@@ -30,22 +30,28 @@ _DIRECTIVES = {
 """Directive of a format to its pattern; the time of day is read over."""
 
 
-class DateColumn(Settings):
-    """A column of dates of the source, from which others are derived: days since 1970-01-01, with no bounds and no fill value.
+class SourceColumn(Settings):
+    """A column of the source from which others are derived: its cells are read as numbers, with no bounds and no fill value.
 
     It answers what `dprelease.data.column.DeclaredColumn` answers of cells.
-
-    Attributes:
-        format: how a date is written as text, in directives of C's strftime; others than those above have no one meaning.
     """
 
-    aggregates: ClassVar[tuple[str, ...]] = ("first", "last", "min", "max")
     values: ClassVar[tuple[str, ...]] = ()
     vocabulary: ClassVar[tuple[str, ...]] = ()
     measured: ClassVar[bool] = False
     bounded: ClassVar[bool] = True
     ends: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     fill: ClassVar[float] = math.nan
+
+
+class DateColumn(SourceColumn):
+    """A column of dates: days since 1970-01-01.
+
+    Attributes:
+        format: how a date is written as text, in directives of C's strftime; others than those above have no one meaning.
+    """
+
+    aggregates: ClassVar[tuple[str, ...]] = ("first", "last", "min", "max")
 
     kind: Literal["date"]
     name: Name
