@@ -3,7 +3,8 @@
 Each is a function of the signed bytes, the same on every machine: released integers times powers of two, divisions of single
 numbers, and texts. Numbers are written so that they read back to the same double.
 
-Source: RFC 4180 (CSV); Croissant 1.1 (MLCommons); DataCite 4.6; Data Package 1.0 (Frictionless); Citation File Format 1.2.0.
+Source: RFC 4180 (CSV); Croissant 1.1 (MLCommons); DataCite 4.6; Data Package 1.0 (Frictionless); Citation File Format 1.2.0; for
+registry.yaml, `dprelease.publication.registry`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from typing import Any
 from dprelease.about import About
 from dprelease.canonical import sha256
 from dprelease.data.column import number_text
+from dprelease.data.columns import numbers
+from dprelease.data.ranges import REACH
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.publication.figures import figures
+from dprelease.publication.registry import registry_record, yaml_text
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 
@@ -40,7 +45,7 @@ def plain_files(release: Release, manifest: Manifest) -> Mapping[str, bytes]:
         release: verified.
         manifest: its manifest.
     """
-    tables = {"columns.csv": _columns(release), **_numbers(release)}
+    tables = {"columns.csv": _columns(release), **_numbers(release), **_ranges(release)}
     found = {name: data.encode() for name, data in tables.items()}
     found["README.txt"] = _readme(release, manifest, tuple(found)).encode()
     about = release.spec.about
@@ -54,6 +59,7 @@ def plain_files(release: Release, manifest: Manifest) -> Mapping[str, bytes]:
             name: f"{json.dumps(made, indent=1, ensure_ascii=True)}\n".encode() for name, made in metadata.items()
         }
         found["CITATION.cff"] = _citation(release, about, manifest).encode()
+        found["registry.yaml"] = registry_record(release, about, manifest).encode()
     return MappingProxyType(found)
 
 
@@ -92,7 +98,7 @@ def _columns(release: Release) -> str:
     for name in release.columns:
         declared = release.column(name)
         seen = declared if declared.bounded else ranged.get(declared.name, declared)
-        numbers = [*seen.ends, seen.midpoint, seen.half_width] if seen.bounded else []
+        scale = [*seen.ends, seen.midpoint, seen.half_width] if seen.bounded else []
         figure = found.get(name)
         mean = [] if figure is None or figure.mean is None else [figure.mean.value, figure.mean.error]
         rows.append(
@@ -102,7 +108,7 @@ def _columns(release: Release) -> str:
                 owner[name],
                 declared.kind,
                 declared.released_unit,
-                *_texts(numbers, 4),
+                *_texts(scale, 4),
                 declared.fill_text,
                 "yes" if declared.public else "no",
                 declared.derivation,
@@ -112,8 +118,8 @@ def _columns(release: Release) -> str:
     return _csv(COLUMNS, rows)
 
 
-def _texts(numbers: Sequence[float], count: int) -> list[str]:
-    return [number_text(number) for number in numbers] or [""] * count
+def _texts(found: Sequence[float], count: int) -> list[str]:
+    return [number_text(number) for number in found] or [""] * count
 
 
 def _numbers(release: Release) -> dict[str, str]:
@@ -143,6 +149,41 @@ def _numbers(release: Release) -> dict[str, str]:
     return {}
 
 
+RANGES = (
+    "name",
+    "hospital",
+    "unit",
+    "lower",
+    "upper",
+    "mean",
+    "standard_deviation",
+    "reach",
+    "bounds_lower",
+    "bounds_upper",
+    "centre_steps",
+    "half_width_steps",
+    "reach_power",
+)
+
+
+def _ranges(release: Release) -> dict[str, str]:
+    """ranges.csv: of a release of ranges, or of one whose numbers are coded in ranges."""
+    view = release.view
+    published = view if isinstance(view, Ranges) else release.first_ranges
+    found = published or view.clipping
+    declared = {column.name: column for column in numbers(release.spec.columns)}
+    owner = {column.name: part.party for part in release.spec.parties for column in part.columns}
+    rows = []
+    for each in found.ranges if found else ():
+        column, seen = declared[each.name], each.seen(declared[each.name])
+        # Powers of integers, for those of floats may differ between machines.
+        reach = 5**each.reach / 4**each.reach
+        told = (*seen.ends, seen.midpoint, seen.half_width / (REACH * reach), reach, *column.boxed(each.box).ends)
+        steps = map(str, (each.centre, each.half_width, each.reach))
+        rows.append((each.name, owner[each.name], column.unit, *map(number_text, told), *steps))
+    return {"ranges.csv": _csv(RANGES, rows)} if rows else {}
+
+
 def _readme(release: Release, manifest: Manifest, names: Sequence[str]) -> str:
     spec, about = release.spec, release.spec.about
     told = {} if about is None else about.facts
@@ -150,6 +191,8 @@ def _readme(release: Release, manifest: Manifest, names: Sequence[str]) -> str:
         "columns.csv": f"a line for each released column; scaled values are {SCALED}",
         "moments.csv": "sums over patients of products of two scaled columns, and the standard deviation of their noise; the "
         f"column called {CONSTANT} is 1 for everybody",
+        "ranges.csv": "the range of each number: lower and upper lie 3 reach standard_deviation from the mean; centre_steps and "
+        "half_width_steps are signed, in steps of 2^-24 of half the bounds from their middle, and reach is 1.25^reach_power",
         "rows.csv": "noisy rows of scaled columns",
     }
     lines = [
@@ -242,7 +285,7 @@ def _croissant(release: Release, about: About, manifest: Manifest, files: Mappin
 
 def _record_set(name: str, data: bytes) -> dict[str, Any]:
     headings = next(csv.reader(io.StringIO(data.decode())))
-    numbers = ("sum", "noise_sd", "lower", "upper", "midpoint", "half_width", "mean", "mean_noise_sd")
+    decimal = {"sum", "noise_sd", "lower", "upper", "midpoint", "half_width", "mean", "mean_noise_sd", *RANGES[3:]}
     return {
         "@type": "cr:RecordSet",
         "@id": name.removesuffix(".csv"),
@@ -252,7 +295,7 @@ def _record_set(name: str, data: bytes) -> dict[str, Any]:
                 "@type": "cr:Field",
                 "@id": f"{name.removesuffix('.csv')}/{heading}",
                 "name": heading,
-                "dataType": "sc:Float" if heading in numbers or name == "rows.csv" else "sc:Text",
+                "dataType": "sc:Float" if heading in decimal or name == "rows.csv" else "sc:Text",
                 "source": {"fileObject": {"@id": name}, "extract": {"column": heading}},
             }
             for heading in headings
@@ -330,23 +373,22 @@ def cited(release: Release, manifest: Manifest) -> str:
 
 
 def _citation(release: Release, about: About, manifest: Manifest) -> str:
-    text = json.dumps  # a JSON string is a YAML string
     authors = [
-        f"  - name: {text(each.name)}"
-        + (f"\n    orcid: {text(f'https://orcid.org/{each.orcid}')}" if each.orcid else "")
+        f"  - name: {yaml_text(each.name)}"
+        + (f"\n    orcid: {yaml_text(f'https://orcid.org/{each.orcid}')}" if each.orcid else "")
         for each in about.creators
     ]
     lines = [
         "cff-version: 1.2.0",
         'message: "Please cite these data as below."',
         "type: dataset",
-        f"title: {text(release.spec.title)}",
+        f"title: {yaml_text(release.spec.title)}",
         "authors:",
         *authors,
         f"date-released: {manifest.published[:10]}",
         *([f"license: {about.licence}"] if about.licence_url else []),
         "identifiers:",
         "  - type: other",
-        f"    value: {text(f'sha256:{release.digest}')}",
+        f"    value: {yaml_text(f'sha256:{release.digest}')}",
     ]
     return "\n".join(lines) + "\n"

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from hashlib import sha256
@@ -12,13 +13,18 @@ import pytest
 import yaml
 
 from dprelease.about import About
+from dprelease.data.columns import numbers
+from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.publication.beside import altered
-from dprelease.publication.plain import CONSTANT
+from dprelease.publication.plain import CONSTANT, plain_files
 from dprelease.release.folder import ReleaseFolder
+from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 from learner.hub.storage import Storage
 from tests.learner.world import World, publish_to
-from tests.support.specs import categorical, numeric
+from tests.support.noise import SeededNoise
+from tests.support.rounds import made_alone, ranges_first_without_bounds
+from tests.support.specs import build_spec, categorical, numeric, random_rows
 
 COLUMNS = {
     "north": (numeric("age", 0.0, 120.0, unit='"years", or so'), categorical("stage", "=1+1", "Z\u00fcrich", "I, II")),
@@ -28,7 +34,7 @@ ABOUT = About.model_validate(
     {
         "description": 'A "cohort", of two hospitals',
         "licence": "CC-BY-4.0",
-        "creators": [{"name": "A. Author", "orcid": "0000-0002-1825-0097"}, {"name": "A clinic"}],
+        "creators": [{"name": "A. Author \U0001d4d0", "orcid": "0000-0002-1825-0097"}, {"name": "A clinic"}],
         "keywords": ["glucose"],
     }
 )
@@ -56,7 +62,10 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str,
 
 
 def read(folder: ReleaseFolder, name: str) -> list[dict[str, str]]:
-    text = (folder.path / name).read_bytes().decode()
+    return read_csv((folder.path / name).read_bytes().decode())
+
+
+def read_csv(text: str) -> list[dict[str, str]]:
     assert "\r" not in text
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -93,6 +102,89 @@ def test_rows_and_columns_read_back(published: Mapping[str, Published]) -> None:
     assert columns["stage=I, II"]["column"] == "stage"
 
 
+def signed_steps(release: Release) -> dict[str, tuple[int, int, int]]:
+    """Number to centre, half-width and power of its reach, from the signed integers of the blocks."""
+    found = {}
+    for part in release.spec.parties:
+        own = [column.name for column in numbers(part.columns)]
+        block = release.blocks[part.party][1 if any(not column.bounded for column in part.columns) else 0]
+        for name, integers in zip(own, block.values, strict=True):
+            row = Row.of(integers)
+            found[name] = row.last.centre, 3 * row.last.scale * 5**row.reach // 4**row.reach, row.reach
+    return found
+
+
+def test_ranges_are_those_of_the_signed_integers(published: Mapping[str, Published]) -> None:
+    folder, release = published["ranges"]
+    spec = build_spec({"north": (*COLUMNS["north"], numeric("weight"))}, mechanism="moments", grid_bits=16, rows=2000)
+    spec = ranges_first_without_bounds(spec, ("weight",))
+    rounds = made_alone(spec, random_rows(spec, "north"), SeededNoise(4))
+    tables = plain_files(rounds, Manifest.model_construct(published="2026-01-01T00:00:00Z"))
+    later = read_csv(tables["ranges.csv"].decode())
+    for lines, made in ((read(folder, "ranges.csv"), release), (later, rounds)):
+        steps = signed_steps(made)
+        assert [line["name"] for line in lines] == [column.name for column in numbers(made.spec.columns)]
+        for line in lines:
+            centre, half_width, power = steps[line["name"]]
+            told = tuple(int(line[name]) for name in ("centre_steps", "half_width_steps", "reach_power"))
+            assert told == (centre, half_width, power)
+            low, high = float(line["bounds_lower"]), float(line["bounds_upper"])
+            unit = (high - low) / 2 / 2**24
+            middle, half = (low + high) / 2 + unit * centre, unit * half_width
+            deviation = half / 3 / float(line["reach"])
+            wanted = (middle - half, middle + half, middle, deviation, 1.25**power)
+            shown = [float(line[name]) for name in ("lower", "upper", "mean", "standard_deviation", "reach")]
+            np.testing.assert_allclose(shown, wanted, rtol=1e-9, atol=1e-9 * half)
+    assert {line["name"]: line["unit"] for line in read(folder, "ranges.csv")}["glucose"] == "mmol/l"
+    assert later[-1]["bounds_upper"] != "1"  # a box that the release found
+    assert not (published["moments"][0].path / "ranges.csv").exists()
+
+
+REGISTRY = {
+    "": "url_slug deployment",
+    "deployment": "basic dp_variant privacy_loss deployment_model implementation administrative",
+    "basic": "name data_curators description intended_use data_product_type data_product_region data_product_sector "
+    "publication_date",
+    "dp_variant": "variant_name data_domain unprotected_quantities",
+    "privacy_loss": "privacy_unit privacy_unit_details privacy_parameters privacy_parameters_details",
+    "deployment_model": "model_name model_name_details trust_assumptions actors release_type release_type_details "
+    "data_source_type data_source_type_details access_type access_type_details",
+    "implementation": "preprocessing_and_hyperparameter_tuning mechanisms composition post_processing justification utility "
+    "additional_information",
+    "administrative": "evidence_sources status registry_authors tier",
+}
+"""Keys of the registry's record, section by section: it takes these and no others."""
+
+
+@pytest.mark.parametrize("kind", ["moments", "mixed", "ranges"])
+def test_the_registry_s_record_has_its_fields(published: Mapping[str, Published], kind: str) -> None:
+    folder, release = published[kind]
+    record = yaml.safe_load((folder.path / "registry.yaml").read_text(encoding="utf-8"))
+    found = record["deployment"]
+    sections = {"": record, "deployment": found, **found}
+    assert {name: set(sections[name]) for name in REGISTRY} == {
+        name: set(keys.split()) for name, keys in REGISTRY.items()
+    }
+    for section in list(found.values())[:5]:
+        texts = {name: value for name, value in section.items() if name not in ("data_curators", "privacy_parameters")}
+        assert all(isinstance(value, str) and value for value in texts.values()), texts
+    basic, model, administrative = found["basic"], found["deployment_model"], found["administrative"]
+    assert [each["data_curator_name"] for each in basic["data_curators"]] == ["trial", "north", "south"]
+    assert basic["description"] == ABOUT.description
+    assert basic["data_product_type"] == ("Dataset" if kind == "mixed" else "Summary statistics")
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", basic["publication_date"])
+    assert found["dp_variant"]["variant_name"] == "Approximate DP"
+    assert found["privacy_loss"]["privacy_parameters"] == {"epsilon": 1.0, "delta": 1e-5}
+    chosen = [model[name] for name in ("model_name", "release_type", "data_source_type", "access_type")]
+    assert chosen == ["Federated", "One release", "Static", "Non-interactive"]
+    assert (administrative["status"], administrative["tier"], administrative["registry_authors"]) == (
+        "Draft",
+        3,
+        ["trial"],
+    )
+    assert release.digest in found["implementation"]["additional_information"]
+
+
 def test_metadata_name_the_files_the_licence_and_the_makers(published: Mapping[str, Published]) -> None:
     folder, release = published["moments"]
     croissant = json.loads((folder.path / "croissant.json").read_text())
@@ -106,7 +198,8 @@ def test_metadata_name_the_files_the_licence_and_the_makers(published: Mapping[s
     datacite = json.loads((folder.path / "datacite.json").read_text())
     assert {"identifiers", "creators", "titles", "publisher", "publicationYear", "types"} <= datacite.keys()
     assert datacite["creators"][0]["nameIdentifiers"][0]["nameIdentifier"] == "https://orcid.org/0000-0002-1825-0097"
-    citation = yaml.safe_load((folder.path / "CITATION.cff").read_text())
+    citation = yaml.safe_load((folder.path / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["authors"][0]["name"] == ABOUT.creators[0].name
     assert (citation["license"], citation["identifiers"][0]["value"]) == ("CC-BY-4.0", f"sha256:{release.digest}")
     readme = (folder.path / "README.txt").read_text()
     assert 'description: A "cohort", of two hospitals' in readme
