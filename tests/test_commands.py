@@ -77,6 +77,7 @@ FIRST_WORDS = {  # of a line, to what it must not begin without
     ("party_node", "check"): ("pyarrow", "party"),
     ("party_node", "declare", "patients.csv"): ("pyarrow", "party"),
     ("party_node", "public", "norm", "age"): ("pyarrow", "party"),
+    ("learner", "deposit", "x", "y"): ("jinja2", "learner"),
     ("learner", "fetch", "https://mirror.example.org/0"): ("urllib3", "learner"),
     ("learner", "export", "x", "--format", "parquet", "--output", "x"): ("pyarrow", "learner"),
     ("learner", "plan", "--plot", "plan.png"): ("matplotlib", "plot"),

@@ -17,6 +17,7 @@ COMMANDS = {
     "counterfactual": Command(
         "learner.cli.report:counterfactual_release", "Show a target's path without an intervention."
     ),
+    "deposit": Command("learner.cli.deposit:deposit_release", "Write a release as files for a repository."),
     "describe": Command(
         "learner.cli.analysis:describe_release", "Means, standard deviations and correlations of a release."
     ),
