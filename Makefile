@@ -17,7 +17,7 @@ TABLES := docs/benchmarks.md
 # Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants bench-quick check clean
+.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
@@ -66,6 +66,14 @@ check-wheel: $(STAMP) ## the built wheel serves a learner who has not got SQLAlc
 	cd / && ! $(CURDIR)/.wheel/bin/python -c "import sqlalchemy" 2>/dev/null
 	rm -rf .wheel
 
+check-r: $(STAMP) ## the R package passes R CMD check and agrees with Python; skipped where R is not installed
+	@if ! command -v R >/dev/null; then echo "SKIPPED: make check-r: R is not installed, so the R package is not tested"; exit 0; fi; \
+	set -e; rm -rf .r; mkdir .r; \
+	$(BIN)/python -m tests.support.r_folders .r/folders; \
+	cd .r; R CMD build ../r; \
+	DPRELEASE_FOLDERS=$(CURDIR)/.r/folders R CMD check --no-manual dprelease_*.tar.gz; \
+	! grep -n WARNING dprelease.Rcheck/00check.log
+
 bench-quick: $(STAMP) ## every benchmark, a minute each at most; all of them in 12 minutes
 	for path in benchmarks/[a-z]*.py benchmarks/*/__main__.py; do \
 		name=$$(echo $$path | cut -d / -f 2 | cut -d . -f 1); \
@@ -86,4 +94,4 @@ $(BUF): $(STAMP)
 	$(BIN)/npm install --silent --no-fund --no-audit --fetch-timeout=60000 --prefix .buf @bufbuild/buf@1.75.0
 
 clean:
-	rm -rf $(VENV) .buf .wheel dist demo-run .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache

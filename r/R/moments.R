@@ -1,0 +1,133 @@
+# Joint moments (docs/format.md, section 14): declared columns become variables, and blocks add up to sums of their products.
+
+read_column <- function(column) {
+  shared <- c("kind", "name", "public", "unit")
+  kind <- if (is.character(column$kind)) column$kind else ""
+  switch(kind,
+    numeric = fields(column, "a column", c(shared, "fill", "lower", "upper"), c("bounds", "derivation")),
+    categorical = fields(column, "a column", c(shared, "fill", "levels"), c("derivation", "exhaustive")),
+    ordered = fields(column, "a column", c(shared, "fill", "levels"), c("derivation", "scores")),
+    refuse("not a valid manifest: a column of an unknown kind")
+  )
+  if (!grepl(NAME, column$name)) refuse("not a valid manifest: a column has no name")
+  found <- list(name = column$name, unit = column$unit, public = isTRUE(column$public), kind = "number", values = character())
+  if (kind == "categorical") {
+    values <- c(unlist(column$levels), if (!isTRUE(column$exhaustive)) "other")
+    if (anyDuplicated(values) || length(values) < 2) refuse("not a valid manifest: levels of ", column$name, " are not distinct")
+    found$kind <- "category"
+    found$values <- values
+    found$ends <- c(0, 1)
+    found$released <- paste0(column$name, "=", values)
+    return(found)
+  }
+  if (!is.null(column$bounds)) refuse("R reads releases of numbers with public bounds, and ", column$name, " has none", PYTHON)
+  scores <- if (length(column$scores)) unlist(column$scores) else seq_along(column$levels) - 1
+  found$ends <- if (kind == "ordered") range(scores) else c(column$lower, column$upper)
+  if (!found$ends[1] < found$ends[2]) refuse("not a valid manifest: the bounds of ", column$name, " are not in order")
+  found$released <- column$name
+  found
+}
+
+# Variables, one row for each entry of x = (1, z); readings, one row for each released column; and noisy entries, row by row.
+layout_of <- function(columns) {
+  variables <- data.frame(column = 0L, public = TRUE, number = FALSE, level = FALSE)
+  readings <- NULL
+  for (at in seq_along(columns)) {
+    each <- columns[[at]]
+    count <- max(1, if (length(each$values) > 2) length(each$values) else 1)
+    binary <- length(each$values) == 2
+    place <- nrow(variables) + if (binary) c(1, 1) else seq_len(count)
+    middle <- if (binary) c(0.5, 0.5) else if (count > 1) rep(0, count) else mean(each$ends)
+    half <- if (binary) c(0.5, -0.5) else if (count > 1) rep(1, count) else diff(each$ends) / 2
+    readings <- rbind(readings, data.frame(name = each$released, column = at, place = place, middle = middle, half = half))
+    variables <- rbind(variables, data.frame(
+      column = rep(at, count), public = each$public, number = each$kind == "number", level = count > 1
+    ))
+  }
+  size <- nrow(variables)
+  row <- rep(seq_len(size), times = size:1)
+  column <- unlist(lapply(seq_len(size), function(first) first:size))
+  same <- variables$column[row] == variables$column[column]
+  square <- same & variables$number[row]
+  noisy <- (!same | square) & !(variables$public[row] & variables$public[column])
+  list(
+    variables = variables, readings = readings,
+    entries = data.frame(row = row, column = column, square = square)[noisy, ]
+  )
+}
+
+public_names <- function(release, party) {
+  own <- vapply(release$parties[[party]]$columns, `[[`, "", "name")
+  unlist(lapply(release$columns[own], function(each) if (each$public) each$released), use.names = FALSE)
+}
+
+# Sums over patients of products of scaled variables, noise included, and the standard deviations of the noise.
+read_moments <- function(release) {
+  layout <- release$layout
+  variables <- layout$variables
+  entries <- layout$entries
+  terms <- release$terms
+  parties <- length(release$parties)
+  unit <- 4^-release$grid_bits
+  scale <- ifelse(entries$square, terms$diagonal_scale, terms$scale)
+  sums <- add_up(lapply(release$blocks, function(bytes) bytes[seq_len(8 * nrow(entries))]))
+  if (any(abs(sums) > release$rows / unit + floor(20 * scale * sqrt(parties)) + 1)) {
+    refuse("the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation")
+  }
+  exact <- crossprod(public_codes(release)) * unit
+  size <- nrow(variables)
+  filled <- function(values, whole, shown) {
+    found <- matrix(0, size, size)
+    found[variables$public, variables$public] <- shown
+    found[cbind(entries$row, entries$column)] <- values
+    found[cbind(entries$column, entries$row)] <- values
+    found[1, 1] <- whole
+    for (at in which(!variables$public & !variables$number)) found[at, at] <- if (variables$level[at]) found[1, at] else whole
+    found
+  }
+  list(
+    gram = filled(sums * unit, release$rows, exact), noise_sd = filled(scale * sqrt(parties) * unit, 0, 0), rows = release$rows,
+    level = variables$level, readings = layout$readings
+  )
+}
+
+# Signed 64-bit integers added modulo 2^64, in halves of 32 bits that doubles hold exactly.
+add_up <- function(blocks) {
+  half <- lapply(blocks, function(bytes) matrix(readBin(bytes, "integer", length(bytes) / 4, 4, endian = "little"), 2))
+  unsigned <- function(words) ifelse(is.na(words), 2^31, ifelse(words < 0, words + 2^32, words)) # -2^31 is R's NA
+  low <- Reduce(`+`, lapply(half, function(words) unsigned(words[1, ])))
+  high <- Reduce(`+`, lapply(half, function(words) unsigned(words[2, ]))) + low %/% 2^32
+  high <- high %% 2^32
+  ifelse(high >= 2^31, high - 2^32, high) * 2^32 + low %% 2^32
+}
+
+# The constant and the public variables on the grid, patient by patient.
+public_codes <- function(release) {
+  unit <- 2^release$grid_bits
+  found <- list(rep(unit, release$rows))
+  for (party in names(release$parties)) {
+    names <- public_names(release, party)
+    if (!length(names)) next
+    bytes <- release$blocks[[party]][-seq_len(8 * nrow(release$layout$entries))]
+    codes <- matrix(readBin(bytes, "integer", length(bytes) / 4, 4, endian = "little"), ncol = length(names), byrow = TRUE)
+    colnames(codes) <- names
+    for (each in release$columns) {
+      if (!each$public || !each$released[1] %in% names) next
+      own <- codes[, each$released, drop = FALSE]
+      allowed <- if (each$kind == "number") !anyNA(own) && all(abs(own) <= unit) else all(own %in% c(0, unit)) && all(rowSums(own) == unit)
+      if (!allowed) refuse("the public columns of ", party, " hold codes that their declarations do not allow")
+      coded <- if (ncol(own) == 2) list(own[, 1] - own[, 2]) else lapply(seq_len(ncol(own)), function(at) own[, at])
+      found <- c(found, coded)
+    }
+  }
+  if (length(found) == 1) return(matrix(sqrt(release$rows) * unit)) # its square alone counts
+  do.call(cbind, found)
+}
+
+dp_moments <- function(release) {
+  stopifnot(inherits(release, "dp_release"))
+  first <- !duplicated(release$moments$readings$place)
+  names <- c("(constant)", release$moments$readings$name[first])
+  labelled <- function(values) structure(values, dimnames = list(names, names))
+  list(sums = labelled(release$moments$gram), noise_sd = labelled(release$moments$noise_sd), patients = release$rows)
+}

@@ -1,0 +1,3 @@
+library(testthat)
+library(dprelease)
+test_check("dprelease")

@@ -1,0 +1,26 @@
+# What R says of releases: `Rscript r_answers.R r/R ASKED.json ANSWERS.json`, ASKED a list of folder (or URL), root and fits.
+arguments <- commandArgs(TRUE)
+for (file in list.files(arguments[1], full.names = TRUE)) source(file)
+exactly <- function(numbers) I(sprintf("%.17g", numbers))
+fit_of <- function(release, asked) {
+  formula <- stats::as.formula(paste0("`", asked$target, "` ~ ", paste0("`", unlist(asked$features), "`", collapse = " + ")))
+  found <- dp_lm(formula, release)
+  told <- tidy.dp_lm(found, conf.int = TRUE)
+  c(lapply(as.list(told[-1]), exactly), list(
+    unidentified = I(found$unidentified), merged = I(as.character(names(found$merged))), sd = exactly(sqrt(diag(vcov(found))))
+  ))
+}
+answer <- function(asked) {
+  release <- dp_verify(dp_fetch(asked$folder), asked$root)
+  list(
+    digest = release$digest, gram = dp_moments(release)$sums, noise_sd = dp_moments(release)$noise_sd,
+    fits = lapply(asked$fits, function(fit) fit_of(release, fit))
+  )
+}
+answers <- lapply(jsonlite::fromJSON(arguments[2], simplifyVector = FALSE), function(asked) {
+  tryCatch(answer(asked),
+    dp_refused = function(e) list(refused = conditionMessage(e)),
+    error = function(e) list(broken = conditionMessage(e))
+  )
+})
+writeLines(jsonlite::toJSON(answers, auto_unbox = TRUE, digits = NA), arguments[3])

@@ -1,0 +1,122 @@
+"""The R package says what Python says of honest releases, and refuses every false one. Skipped where R is not installed."""
+
+import json
+import math
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from learner.hub.storage import Storage
+from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
+from tests.learner.world import World, publish_to
+from tests.support.r_folders import CASES, fitted, write_all
+from tests.support.web import Handler, serving
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "r" / "R"
+EXAMPLE = ROOT / "r" / "inst" / "extdata" / "example"
+ANSWERS = ROOT / "tests" / "support" / "r_answers.R"
+NUMBERS = ("estimate", "std.error", "statistic", "conf.low", "conf.high")
+FALSE = {
+    name: tamper for name, tamper in {**MANIFEST, **BLOCKS, **FILES}.items() if not name.startswith("another shape")
+}
+"""Another shape is for blocks of four columns, which joint moments do not have."""
+
+
+def _missing() -> str:
+    if shutil.which("Rscript") is None:
+        return "R is not installed"
+    found = subprocess.run(["Rscript", "-e", "library(openssl); library(jsonlite)"], capture_output=True, check=False)
+    return "R has no packages openssl and jsonlite" if found.returncode else ""
+
+
+MISSING = _missing()
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the R package is not tested: {MISSING}")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every folder that R is asked of, by name: R starts slowly, and once for all of them."""
+    home = tmp_path_factory.mktemp("r")
+    found: dict[str, Any] = {}
+    for name, folder in write_all(home / "cases").items():
+        fits = [{"target": target, "features": x} for target, x in CASES[name][2]]
+        found[name] = {"folder": str(folder.path), "root": str(folder.path / "root.pem"), "fits": fits}
+    found["another root"] = {**found["example"], "root": str(EXAMPLE / "root.pem")}
+    world, storage = World(home), Storage(home / "storage", 1 << 30)
+    honest = publish_to(storage, world, world.sealed(mechanism="moments", rows=200))
+    storage.close()
+    for name, tamper in FALSE.items():
+        folder = copy(honest, home / "false" / name)
+        tamper(folder, world)
+        found[f"false: {name}"] = {"folder": str(folder.path), "root": str(world.root_path), "fits": []}
+    with serving(home / "storage" / "published", Handler) as web:
+        for name, url in (("mirror", web.url), ("release of a mirror", f"{web.url}/{honest.manifest().spec.digest()}")):
+            found[name] = {"folder": url, "root": str(world.root_path), "fits": []}
+        (home / "asked.json").write_text(json.dumps(list(found.values())))
+        subprocess.run(
+            ["Rscript", str(ANSWERS), str(SOURCES), str(home / "asked.json"), str(home / "answers.json")], check=True
+        )
+    answers = json.loads((home / "answers.json").read_text())
+    return {name: {**one, "answer": answer} for (name, one), answer in zip(found.items(), answers, strict=True)}
+
+
+def number(text: str) -> float:
+    return float(text.replace("NA", "nan"))
+
+
+def assert_same(fit: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    assert found["unidentified"] == fit["unidentified"]
+    assert found["merged"] == fit["merged"]
+    for name in NUMBERS:
+        for ours, theirs in zip(fit[name], found[name], strict=True):
+            assert number(theirs) == pytest.approx(float(ours), rel=1e-9, nan_ok=True), name
+    # A small P is the error of z as many times larger as z is.
+    for ours, theirs in zip(fit["p.value"], found["p.value"], strict=True):
+        assert number(theirs) == pytest.approx(float(ours), rel=1e-6, nan_ok=True)
+    # The diagonal of the covariance matrix, which Python has not, is what it has.
+    for ours, theirs in zip(fit["std.error"], found["sd"], strict=True):
+        assert number(theirs) == pytest.approx(float(ours), rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_moments_and_fits_equal_those_of_python(asked: dict[str, Any], name: str):
+    expected, found = json.loads((Path(asked[name]["folder"]) / "expected.json").read_text()), asked[name]["answer"]
+    for matrix in ("gram", "noise_sd"):
+        for ours, theirs in zip(expected[matrix], found[matrix], strict=True):
+            assert theirs == pytest.approx(ours, rel=1e-12, abs=1e-9)
+    for fit, answer in zip(expected["fits"], found["fits"], strict=True):
+        assert_same(fit, answer)
+
+
+def test_cases_are_of_all_kinds(asked: dict[str, Any]):
+    fits = [fit for name in CASES for fit in asked[name]["answer"]["fits"]]
+    assert any(fit["merged"] for fit in fits)
+    assert any(fit["unidentified"] for fit in fits)
+    assert any(math.isfinite(number(end)) for fit in fits for end in fit["conf.low"])
+
+
+@pytest.mark.parametrize("name", ["mirror", "release of a mirror"])
+def test_a_mirror_serves_what_verifies(asked: dict[str, Any], name: str):
+    assert len(asked[name]["answer"]["digest"]) == 64
+
+
+@pytest.mark.parametrize("name", ["another root", *(f"false: {name}" for name in FALSE)])
+def test_a_false_release_is_refused_in_one_sentence(asked: dict[str, Any], name: str):
+    assert list(asked[name]["answer"]) == ["refused"], asked[name]["answer"]
+
+
+def test_the_example_of_the_package_still_says_what_python_says():
+    from dprelease.release.folder import load_folder
+
+    release = load_folder(EXAMPLE, EXAMPLE / "root.pem")
+    expected = json.loads((EXAMPLE / "expected.json").read_text())
+    for ours, theirs in zip(fitted(release, CASES["example"][2]), expected["fits"], strict=True):
+        for name in NUMBERS:
+            assert [float(each) for each in ours[name]] == pytest.approx(  # type: ignore[attr-defined]
+                [float(each) for each in theirs[name]], rel=1e-9, nan_ok=True
+            )
