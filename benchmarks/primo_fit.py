@@ -58,7 +58,8 @@ def _time_rows(results: Results, outcomes: int, count: int) -> None:
     ends = np.full(FEATURES, -1.0), np.full(outcomes, -1.0)
 
     def plain() -> object:
-        return np.linalg.solve(rows.x.T @ rows.x, rows.x.T @ rows.y)
+        x, y = rows.x[:], rows.y[:]
+        return np.linalg.solve(x.T @ x, x.T @ y)
 
     name = f"calibrated, {count:,} mixed rows, {outcomes:,} outcomes on {FEATURES} features"
     _report(results, name, plain, lambda: calibrated(rows, *ends, intercept=True))

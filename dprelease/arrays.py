@@ -5,6 +5,7 @@ Their shapes stand where they are used.
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
@@ -35,6 +36,20 @@ def one_by_one(function: Callable[[Item], Found], items: Iterable[Item], /) -> I
     return map(function, items)
 
 
+class RowTable(Protocol):
+    """(r, d) numbers, of which some rows at a time are asked for; an array is one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(r, d)."""
+
+    def __len__(self) -> int:
+        """r."""
+
+    def __getitem__(self, rows: slice, /) -> Floats:
+        """Some rows, in memory."""
+
+
 PIECE_BYTES = 1 << 23
 """Bytes of rows that are gone through together."""
 
@@ -53,10 +68,19 @@ def pieces(rows: npt.NDArray[AnyType], chosen: Mask | None = None) -> Iterator[n
         let_go(rows)
 
 
+def sha256_by_piece(data: bytes | memoryview) -> str:
+    """SHA-256 of bytes, as 64 lower-case hexadecimal digits; those of a mapped file need not fit into memory."""
+    digest = hashlib.sha256()
+    for piece in pieces(np.frombuffer(data, np.uint8)) if len(data) else ():
+        digest.update(piece.data)
+    return digest.hexdigest()
+
+
 def let_go(rows: npt.NDArray[AnyType]) -> None:
     """Let the system take the pages of a mapped file back, which it reads again where they are needed; no other array changes."""
     base: object = rows
     while isinstance(base, np.ndarray):
         base = base.base
+    base = base.obj if isinstance(base, memoryview) else base
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         base.madvise(mmap.MADV_DONTNEED)

@@ -7,13 +7,14 @@ import math
 import numpy as np
 from scipy.special import erfcx
 
-from dprelease.arrays import Floats
+from dprelease.arrays import Floats, RowTable
 from dprelease.estimators.normal_equations import RegressionRows
+from dprelease.mechanisms.noisy_rows.released import turns
 
 _FLAT = 1e-4
 
 
-def range_means(rows: RegressionRows, values: Floats, noise: Floats, lower: Floats) -> tuple[Floats, Floats]:
+def range_means(rows: RegressionRows, values: RowTable, noise: Floats, lower: Floats) -> tuple[Floats, Floats]:
     """(means, standard deviations of their noise before they are brought into range), scaled units, each (q,).
 
     The prior is uniform on the range. The mean of the rows follows from the public constant column v as v.column / |v|^2;
@@ -29,11 +30,15 @@ def range_means(rows: RegressionRows, values: Floats, noise: Floats, lower: Floa
     weight = float(rows.ones @ rows.ones)
     if not weight:  # one or two mixing rows may cancel; then the release says nothing about means
         return (lower + 1) / 2, np.full(len(lower), np.inf)
-    found = rows.ones @ values / weight
+    sums = (rows.ones[some] @ values[some] for some in turns(*values.shape))
+    found: Floats = sum(sums, np.zeros(len(noise))) / weight
     variance = noise / weight
     if rows.mixed:
-        centred = values - np.outer(rows.ones, found)
-        spread = np.maximum(np.einsum("rq,rq->q", centred, centred) / max(len(rows.ones) - 1, 1) - noise, 0)
+        square = np.zeros(len(noise))
+        for some in turns(*values.shape):
+            centred = values[some] - np.outer(rows.ones[some], found)
+            square += np.einsum("rq,rq->q", centred, centred)
+        spread = np.maximum(square / max(len(rows.ones) - 1, 1) - noise, 0)
         mixing = rows.ones[1:] if rows.anchor else rows.ones
         variance = variance + spread * float(mixing @ mixing) / weight**2
     return truncated_mean(found, np.sqrt(variance), lower), np.sqrt(noise / weight)

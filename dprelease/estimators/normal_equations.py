@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dprelease.arrays import Floats
+from dprelease.arrays import Floats, RowTable
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.noisy_rows.released import BlockRows, NoisyRows, turns
 from dprelease.threads import for_product
 
 
@@ -65,9 +66,31 @@ class NormalEquations:
         return equations, centre, outcome
 
 
+@dataclass(frozen=True, eq=False)
+class RowProducts:
+    """Sums over released rows, whose constant column is regressed out where there is an intercept.
+
+    Attributes:
+        xx: (d, d) X^T X.
+        xy: (d, l) X^T Y.
+        yy: (l,) squared lengths of the outcomes.
+        whole: (d,) squared lengths of the features before the constant column was regressed out.
+        means: (d,) and (l,) what was taken off, times the constant column.
+    """
+
+    xx: Floats
+    xy: Floats
+    yy: Floats
+    whole: Floats
+    means: tuple[Floats, Floats]
+
+
 @dataclass(frozen=True)
 class RegressionRows:
     """Released rows of one set of regressions: [v X Y] = A [1 D_x D_y] + [0 noise].
+
+    They may be larger than memory: sums over rows are taken over some rows after the other. Rounding of such a sum depends on
+    how many rows these are, so that a fit on many rows has other last digits than one whose rows are all at hand.
 
     Attributes:
         ones: (r,) v = A 1, exact.
@@ -81,8 +104,8 @@ class RegressionRows:
     """
 
     ones: Floats
-    x: Floats
-    y: Floats
+    x: RowTable
+    y: RowTable
     x_variance: Floats
     y_variance: Floats
     patients: float
@@ -94,8 +117,8 @@ class RegressionRows:
         """The rows of the given released columns."""
         return cls(
             ones=scaled.ones,
-            x=scaled.values[:, features],
-            y=scaled.values[:, targets],
+            x=_some(scaled.table, features),
+            y=_some(scaled.table, targets),
             x_variance=scaled.noise_sd[features] ** 2,
             y_variance=scaled.noise_sd[targets] ** 2,
             patients=float(scaled.rows),
@@ -111,8 +134,8 @@ class RegressionRows:
         return replace(
             self,
             ones=self.ones[1:],
-            x=self.x[1:],
-            y=self.y[1:],
+            x=_behind(self.x),
+            y=_behind(self.y),
             patients=self.patients * float(1 - weight),
             anchor=False,
         )
@@ -145,27 +168,83 @@ class RegressionRows:
         Raises:
             InvalidInput: v is zero throughout, as it may be on one or two mixing rows, so that no intercept can be fitted.
         """
-        x, degrees = self.x, len(self.ones)
-        if intercept:
-            if not self.ones.any():
-                raise InvalidInput("the constant column of these mixing rows is zero; fit without an intercept")
-            x = x - np.outer(self.ones, self.ones @ x / float(self.ones @ self.ones))
-            degrees -= 1
-        with for_product(x.size * (x.shape[1] + self.y.shape[1])):
-            xx, xy = x.T @ x, x.T @ self.y
+        products, degrees = self.products(intercept=intercept), len(self.ones) - int(intercept)
         return NormalEquations(
-            xx=xx / self.patients, xy=xy / self.patients, noise=degrees * self.x_variance / self.patients
+            xx=products.xx / self.patients,
+            xy=products.xy / self.patients,
+            noise=degrees * self.x_variance / self.patients,
         )
+
+    def products(self, *, intercept: bool) -> RowProducts:
+        """Sums of products of features and outcomes, O(r d (d + l)).
+
+        Args:
+            intercept: whether the constant column is regressed out of them.
+
+        Raises:
+            InvalidInput: as `normal_equations`.
+        """
+        if intercept and not self.ones.any():
+            raise InvalidInput("the constant column of these mixing rows is zero; fit without an intercept")
+        (count, d), targets = self.x.shape, self.y.shape[1]
+        means = self.means() if intercept else (np.zeros(d), np.zeros(targets))
+        xx, xy, yy, whole = np.zeros((d, d)), np.zeros((d, targets)), np.zeros(targets), np.zeros(d)
+        with for_product(count * d * (d + targets)):
+            for ones, x, y in self.pieces():
+                whole += (x * x).sum(axis=0)
+                if intercept:
+                    x -= np.outer(ones, means[0])
+                    y -= np.outer(ones, means[1])
+                xx += x.T @ x
+                xy += x.T @ y
+                yy += np.einsum("rl,rl->l", y, y)
+        return RowProducts(xx, xy, yy, whole, means)
+
+    def means(self) -> tuple[Floats, Floats]:
+        """(d,) v^T X / |v|^2 and (l,) v^T Y / |v|^2 of a constant column that is not zero."""
+        mean_x, mean_y, square = np.zeros(self.x.shape[1]), np.zeros(self.y.shape[1]), float(self.ones @ self.ones)
+        for ones, x, y in self.pieces():
+            mean_x += ones @ x
+            mean_y += ones @ y
+        return mean_x / square, mean_y / square
+
+    def pieces(self) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """v, X and Y of some rows after the other; X and Y are the caller's to change."""
+        for rows in turns(len(self.ones), self.x.shape[1] + self.y.shape[1]):
+            yield self.ones[rows], _own(self.x, rows), _own(self.y, rows)
 
     def offsets(self, weights: Floats) -> Floats:
         """The intercepts, (l,), that go with weights found after v was regressed out."""
-        return self.ones @ (self.y - self.x @ weights) / float(self.ones @ self.ones)
+        sums: Floats = sum((ones @ (y - x @ weights) for ones, x, y in self.pieces()), np.zeros(weights.shape[1]))
+        return sums / float(self.ones @ self.ones)
 
-    def residuals(self, weights: Floats, offsets: Floats) -> Floats:
-        """e = y - v b0 - x w, (r, l)."""
-        fitted: Floats = self.x @ weights
-        fitted += np.outer(self.ones, offsets)
-        return np.subtract(self.y, fitted, out=fitted)
+    def residual_squares(self, weights: Floats, offsets: Floats, constant: Floats) -> Floats:
+        """(3, l) |e|^2, |f|^2 and e.f of e = y - v b0 - x w and f = y - v c.
+
+        Args:
+            weights: (d, l) w.
+            offsets: (l,) b0.
+            constant: (l,) c.
+        """
+        found = np.zeros((3, len(offsets)))
+        for ones, x, y in self.pieces():
+            e, f = y - (x @ weights + np.outer(ones, offsets)), y - np.outer(ones, constant)
+            found += [(one * other).sum(axis=0) for one, other in ((e, e), (f, f), (e, f))]
+        return found
+
+
+def _own(table: RowTable, rows: slice) -> Floats:
+    """Some rows that may be changed."""
+    found = table[rows]
+    return found.copy() if isinstance(table, np.ndarray) else found
+
+
+def _some(table: RowTable, places: list[int]) -> RowTable:
+    return table.some(places) if isinstance(table, BlockRows) else table[:][:, places]
+
+
+def _behind(table: RowTable) -> RowTable:
+    return table.behind(1) if isinstance(table, BlockRows) else table[1:]
 
 
 SINGULAR = 1e-12

@@ -11,10 +11,14 @@ a stranger may find links, pipes and devices in their place.
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import write_durably
@@ -35,6 +39,12 @@ LARGEST_MANIFEST = 16 << 20
 
 LARGEST_SIGNATURE = 1 << 10
 """Bytes of a signature's file."""
+
+MAPPED_BYTES = 1 << 26
+"""Bytes from which on a block is not read into memory but mapped: its numbers are read when they are needed.
+
+Such a file must not be changed or cut short before whoever verified it is done.
+"""
 
 _AS_IT_IS = sum(
     getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
@@ -89,11 +99,12 @@ class ReleaseFolder:
         data, signature = self.signed_manifest()
         return verify_release(data, signature, self._read_block, root_pem, known)
 
-    def _read_block(self, sealed: SealedBlock) -> bytes:
+    def _read_block(self, sealed: SealedBlock) -> bytes | memoryview:
         try:
             if (self.path / BLOCKS).is_symlink():
                 raise IntegrityError(f"{self.path / BLOCKS} is a link; a release lies in its own folder")
-            return _read(self.block(sealed.party, sealed.sequence), sealed.size)
+            path = self.block(sealed.party, sealed.sequence)
+            return _read(path, sealed.size) if sealed.size < MAPPED_BYTES else _mapped(path, sealed.size)
         except OSError as error:
             raise IntegrityError(f"{sealed.key.words} is missing; fetch the release again") from error
 
@@ -138,6 +149,20 @@ def _parse(data: bytes) -> Manifest:
 
 
 def _read(path: Path, most: int) -> bytes:
+    """The bytes of a regular file."""
+    with _opened(path, most) as file:
+        return file.read(most)
+
+
+def _mapped(path: Path, most: int) -> memoryview:
+    """The same, mapped and not read; nothing where the file has none."""
+    with _opened(path, most) as file:
+        size = os.fstat(file.fileno()).st_size
+        return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+
+
+@contextmanager
+def _opened(path: Path, most: int) -> Iterator[BinaryIO]:
     """A regular file, looked at before it is read; reading a link, a pipe or a device might never end."""
     if path.is_symlink():
         raise IntegrityError(f"{path} is a link; a release lies in its own folder")
@@ -151,6 +176,6 @@ def _read(path: Path, most: int) -> bytes:
                 f"{path} has {found.st_size} bytes where at most {most} belong; fetch the release again"
             )
         with open(handle, "rb", closefd=False) as file:
-            return file.read(most)
+            yield file
     finally:
         os.close(handle)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dprelease.agreement import check_all
-from dprelease.canonical import sha256
+from dprelease.arrays import sha256_by_piece
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.certificates import check_certificate, read_certificate
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec, trust
-from dprelease.release.block import Block, SealedBlock, block_size, read_block
+from dprelease.release.block import Block, SealedBlock, block_size, read_block, view_block
 from dprelease.release.fake import note
 from dprelease.release.manifest import BlockEntry, Manifest, verify_block, verify_manifest
 from dprelease.release.release import Release
@@ -91,7 +91,7 @@ def check_entry(entry: BlockEntry, spec: ReleaseSpec, root_pem: str, at: str) ->
 def verify_release(
     data: bytes,
     signature: str,
-    read: Callable[[SealedBlock], bytes],
+    read: Callable[[SealedBlock], bytes | memoryview],
     root_pem: str,
     known: EarlierRounds = FIRST_ROUND,
 ) -> Release:
@@ -100,7 +100,7 @@ def verify_release(
     Args:
         data: canonical bytes of the manifest.
         signature: the hub's signature, hexadecimal.
-        read: checked identity of a block to its bytes.
+        read: checked identity of a block to its bytes, which are copied, or to a view of those that stay where they are.
         root_pem: the consortium root that the learner pinned.
         known: as of `Release`.
 
@@ -112,9 +112,11 @@ def verify_release(
     for entry in manifest.blocks:
         sealed = entry.sealed
         block, party = read(sealed), sealed.party
-        if sha256(block) != sealed.sha256:
+        if sha256_by_piece(block) != sealed.sha256:
             raise IntegrityError(f"{sealed.key.words} differs from the digest that it was signed under")
-        blocks[party] = (*blocks.get(party, ()), read_block(block, manifest.spec, party, sealed.sequence))
+        which = manifest.spec, party, sealed.sequence
+        numbers = read_block(block, *which) if isinstance(block, bytes) else view_block(block, *which)
+        blocks[party] = (*blocks.get(party, ()), numbers)
     release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee), known=known)
     if mechanism_of(manifest.spec).checks_sum:
         _ = release.view  # blocks that do not belong together are refused here, not at the first fit

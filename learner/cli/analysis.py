@@ -17,6 +17,7 @@ from dprelease.estimators.result import PREDICTOR
 from dprelease.files.extras import require
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
+from dprelease.progress import shown_on_stderr
 from dprelease.release.release import Release
 from learner.cli.releases import from_option, print_about, write_file
 from learner.client.library import Opened, open_release
@@ -109,8 +110,9 @@ def fit_release(
     """
     opened = open_release(home, release, name)
     chosen = features_of(features, without, targets, opened.release) or None
-    result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
-    document = result.document()
+    with shown_on_stderr():
+        result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
+        document = result.document()
     if output is not None:
         write_file(output, f"{json_text(document.to_json())}\n")
     print_about([opened], document, as_json=as_json, explain=explain, shown=(PREDICTOR,) if predictor else ())

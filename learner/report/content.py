@@ -13,6 +13,7 @@ from dprelease.arrays import Floats
 from dprelease.description.columns import Description, describe
 from dprelease.document.cells import figure
 from dprelease.estimators import ConvexSet, FitResult, fit
+from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import BETTER
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Release
@@ -66,14 +67,14 @@ def spectrum(release: Release, features: Sequence[str]) -> FeatureSpectrum | Non
 def _of_rows(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     scaled = release.scaled()
     index = [place for place, *_ in map(scaled.lookup, features) if scaled.noise_sd[place] > 0]
-    x, ones = scaled.values[:, index] / scaled.noise_sd[index], scaled.ones
-    degrees, weight = len(ones), float(ones @ ones)
-    if weight:
-        x, degrees = x - np.outer(ones, ones @ x / weight), degrees - 1
+    centred = bool(scaled.ones.any())
+    degrees = len(scaled.ones) - int(centred)
     if not index or not degrees:
         return None
+    gram = RegressionRows.of(scaled, index, [], mixed=scaled.mixed).products(intercept=centred).xx
     edge = np.sqrt(len(index) / degrees)
-    values = np.linalg.eigvalsh(x.T @ x / degrees)[::-1].astype(np.float64)
+    sd = scaled.noise_sd[index]
+    values = np.linalg.eigvalsh(gram / np.outer(sd, sd) / degrees)[::-1].astype(np.float64)
     noise = (max(1 - edge, 0.0) ** 2, (1 + edge) ** 2)
     return FeatureSpectrum(
         tuple(scaled.names[place] for place in index), values, (float(noise[0]), float(noise[1])), IN_NOISE

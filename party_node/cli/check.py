@@ -18,6 +18,7 @@ from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed, one_line
 from dprelease.privacy.price import price_text
+from dprelease.progress import shown_on_stderr
 from party_node.cli.budget import usual_delta
 from party_node.cli.options import with_settings
 from party_node.hospital import HospitalState
@@ -26,7 +27,6 @@ from party_node.outgoing.hub import reach
 from party_node.settings import PartySettings
 from party_node.source.alignment import in_force
 from party_node.source.first_look import CellCounts, ColumnLook, Histogram, Levels, SourceLook, look_at
-from party_node.source.progress import shown_on_stderr
 from party_node.source.table import last_complete, read_subjects
 from party_node.state.books import check as check_books
 

@@ -18,10 +18,10 @@ import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from dprelease.one_line import listed
+from dprelease.progress import watched
 from party_node.settings import SourceSettings
 from party_node.source.databases import PostgreSql, Sqlite
 from party_node.source.limits import LONGEST_LINE, MOST_ROWS, bounded, checked_text, opened
-from party_node.source.progress import watched
 
 PARQUET = frozenset({".parquet", ".pq"})
 

@@ -80,7 +80,8 @@ class PlainFit:
                 "fit fewer features, and none that repeats others"
             )
         offsets = used.offsets(solution.weights) if intercept else np.zeros(len(constant))
-        spent = effective_parameters(equations, solution, used, mixing.residuals(solution.weights, offsets))
+        squares = mixing.residual_squares(solution.weights, offsets, constant)
+        spent = effective_parameters(equations, solution, used, squares[0] / len(mixing.ones))
         # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
         spent = spent + (1 if intercept and not used.anchor else 0)
         return ScaledFit(
@@ -88,7 +89,7 @@ class PlainFit:
             offsets=offsets,
             constant=constant,
             constant_noise_sd=constant_noise_sd,
-            quality=estimate(mixing, solution.weights, offsets, spent, constant, 0 if rows.anchor else 1),
+            quality=estimate(mixing, squares, solution.weights, spent, 0 if rows.anchor else 1),
             diagnostics=Diagnostics.of(solution, _warnings(solution)),
         )
 

@@ -68,13 +68,12 @@ def learned_from_rows(
     """
     mixing = rows.mixing_only()
     used = rows if intercept else mixing
-    x, y, d, length = used.x, used.y, used.x.shape[1], float(used.ones @ used.ones)
+    d, targets, length = used.x.shape[1], used.y.shape[1], float(used.ones @ used.ones)
     degrees = len(used.ones) - int(intercept)
     if intercept and not length:
-        return unidentified(d, y.shape[1], tuple(range(d)))
-    mean_x, mean_y = (used.ones @ part / length if intercept else np.zeros(part.shape[1]) for part in (x, y))
-    x, y = x - np.outer(used.ones, mean_x), y - np.outer(used.ones, mean_y)
-    gram, whole = x.T @ x, np.linalg.norm(used.x, axis=0)
+        return unidentified(d, targets, tuple(range(d)))
+    products = used.products(intercept=intercept)
+    gram, whole, (mean_x, mean_y) = products.xx, np.sqrt(products.whole), products.means
 
     def directions(kept: list[int]) -> _Directions:
         return _Directions.of(gram[np.ix_(kept, kept)], whole[kept], used.x_variance[kept], degrees)
@@ -82,9 +81,11 @@ def learned_from_rows(
     found = directions(list(range(d)))
     dropped = dropped_features(d, found.worst, lambda kept: directions(kept).worst)
     if not np.isfinite(found.worst[0]):
-        return unidentified(d, y.shape[1], dropped)
-    across = found.basis.T @ (x.T @ y)
-    least = ((y - x @ (found.basis @ across)) ** 2).sum(axis=0) / (degrees - d)
+        return unidentified(d, targets, dropped)
+    across = found.basis.T @ products.xy
+    best = found.basis @ across
+    origins = mean_y - mean_x @ best
+    least = used.residual_squares(best, origins, origins)[0] / (degrees - d)
     apart = np.append(np.zeros(d), 1 / length if intercept else 0.0)
     asked = _Asked(found.hiding, found.basis.T @ np.column_stack([np.eye(d), origin - mean_x]), apart, degrees)
     values = asked.values(across)

@@ -59,8 +59,8 @@ def calibrated(rows: RegressionRows, feature_lower: Floats, target_lower: Floats
     offsets = np.zeros(len(constant))
     if intercept:
         offsets = constant - range_means(rows, rows.x, rows.x_variance, feature_lower)[0] @ weights
-    residuals = mixing.residuals(weights, offsets)
-    spent = spectrum.spent(shrink, weights, np.einsum("rl,rl->l", residuals, residuals) / len(residuals))
+    squares = mixing.residual_squares(weights, offsets, constant)
+    spent = spectrum.spent(shrink, weights, squares[0] / len(mixing.ones))
     # The anchor is one more row to fit on, and an intercept takes it up: the mixing rows lose nothing to either.
     level = 0 if rows.anchor else 1
     return ScaledFit(
@@ -68,7 +68,7 @@ def calibrated(rows: RegressionRows, feature_lower: Floats, target_lower: Floats
         offsets=offsets,
         constant=constant,
         constant_noise_sd=constant_noise_sd,
-        quality=estimate(mixing, weights, offsets, spent + (level if intercept else 0), constant, level),
+        quality=estimate(mixing, squares, weights, spent + (level if intercept else 0), level),
         diagnostics=spectrum.diagnostics(used.patients),
     )
 
@@ -156,11 +156,8 @@ class Spectrum:
         Raises:
             InvalidInput: A is singular, or there is nothing to regress an intercept on.
         """
-        equations = rows.normal_equations(intercept=intercept)
-        xx, xy, noise = (part * rows.patients for part in (equations.xx, equations.xy, equations.noise))
-        degrees, y = len(rows.ones), rows.y
-        if intercept:
-            degrees, y = degrees - 1, y - np.outer(rows.ones, rows.ones @ y / float(rows.ones @ rows.ones))
+        products, degrees = rows.products(intercept=intercept), len(rows.ones) - int(intercept)
+        xx, xy, noise = products.xx, products.xy, degrees * rows.x_variance
         lengths = np.sqrt(np.diag(xx))
         if not lengths.all():
             raise _singular(rows)
@@ -181,7 +178,7 @@ class Spectrum:
             roots=roots[kept],
             vectors=own[:, kept],
             scores=scores,
-            rest=np.maximum(np.einsum("rl,rl->l", y, y) - (scores**2).sum(axis=0), 0),
+            rest=np.maximum(products.yy - (scores**2).sum(axis=0), 0),
             degrees=degrees,
             feature_variance=float(np.trace(xx) - noise.sum()) / rows.patients / d,
             feature_variance_se=math.sqrt(2 / degrees) * float(np.linalg.norm(xx)) / rows.patients / d,

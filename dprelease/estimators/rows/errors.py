@@ -50,18 +50,15 @@ from dprelease.estimators.normal_equations import NormalEquations, RegressionRow
 from dprelease.estimators.quality import Quality
 
 
-def effective_parameters(
-    equations: NormalEquations, solution: Solution, rows: RegressionRows, residuals: Floats
-) -> Floats:
+def effective_parameters(equations: NormalEquations, solution: Solution, rows: RegressionRows, tau2: Floats) -> Floats:
     """Parameters that a fit effectively spends on its weights, (l,); infinite for an indefinite Hessian.
 
     Args:
         equations: what was solved.
         solution: how.
         rows: the rows that were fitted on.
-        residuals: (r, l) e of the mixing rows.
+        tau2: (l,) mean square of e over the mixing rows.
     """
-    tau2 = (residuals**2).mean(axis=0)
     if solution.indefinite:
         return np.full_like(tau2, np.inf)
     gradient = equations.xy - equations.xx @ solution.weights
@@ -104,24 +101,20 @@ def for_being_fitted(square: Floats, spent: Floats, count: int) -> tuple[Floats,
     return np.where(known, tau4 * of_mse, np.inf), np.where(known, tau4 * of_gain, np.inf)
 
 
-def estimate(
-    rows: RegressionRows, weights: Floats, offsets: Floats, spent: Floats, constant: Floats, constant_spent: int
-) -> Quality:
+def estimate(rows: RegressionRows, squares: Floats, weights: Floats, spent: Floats, constant_spent: int) -> Quality:
     """Estimated errors of a model and of a constant, scaled units.
 
     Args:
         rows: mixing rows (no anchor).
+        squares: (3, l) as of `RegressionRows.residual_squares`.
         weights: (d, l) of the model.
-        offsets: (l,) of the model.
         spent: (l,) parameters that the model spent on these rows.
-        constant: (l,) the constant predictor.
         constant_spent: parameters that the constant spent on these rows: 0 or 1.
     """
     count = len(rows.ones)
-    model, flat = rows.residuals(weights, offsets), rows.y - np.outer(rows.ones, constant)
     model_noise = rows.y_variance + rows.x_variance @ weights**2
     flat_noise = rows.y_variance
-    model_square, flat_square, product = ((a * b).sum(axis=0) for a, b in ((model, model), (flat, flat), (model, flat)))
+    model_square, flat_square, product = squares
     model_signal, flat_signal = model_square - count * model_noise, flat_square - count * flat_noise
     shared_signal = product - count * flat_noise
     if not rows.mixed:  # so that no variance is negative; the last by Cauchy and Schwarz

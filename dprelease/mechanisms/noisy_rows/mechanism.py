@@ -22,14 +22,14 @@ from dprelease.data.columns import (
     released_names,
     weights_of,
 )
-from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
+from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Settings
-from dprelease.mechanisms.base import COARSEST, Linear, NoiseScaling
+from dprelease.mechanisms.base import COARSEST, EarlierRounds, Linear, NoiseScaling, Values
 from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms, read_weight
 from dprelease.mechanisms.noisy_rows.calibration import mixing_of, party_noise, plan_mixing, shares, spent
 from dprelease.mechanisms.noisy_rows.privatize import drawn, integer_query, weighted
-from dprelease.mechanisms.noisy_rows.released import NoisyRows, read
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, MixingKind, NoisyRowsTerms, PartyNoise, RowsTerms
+from dprelease.mechanisms.noisy_rows.released import NoisyRows, check_exact, read
+from dprelease.mechanisms.noisy_rows.terms import EXACT, MixedTerms, MixingKind, NoisyRowsTerms, PartyNoise, RowsTerms
 from dprelease.mechanisms.statement import OWN_NOISE, Cost, Statements, own_blocks
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 SEED_BYTES = 32
 
 AnyRows = TypeVar("AnyRows", bound=NoisyRowsTerms)
-
-
-EXACT = 1 << 53
-"""Bound of every released integer: doubles hold all of them."""
 
 
 TRUST = (
@@ -192,12 +188,18 @@ class _NoisyRows(Linear[AnyRows]):
 
     def opened(self, spec: SpecBase, values: Mapping[str, Integers], scaling: NoiseScaling) -> Integers:
         found = np.hstack([values[part.party] for part in spec.parties])
-        if ((found >= EXACT) | (found <= -EXACT)).any():
-            raise IntegrityError("a party sent integers of 2^53 or more, which no honest block of this release has")
+        check_exact(found)
         return found
 
+    def read(
+        self, spec: SpecBase, values: Values, public: Codes, earlier: EarlierRounds, upto: int | None = None
+    ) -> NoisyRows:
+        """The same view without a copy of the blocks, which may be larger than memory."""
+        blocks = [only for part in spec.parties for only in values[part.party]]
+        return read([spec], [self.own(spec)], blocks, 1.0, public)
+
     def view(self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes) -> NoisyRows:
-        return read(batches, [self.own(spec) for spec in batches], sums, noise, public)
+        return read(batches, [self.own(spec) for spec in batches], [sums], noise, public)
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         return ((self.own(spec).released_rows(spec), len(released_names(spec.part(party).private))),)

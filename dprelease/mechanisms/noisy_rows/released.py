@@ -2,20 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from dprelease.arrays import Codes, Floats, Integers
+from dprelease.arrays import Codes, Floats, Integers, RowTable, let_go
 from dprelease.data.columns import Column, is_public, private_weights
-from dprelease.errors import InvalidInput
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.noisy_rows.privatize import mixer
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, NoisyRowsTerms
+from dprelease.mechanisms.noisy_rows.terms import EXACT, MixedTerms, NoisyRowsTerms
 from dprelease.one_line import listed
+from dprelease.progress import watched
 from dprelease.spec_base import SpecBase
+
+READ_BYTES = 1 << 26
+"""Bytes of released rows that are read together."""
+
+
+def turns(rows: int, columns: int) -> Iterator[slice]:
+    """All rows, some at a time: as many as `READ_BYTES` of so many columns have. The log tells of the progress.
+
+    Args:
+        rows: how many there are.
+        columns: that are read of each.
+    """
+    step, taken = max(1, READ_BYTES // (8 * max(1, columns))), [0]
+    every = (range(start, min(start + step, rows)) for start in range(0, rows, step))
+    for part in watched(every, lambda: taken[0] / rows):
+        taken[0] = part.stop
+        yield slice(part.start, part.stop)
+
+
+def check_exact(released: Floats | Integers) -> None:
+    """Refuse integers that doubles may not hold.
+
+    Raises:
+        IntegrityError: there is one.
+    """
+    if ((released >= EXACT) | (released <= -EXACT)).any():
+        raise IntegrityError("a party sent integers of 2^53 or more, which no honest block of this release has")
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRows:
+    """Released rows in scaled units out of the integers of blocks, which may be mapped from files.
+
+    Attributes:
+        blocks: (r, p_j) released integers, side by side.
+        row_weights: (r,) weight of each row.
+        column_weights: (p,) what the integers of each column are divided by.
+        grid: unit of the integers.
+        places: d columns that are wanted, by their places in the blocks side by side.
+    """
+
+    blocks: tuple[Integers | Floats, ...]
+    row_weights: Floats
+    column_weights: Floats
+    grid: float
+    places: npt.NDArray[np.intp]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(r, d)."""
+        return len(self.row_weights), len(self.places)
+
+    def __len__(self) -> int:
+        """r."""
+        return len(self.row_weights)
+
+    def __getitem__(self, rows: slice, /) -> Floats:
+        """Some rows.
+
+        Raises:
+            IntegrityError: an integer is one that no honest block has.
+        """
+        weights = self.row_weights[rows]
+        found, start = np.empty((len(weights), len(self.places))), 0
+        for block in self.blocks:
+            own = (self.places >= start) & (self.places < start + block.shape[1])
+            if own.any():
+                found[:, own] = block[rows][:, self.places[own] - start]
+                let_go(block)
+            start += block.shape[1]
+        check_exact(found)
+        found /= self.column_weights[self.places]
+        found *= self.grid
+        found *= weights[:, None]
+        return found
+
+    def behind(self, rows: int) -> BlockRows:
+        """Without some rows at the beginning."""
+        blocks = tuple(block[rows:] for block in self.blocks)
+        return replace(self, blocks=blocks, row_weights=self.row_weights[rows:])
+
+    def some(self, places: Sequence[int]) -> BlockRows:
+        """Some of these columns."""
+        return replace(self, places=self.places[places])
 
 
 @dataclass(frozen=True)
@@ -27,7 +113,7 @@ class NoisyRows:
 
     Attributes:
         names: (p,) released column names.
-        values: (r, p) noisy A D; r = k, k + 1 or n.
+        table: (r, p) noisy A D; r = k, k + 1 or n.
         ones: (r,) A 1, the constant column after the same map: public and exact.
         noise_sd: (p,) standard deviation of each entry of a column; 0 for public columns.
         rows: n, patients.
@@ -38,7 +124,7 @@ class NoisyRows:
     """
 
     names: tuple[str, ...]
-    values: Floats
+    table: RowTable
     ones: Floats
     noise_sd: Floats
     rows: int
@@ -46,6 +132,11 @@ class NoisyRows:
     anchor: bool
     kind: Literal["mixtures", "rows"] = "mixtures"
     clipping: ClassVar[None] = None
+
+    @cached_property
+    def values(self) -> Floats:
+        """(r, p) all rows, in memory."""
+        return self.table[:]
 
     @property
     def mixed(self) -> bool:
@@ -87,11 +178,12 @@ class NoisyRows:
         on the constant column.
         """
         if self.anchor:
-            return self.values[0] / self.ones[0], self.noise_sd / self.ones[0]
+            return self.table[:1][0] / self.ones[0], self.noise_sd / self.ones[0]
         weight = float(self.ones @ self.ones)
         if weight == 0:  # two or fewer mixing rows may cancel; then the release says nothing about means
             return np.zeros(len(self.names)), np.full(len(self.names), np.inf)
-        return self.ones @ self.values / weight, self.noise_sd / np.sqrt(weight)
+        sums = (self.ones[rows] @ self.table[rows] for rows in turns(*self.table.shape))
+        return sum(sums, np.zeros(len(self.names))) / weight, self.noise_sd / np.sqrt(weight)
 
 
 def original_units(declared: Sequence[Column]) -> tuple[Floats, Floats]:
@@ -103,7 +195,7 @@ def original_units(declared: Sequence[Column]) -> tuple[Floats, Floats]:
 def read(
     batches: Sequence[SpecBase],
     terms: Sequence[NoisyRowsTerms],
-    noisy: Floats | Integers,
+    noisy: Sequence[Floats | Integers],
     noise: float,
     public_codes: Codes,
 ) -> NoisyRows:
@@ -114,25 +206,23 @@ def read(
     Args:
         batches: a spec for each batch of patients whose released rows were added up.
         terms: their terms, which differ in seeds alone.
-        noisy: the rows, added up, party beside party.
+        noisy: the rows, added up: of all parties, or of one after another.
         noise: what the declared noise scales are multiplied by.
         public_codes: (n, a) codes of all public columns, party after party.
     """
     spec, own = batches[0], terms[0]
     grid, rho, first = 2.0**-spec.grid_bits, float(own.rho), 1 if own.rho else 0
     rows = sum(each.rows for each in batches)
-    public = is_public(spec.columns)
-    values = np.empty((len(noisy), len(public)))
+    public, shown = is_public(spec.columns), np.zeros((len(noisy[0]), 0), np.int64)
     column_weights = np.concatenate([private_weights(part.columns, part.weights) for part in spec.parties])
-    values[:, ~public] = noisy / column_weights
     mixing = np.sqrt((1 - rho) / own.squared_norm)
-    row_weight, ones = np.full(len(noisy), mixing), np.ones(rows)
+    row_weight, ones = np.full(len(noisy[0]), mixing), np.ones(rows)
     if isinstance(own, MixedTerms):
         signs = [mixer(each, batch) for each, batch in zip(terms, batches, strict=True) if isinstance(each, MixedTerms)]
         ones = sum(each.row_sums() for each in signs) + np.zeros(own.mixing.outputs)
         if public.any():  # the columns' owners publish them as they are; here they become rows like all others
-            values[:first, public] = public_codes.sum(axis=0, dtype=np.int64)
-            values[first:, public] = signs[0].apply([public_codes])
+            total = public_codes.sum(axis=0, dtype=np.int64)[None, :]
+            shown = np.vstack([total[:first], signs[0].apply([public_codes])])
     if first:
         row_weight[0] = np.sqrt(rho)
         ones = np.concatenate([[float(rows)], ones])
@@ -141,9 +231,16 @@ def read(
     )
     noise_sd[public] = 0.0
     noise_sd[~public] /= column_weights
+    table = BlockRows(
+        blocks=(*noisy, shown),
+        row_weights=row_weight,
+        column_weights=np.concatenate([column_weights, np.ones(shown.shape[1])]),
+        grid=grid,
+        places=np.argsort(np.argsort(public, kind="stable")),
+    )
     return NoisyRows(
         names=spec.released,
-        values=values * grid * row_weight[:, None],
+        table=table,
         ones=ones * row_weight,
         noise_sd=noise_sd,
         rows=rows,

@@ -12,6 +12,9 @@ from dprelease.data.columns import Name, integer_sensitivity, needs_bounds
 from dprelease.mechanisms.then import TermsInRanges
 from dprelease.spec_base import SpecBase
 
+EXACT = 1 << 53
+"""Bound of every released integer: doubles hold all of them."""
+
 LEAST_IN_BUCKET = 20
 """Patients that a bucket adds up at least: no released row is nearly one patient's."""
 

@@ -376,7 +376,7 @@ def test_an_intercept_costs_a_parameter_unless_the_anchor_pays(anchor: float, in
     rows, _ = release(18, x_sd=4.0, anchor=anchor)
     found, mixing = fitted(rows, intercept=intercept), rows.mixing_only()
     spectrum = Spectrum.of(rows, intercept=intercept)
-    residuals = mixing.residuals(found.weights, found.offsets)
+    residuals = mixing.y - mixing.x @ found.weights - np.outer(mixing.ones, found.offsets)
     shrink = averaged(spectrum, rows.y_variance)
     spent = spectrum.spent(shrink, found.weights, (residuals**2).mean(axis=0)) + level
     square = (residuals**2).sum(axis=0)

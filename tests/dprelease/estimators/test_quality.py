@@ -44,8 +44,9 @@ def judged(rows: RegressionRows, method: str) -> tuple[Quality, np.ndarray]:
     equations = rows.normal_equations(intercept=False)
     solution = FORMULAS[method](equations)
     offsets = np.zeros(1)
-    spent = effective_parameters(equations, solution, rows, rows.residuals(solution.weights, offsets))
-    return estimate(rows, solution.weights, offsets, spent, np.zeros(1), 0), solution.weights[:, 0]
+    squares = rows.residual_squares(solution.weights, offsets, np.zeros(1))
+    spent = effective_parameters(equations, solution, rows, squares[0] / len(rows.ones))
+    return estimate(rows, squares, solution.weights, spent, 0), solution.weights[:, 0]
 
 
 def test_the_estimate_is_the_square_of_the_residual_less_its_noise():
@@ -54,7 +55,7 @@ def test_the_estimate_is_the_square_of_the_residual_less_its_noise():
     variances = np.array([0.1, 0.2, 0.3]), np.array([0.4, 0.5])
     rows = RegressionRows(ones, x, y, *variances, patients=20.0, anchor=False, mixed=False)
     weights, offsets, constant = generator.normal(size=(3, 2)), np.array([0.3, -0.1]), np.array([0.2, 0.6])
-    quality = estimate(rows, weights, offsets, np.zeros(2), constant, 0)
+    quality = estimate(rows, rows.residual_squares(weights, offsets, constant), weights, np.zeros(2), 0)
     for target in range(2):
         residual = y[:, target] - 2.0 * offsets[target] - x @ weights[:, target]
         noise = variances[1][target] + (weights[:, target] ** 2 * variances[0]).sum()
@@ -86,7 +87,7 @@ def test_for_a_fixed_model_the_estimate_is_unbiased_and_spreads_as_stated(mixed:
         rows = noisy_rows(
             generator, mapped[:, 0], mapped[:, 1:3], mapped[:, 3], sd, patients=float(len(private)), mixed=mixed
         )
-        qualities.append(estimate(rows, weights, offsets, np.zeros(1), constant, 0))
+        qualities.append(estimate(rows, rows.residual_squares(weights, offsets, constant), weights, np.zeros(1), 0))
     truth = np.mean((private[:, 3] - 0.1 - private[:, 1:3] @ weights[:, 0]) ** 2)
     constant_truth = np.mean((private[:, 3] - 0.05) ** 2)
     slack = STANDARD_ERRORS * math.sqrt((2 + 12 / r) / draws) + 2 / r
@@ -138,7 +139,8 @@ def test_with_its_optimism_added_the_estimate_is_unbiased_for_the_fitted_model(m
         quality, found = judged(rows, method)
         truth = ((found - w) ** 2).sum() / 3 + tau**2 if mixed else np.mean((y - x @ found) ** 2)
         fixed_truth = ((limit - w) ** 2).sum() / 3 + tau**2 if mixed else np.mean((y - x @ limit) ** 2)
-        fixed = estimate(rows, limit[:, None], np.zeros(1), np.zeros(1), np.zeros(1), 0)
+        squares = rows.residual_squares(limit[:, None], np.zeros(1), np.zeros(1))
+        fixed = estimate(rows, squares, limit[:, None], np.zeros(1), 0)
         differences.append(quality.mse[0] + quality.optimism[0] - truth - (fixed.mse[0] - fixed_truth))
         corrections.append(quality.optimism[0])
     allowed = STANDARD_ERRORS * np.std(differences, ddof=1) / math.sqrt(draws)

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
-from party_node.source import progress
-from party_node.source.progress import shown_on_stderr
+from dprelease import progress
+from dprelease.progress import shown_on_stderr
 from party_node.source.reader import FilesReader, batches_of
 from tests.party_node.tables import csv, parquet, settings
 
@@ -71,9 +71,9 @@ def test_commands_show_the_lines_and_leave_the_log_as_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reader = FilesReader(settings(of_parquet(tmp_path)).source)
-    with patch("party_node.source.progress.EVERY_SECONDS", 0.0), shown_on_stderr():
+    with patch("dprelease.progress.EVERY_SECONDS", 0.0), shown_on_stderr():
         assert sum(batch.num_rows for batch in batches_of(reader, ["id"])) == ROWS
     assert capsys.readouterr().err.startswith(f"read {ROWS:,} rows, ")
-    with patch("party_node.source.progress.EVERY_SECONDS", 0.0):
+    with patch("dprelease.progress.EVERY_SECONDS", 0.0):
         list(batches_of(reader, ["id"]))
     assert capsys.readouterr().err == ""

@@ -1,37 +1,38 @@
-"""Progress of a long reading, for the log of the node and the screen of `check`: neither leaves the hospital."""
+"""Progress of a long reading, for the log of a node and the screen of a command: no line leaves the machine."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-
-import pyarrow as pa
+from typing import TypeVar
 
 EVERY_SECONDS = 10.0
 """A line comes this often; a shorter reading has none."""
 
 _log = logging.getLogger(__name__)
 
+Rows = TypeVar("Rows", bound=Sized)
+
 
 def watched(
-    batches: Iterable[pa.RecordBatch],
+    batches: Iterable[Rows],
     share: Callable[[], float | None],
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Rows]:
     """The same batches; every `EVERY_SECONDS` the log tells rows so far, rows a second and the time left.
 
     Args:
-        batches: rows of a source.
+        batches: rows of a source, some at a time.
         share: the part of the source that was read, from 0 to 1; None where nothing tells its size.
         clock: seconds.
     """
     begun = told = clock()
     rows = 0
     for batch in batches:
-        rows += batch.num_rows
+        rows += len(batch)
         now = clock()
         if now - told >= EVERY_SECONDS:
             told, done = now, share()
