@@ -650,7 +650,7 @@ def test_lists_downloads_and_waiting(tmp_path: Path) -> None:
     assert f"a `page_size` of 0, or a larger one, stands for {LARGEST_PAGE}" in flowing
     assert f"first {SHORTEST_PREFIX_BYTES} to 32 bytes of a spec's digest" in flowing
     (tmp_path / "block").write_bytes(b"block")
-    assert [*chunks.read_chunks(tmp_path / "block", 5, intake_pb2.SendBlockRequest)] == []
+    assert [*chunks.read_chunks(tmp_path / "block", 5, intake_pb2.SendBlockRequest())] == []
     assert "equal to the block's size is a stream without a message" in flowing
     assert f"{waits.first_seconds:g} s at first, twice as long" in flowing
     assert (waits.factor, [*islice(waits.waits(min), 3)]) == (2.0, [0.5, 1.0, 2.0])

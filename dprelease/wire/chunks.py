@@ -8,14 +8,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from dprelease.errors import IntegrityError
 from dprelease.wire.call import Call
 from dprelease.wire.limits import MAX_CHUNK_BYTES
 from dprelease.wire.v1 import release_pb2
 
-M = TypeVar("M", bound=Any)
 Stamp = tuple[int, int]
 
 CHUNK_BYTES = 1 << 20
@@ -30,16 +29,25 @@ MOST_CHECKSUMS = 1 << 17
 """Most that are remembered: those of 128 GiB in whole chunks, some 20 MiB of memory."""
 
 
-def read_chunks(path: Path, offset: int, message: Callable[[], M]) -> Iterator[M]:
-    """The chunks of a file from an offset to its end, for an upload: the next one is read while one is sent."""
+def read_chunks(path: Path, offset: int, first: Any) -> Iterator[bytes]:
+    """The chunks of a file from an offset to its end, for an upload, each as an encoded message.
 
-    def read(start: int) -> tuple[M, int]:
-        data, made = _read(path, start, CHUNK_BYTES), message()
-        made.chunk.offset, made.chunk.data, made.chunk.crc32 = start, data, zlib.crc32(data)
-        return made, len(data)
+    The next one is read while one is sent. To let protobuf encode it takes forty times the processor's time.
+
+    Args:
+        path: of the file.
+        offset: of the first byte.
+        first: a message without its field ``chunk``; its fields go with the first chunk.
+    """
+    field = first.DESCRIPTOR.fields_by_name["chunk"].number
+
+    def read(start: int) -> tuple[bytes, int]:
+        data = _read(path, start, CHUNK_BYTES)
+        return encode_chunk(start, memoryview(data), zlib.crc32(data), field), len(data)
 
     with ThreadPoolExecutor(1, "reader") as reader:
         made, size = read(offset)
+        made = first.SerializeToString() + made
         while size:
             offset += size
             ahead = reader.submit(read, offset)
@@ -137,11 +145,11 @@ class KnownChecksums:
         return self._known[place]
 
 
-def encode_chunk(offset: int, data: memoryview, crc32: int) -> bytes:
-    """A message whose first field is a `Chunk`, as protobuf encodes it, with one copy of the data instead of four."""
+def encode_chunk(offset: int, data: memoryview, crc32: int, field: int = 1) -> bytes:
+    """A message one field of which is a `Chunk`, as protobuf encodes it, with one copy of the data instead of four."""
     lead = (b"\x08" + _varint(offset) if offset else b"") + b"\x12" + _varint(len(data))
     end = b"\x1d" + crc32.to_bytes(4, "little") if crc32 else b""
-    return b"".join((b"\x0a", _varint(len(lead) + len(data) + len(end)), lead, data, end))
+    return b"".join((_varint(field << 3 | 2), _varint(len(lead) + len(data) + len(end)), lead, data, end))
 
 
 def _varint(number: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.files.durable import make_folder, rename_durably
 from dprelease.release.block import SealedBlock
@@ -136,13 +136,13 @@ def _fetch_block(
 ) -> None:
     block = draft.block(sealed.party, sealed.sequence)
     part = block.with_suffix(".part")
-    if block.exists() and sha256(block.read_bytes()) != sealed.sha256:
+    if block.exists() and _digest(block) != sealed.sha256:
         block.unlink()
     while not block.exists():
         resumed = _size(part) > 0
         try:
             _fill(source, part, sealed, progress, patience)
-            if sha256(part.read_bytes()) != sealed.sha256:
+            if _digest(part) != sealed.sha256:
                 raise IntegrityError(f"{sealed.key.words} differs from the digest that it was signed under")
             rename_durably(part, block)
         except IntegrityError:
@@ -175,6 +175,11 @@ def _append(source: Source, part: Path, sealed: SealedBlock, held: int, progress
         for chunk in source.chunks(sealed.key, held):
             held += file.write(check_chunk(chunk, held, sealed.size))
             progress(sealed.key, held, sealed.size)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:  # which may be larger than memory
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _size(part: Path) -> int:

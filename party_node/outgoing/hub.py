@@ -9,7 +9,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from dprelease.cli.console import StopSignal
 from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable, unforeseen
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.release.block import SealedBlock
-from dprelease.wire.boundary import VERSION, ask, translated
+from dprelease.wire.boundary import OUR_METHODS, VERSION, ask, translated
 from dprelease.wire.chunks import check_chunk, read_chunks
 from dprelease.wire.news import Listening, wait_for_news
 from dprelease.wire.retry import PROGRESS_BYTES, Backoff, ProgressDeadline
@@ -188,8 +188,7 @@ def _bring(
     peer: str,
     what: str,
     method: Any,
-    message: Callable[[], Any],
-    names: Mapping[str, bytes | int],
+    first: Any,
     path: Path,
     body: MessageHeader | SealedBlock,
     held: int,
@@ -209,10 +208,8 @@ def _bring(
     calls: list[Any] = []
     with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:
 
-        def moving() -> Iterator[Any]:
-            for number, request in enumerate(read_chunks(path, held, message)):
-                for field, value in names.items() if number == 0 else ():
-                    setattr(request, field, value)
+        def moving() -> Iterator[bytes]:
+            for request in read_chunks(path, held, first):
                 deadline.moved()
                 yield request
 
@@ -257,9 +254,11 @@ def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds
     """
     stub = intake_pb2_grpc.IntakeServiceStub(channel)
     opened = ask(HUB, stub.OpenBlock, intake_pb2.OpenBlockRequest(sealed=sealed.to_bytes()))
-    names: dict[str, bytes | int] = {"spec_digest": bytes.fromhex(sealed.spec), "sequence": sealed.sequence}
-    message = intake_pb2.SendBlockRequest
-    _bring(HUB, "block", stub.SendBlock, message, names, path, sealed, opened.offset, stall_seconds)
+    send = channel.stream_unary(
+        f"{OUR_METHODS}v1.IntakeService/SendBlock", None, intake_pb2.SendBlockResponse.FromString
+    )
+    first = intake_pb2.SendBlockRequest(spec_digest=bytes.fromhex(sealed.spec), sequence=sealed.sequence)
+    _bring(HUB, "block", send, first, path, sealed, opened.offset, stall_seconds)
 
 
 @dataclass(frozen=True)
@@ -325,6 +324,9 @@ class RelayCalls:
 
     def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float) -> None:
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)
+        self._send = channel.stream_unary(
+            f"{OUR_METHODS}v1.RelayService/SendParcel", None, relay_pb2.SendParcelResponse.FromString
+        )
         self._release = bytes.fromhex(release)
         self._stall_seconds = stall_seconds
 
@@ -372,9 +374,9 @@ class RelayCalls:
         request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes())
         held = ask(RELAY, self._stub.OpenParcel, request).offset
         if outgoing.body is not None:
-            names = {"header_digest": bytes.fromhex(header.digest()), "spec_digest": self._release}
-            message, method = relay_pb2.SendParcelRequest, self._stub.SendParcel
-            _bring(RELAY, "message", method, message, names, outgoing.body, header, held, self._stall_seconds)
+            digest = bytes.fromhex(header.digest())
+            first = relay_pb2.SendParcelRequest(header_digest=digest, spec_digest=self._release)
+            _bring(RELAY, "message", self._send, first, outgoing.body, header, held, self._stall_seconds)
 
     def fetch(self, header: MessageHeader) -> Iterator[bytes]:
         """The body of a message that is for us, in pieces; its length and digest are checked at the end.

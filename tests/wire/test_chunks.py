@@ -58,7 +58,12 @@ def test_a_file_is_whole_again_from_any_offset(
     path = tmp_path / "block"
     path.write_bytes(data)
     held = bytearray(data[:offset])
-    for request in read_chunks(path, len(held), intake_pb2.SendBlockRequest):
+    first = intake_pb2.SendBlockRequest(spec_digest=b"spec", sequence=3)
+    encoded = list(read_chunks(path, len(held), first))
+    requests = [intake_pb2.SendBlockRequest.FromString(each) for each in encoded]
+    assert [each.SerializeToString() for each in requests[1:]] == encoded[1:]
+    assert all((each.spec_digest, each.sequence) == (b"spec", 3) for each in requests[:1])
+    for request in requests:
         assert len(request.chunk.data) <= 8
         held += check_chunk(request.chunk, len(held), size)
     assert bytes(held) == data
