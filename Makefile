@@ -17,7 +17,7 @@ TABLES := docs/benchmarks.md
 # Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean
+.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean check-published
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
@@ -74,6 +74,11 @@ check-r: $(STAMP) ## the R package passes R CMD check and agrees with Python; sk
 	DPRELEASE_FOLDERS=$(CURDIR)/.r/folders R CMD check --no-manual dprelease_*.tar.gz; \
 	! grep -n WARNING dprelease.Rcheck/00check.log
 
+check-published: ## a published folder passes mlcroissant and frictionless, which nothing else installs
+	$(PYTHON) -m venv .validators
+	.validators/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[validators]'
+	.validators/bin/python -m pytest -q tests/learner/test_validators.py
+
 bench-quick: $(STAMP) ## every benchmark, a minute each at most; all of them in 12 minutes
 	for path in benchmarks/[a-z]*.py benchmarks/*/__main__.py; do \
 		name=$$(echo $$path | cut -d / -f 2 | cut -d . -f 1); \
@@ -94,4 +99,4 @@ $(BUF): $(STAMP)
 	$(BIN)/npm install --silent --no-fund --no-audit --fetch-timeout=60000 --prefix .buf @bufbuild/buf@1.75.0
 
 clean:
-	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache .validators

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from dprelease.about import About
 from dprelease.canonical import sha256
 from dprelease.data.columns import Column
 from dprelease.document.cells import Said
@@ -35,6 +36,8 @@ MOST_PICTURED = 20
 """Columns whose correlations a picture has."""
 MOST_COLUMNS = 300
 """Released columns in a table; a page stays below 300 kB."""
+MOST_DESCRIBED = 5000
+"""Letters of a description that search engines read."""
 MOST_DOWNLOADS = 200
 """Files that a page lists."""
 CLIPPED = "Means, standard deviations and correlations describe clipped records."
@@ -87,22 +90,25 @@ def description(release: Release) -> str:
 def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...]) -> dict[str, Any]:
     """The release as a Dataset of schema.org, for search engines."""
     spec, about = release.spec, release.spec.about
-    told = description(release) if about is None else f"{about.description} {description(release)}"
+    told = (*(() if about is None else (about.description,)), description(release), *release.guarantee)
     return {
         "@context": "https://schema.org/",
         "@type": "Dataset",
         "name": spec.title,
-        "description": f"{told} {' '.join(release.guarantee)}",
-        **(
-            {}
-            if about is None
-            else {"license": about.licence_url or about.licence, "citation": cited(release, manifest)}
-        ),
+        "description": _cut(" ".join(told)),
+        **({} if about is None else _of_about(about)),
+        "creditText": cited(release, manifest),
+        "version": "1.0.0",
         "identifier": f"sha256:{spec.digest()}",
         "creator": creators(release),
         "publisher": {"@type": "Organization", "name": spec.consortium},
         "datePublished": manifest.published,
         "isAccessibleForFree": True,
+        "includedInDataCatalog": {
+            "@type": "DataCatalog",
+            "name": f"Releases of {spec.consortium}",
+            "url": "../index.html",
+        },
         "measurementTechnique": mechanism_of(spec).statements(spec).summary,
         "keywords": [
             *(() if about is None else about.keywords),
@@ -126,6 +132,18 @@ def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...]) 
             for file in files
         ],
     }
+
+
+def _of_about(about: About) -> dict[str, Any]:
+    """Licence, period and region; a licence of the consortium's own has a name and no page."""
+    licence = about.licence_url or {"@type": "CreativeWork", "name": about.licence}
+    covered = {"temporalCoverage": about.period, "spatialCoverage": about.region}
+    return {"license": licence} | {name: value for name, value in covered.items() if value}
+
+
+def _cut(text: str) -> str:
+    """A text in as many letters as search engines read."""
+    return text if len(text) <= MOST_DESCRIBED else f"{text[: MOST_DESCRIBED - 4]} ..."
 
 
 def _embedded(found: dict[str, Any]) -> Markup:

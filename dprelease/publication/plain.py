@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -293,14 +294,20 @@ def _record_set(name: str, data: bytes) -> dict[str, Any]:
         "field": [
             {
                 "@type": "cr:Field",
-                "@id": f"{name.removesuffix('.csv')}/{heading}",
+                "@id": f"{name.removesuffix('.csv')}/{_identifier(heading, place)}",
                 "name": heading,
                 "dataType": "sc:Float" if heading in decimal or name == "rows.csv" else "sc:Text",
                 "source": {"fileObject": {"@id": name}, "extract": {"column": heading}},
             }
-            for heading in headings
+            for place, heading in enumerate(headings, 1)
         ],
     }
+
+
+def _identifier(heading: str, place: int) -> str:
+    """A heading, or, as identifiers have no spaces, what is left of it and its place."""
+    kept = re.sub(r"[^\w.=-]", "_", heading, flags=re.ASCII)
+    return kept if kept == heading else f"{kept}~{place}"
 
 
 def _datacite(release: Release, about: About, manifest: Manifest) -> dict[str, Any]:

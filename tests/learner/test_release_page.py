@@ -8,13 +8,14 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha256
+from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from xml.etree.ElementTree import Element
 
 import pytest
 from click.testing import CliRunner
 
+from dprelease.about import About
 from dprelease.publication import beside
 from dprelease.publication.beside import altered, files_beside
 from dprelease.publication.figures import correlations, figures
@@ -31,6 +32,15 @@ COLUMNS = {
     "north": (numeric("age", 0.0, 120.0, unit=UNIT), categorical("stage", *LEVELS)),
     "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"),),
 }
+ABOUT = About.model_validate(
+    {
+        "description": "A word. " * 499,
+        "licence": "CC-BY-4.0",
+        "creators": [{"name": "A. Author", "orcid": "0000-0002-1825-0097"}, {"name": "A clinic"}],
+        "period": "2015/2019",
+        "region": "Somewhere",
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +53,8 @@ def hub(consortium: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """Joint moments whose names are an attacker's, mixed rows and ranges, with the page of all."""
     with closing(Storage(tmp_path_factory.mktemp("hub"), 1 << 30)) as storage:
         for title, mechanism in ((TITLE, "moments"), ("rows", "mixed"), ("ranges", "ranges")):
-            publish_to(storage, consortium, consortium.sealed(title, mechanism=mechanism, rows=4000))
+            about = ABOUT if mechanism == "mixed" else None
+            publish_to(storage, consortium, consortium.sealed(title, mechanism=mechanism, rows=4000, about=about))
         write_list(storage)
         yield storage
 
@@ -51,12 +62,6 @@ def hub(consortium: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def found(hub: Storage, mechanism: str) -> ReleaseFolder:
     folders = [hub.release(digest) for digest in hub.index.lines]
     return next(each for each in folders if each.manifest().spec.mechanism == mechanism)
-
-
-def metadata(tree: Element) -> dict:
-    (script,) = tree.iter("script")
-    assert script.get("type") == "application/ld+json"
-    return json.loads(script.text or "")
 
 
 @pytest.mark.parametrize("mechanism", ["moments", "mixed", "ranges", "all"])
@@ -89,12 +94,68 @@ def test_a_page_is_sound_and_loads_nothing(hub: Storage, mechanism: str):
     )
 
 
-def test_search_engines_find_what_a_dataset_needs(hub: Storage):
-    folder = found(hub, "moments")
-    described = metadata(parsed((folder.path / PAGE).read_text()))
-    assert described["@type"] == "Dataset"
-    assert described["name"] == TITLE
-    assert {"description", "identifier", "datePublished", "creator", "variableMeasured"} <= described.keys()
+class Crawler(HTMLParser):
+    """The JSON-LD of a page, found as crawlers find it: in HTML, by the type of its script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[dict] = []
+        self._inside = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag == "script" and ("type", "application/ld+json") in attrs
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.found.append(json.loads(data))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = False
+
+
+REQUIRED = {"name", "description"}
+RECOMMENDED = {"creator", "identifier", "isAccessibleForFree", "keywords", "license", "measurementTechnique"}
+RECOMMENDED |= {"distribution", "includedInDataCatalog", "publisher", "spatialCoverage", "temporalCoverage"}
+RECOMMENDED |= {"variableMeasured", "version", "datePublished"}
+KNOWN = {
+    "Dataset": REQUIRED | RECOMMENDED | {"creditText"},
+    "DataCatalog": {"name", "url"},
+    "DataDownload": {"name", "contentUrl", "contentSize", "encodingFormat", "sha256"},
+    "Organization": {"name", "url"},
+    "Person": {"name", "url"},
+    "PropertyValue": {"name", "unitText"},
+}
+"""Types of schema.org that pages have, and those of their properties that pages may have."""
+
+
+def unknown(node: object) -> list[str]:
+    """Properties that a node of JSON-LD, or one in it, has and its type has not."""
+    if isinstance(node, list):
+        return [name for each in node for name in unknown(each)]
+    if not isinstance(node, dict):
+        return []
+    own = {name for name in node if not name.startswith("@")}
+    return sorted(own - KNOWN[node["@type"]]) + [name for each in node.values() for name in unknown(each)]
+
+
+@pytest.mark.parametrize("mechanism", ["moments", "mixed", "ranges"])
+def test_a_dataset_crawler_finds_all_that_it_asks_for(hub: Storage, mechanism: str):
+    """Source: schema.org/Dataset, and the required and recommended properties of Google's Dataset Search."""
+    folder = found(hub, mechanism)
+    (described,) = Crawler((folder.path / PAGE).read_text()).found
+    assert (described["@context"], described["@type"]) == ("https://schema.org/", "Dataset")
+    assert unknown(described) == []
+    told = {"license", "spatialCoverage", "temporalCoverage"} if mechanism != "mixed" else set()
+    assert (REQUIRED | RECOMMENDED) - told <= described.keys()
+    assert 50 <= len(described["description"]) <= 5000
+    assert all(described.values())
+    if mechanism == "moments":
+        assert described["name"] == TITLE
+    if mechanism == "mixed":
+        assert described["license"] == "https://spdx.org/licenses/CC-BY-4.0.html"
+        assert described["creator"][0]["url"] == "https://orcid.org/0000-0002-1825-0097"
+        assert described["temporalCoverage"] == "2015/2019"
     files = {file["contentUrl"]: file for file in described["distribution"]}
     assert {"manifest.json", "manifest.sig", "blocks/north.0.block", "blocks/south.0.block"} <= files.keys()
     for name, file in files.items():
