@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BUF    := .buf/node_modules/.bin/buf
+AXE    := .axe/node_modules/axe-core/axe.min.js
 STUBS  := dprelease/wire/v1
 WORKERS ?= 2
 # Whole files go to a worker, for many of them share what is dear to set up; in order, so that the short ones come last.
@@ -17,7 +18,7 @@ TABLES := docs/benchmarks.md
 # Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean check-published
+.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean check-published check-pages
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
@@ -79,6 +80,9 @@ check-published: ## a published folder passes mlcroissant and frictionless, whic
 	.validators/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[validators]'
 	.validators/bin/python -m pytest -q tests/learner/test_validators.py
 
+check-pages: $(STAMP) $(AXE) ## pages of a hub in headless Chromium, and axe-core on them
+	AXE=$(AXE) $(BIN)/python -m pytest -q tests/learner/test_pages_in_browser.py
+
 bench-quick: $(STAMP) ## every benchmark, a minute each at most; all of them in 12 minutes
 	for path in benchmarks/[a-z]*.py benchmarks/*/__main__.py; do \
 		name=$$(echo $$path | cut -d / -f 2 | cut -d . -f 1); \
@@ -98,5 +102,8 @@ $(STAMP): pyproject.toml constraints.txt
 $(BUF): $(STAMP)
 	$(BIN)/npm install --silent --no-fund --no-audit --fetch-timeout=60000 --prefix .buf @bufbuild/buf@1.75.0
 
+$(AXE): $(STAMP)
+	$(BIN)/npm install --silent --no-fund --no-audit --fetch-timeout=60000 --prefix .axe axe-core@4.14.1
+
 clean:
-	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache .validators
+	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache .validators .axe

@@ -36,6 +36,8 @@ MOST_PICTURED = 20
 """Columns whose correlations a picture has."""
 MOST_COLUMNS = 300
 """Released columns in a table; a page stays below 300 kB."""
+LONGEST_EXTENT = 160
+"""Letters of a column's bounds or levels."""
 MOST_DESCRIBED = 5000
 """Letters of a description that search engines read."""
 MOST_DOWNLOADS = 200
@@ -253,7 +255,8 @@ def _unit(release: Release, name: str) -> str:
 
 
 def _extent(column: Column) -> str:
-    return f"{column.extent}; derived: {column.derivation}" if column.derivation else column.extent
+    derived = f"; derived: {column.derivation}" if column.derivation else ""
+    return one_line(f"{column.extent}{derived}", LONGEST_EXTENT)
 
 
 def _pictures(release: Release) -> tuple[Section, ...]:
