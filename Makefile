@@ -18,7 +18,7 @@ TABLES := docs/benchmarks.md
 # Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean check-published check-pages
+.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean check-published check-pages site
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
@@ -39,6 +39,13 @@ lint: $(STAMP)
 
 docs: $(STAMP) ## tables of docs/benchmarks.md from benchmarks/results
 	$(COG) -r $(TABLES)
+
+site: ## guides, references and the Python reference as web pages in site/
+	$(PYTHON) -m venv .site
+	.site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
+	NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --quiet --strict --clean
+	cp -r benchmarks site/
+	sed -i 's|="\.\./benchmarks/|="benchmarks/|g' site/*.html
 
 measures: $(STAMP) ## how large, tangled and wordy the project is, beside what it is to reach
 	$(BIN)/python -m tests.measures
@@ -106,4 +113,4 @@ $(AXE): $(STAMP)
 	$(BIN)/npm install --silent --no-fund --no-audit --fetch-timeout=60000 --prefix .axe axe-core@4.14.1
 
 clean:
-	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache .validators .axe
+	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache .validators .axe .site site

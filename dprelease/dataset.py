@@ -47,7 +47,7 @@ class Opener(Protocol):
 class BoundAnalyses:
     """Analyses of a release by name: those of `dprelease.analyses`, without their first argument.
 
-    Example:
+    Examples:
         >>> release.analyze.correlations(["age", "glucose"])
         Analysis(Correlations, release ...)
     """
@@ -73,7 +73,7 @@ class BoundAnalyses:
 class Plots:
     """Pictures of a release, each on matplotlib's axes, which they return.
 
-    Example:
+    Examples:
         >>> axes = release.plot.coefficients("glucose", ["age"])
         >>> axes.get_xlabel()
         'difference in glucose mg/dl'
@@ -139,7 +139,7 @@ def _axes(given: Any) -> Any:
 class Dataset(Release):
     """A verified release with all that one asks of it; nothing of it costs privacy.
 
-    Example:
+    Examples:
         >>> release.columns
         ('age', 'smoker=no', 'smoker=yes', 'smoker=other', 'glucose')
         >>> print(release.describe("age"))
@@ -256,7 +256,7 @@ def load(
         IntegrityError: any link of the chain from the root to the last byte of a block is broken.
         PeerUnavailable: neither mirror nor hub answers.
 
-    Example:
+    Examples:
         >>> import dprelease
         >>> release = dprelease.load("blood-pressure", root="root.pem")
         >>> release
