@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 
 from dprelease.analyses.draws import LEAST
 from dprelease.analyses.estimates import Estimates, Link
@@ -25,6 +26,8 @@ FIRM = 5.0
 """The same of the patients of a reference level with and without the outcome."""
 INFLATED = 10.0
 """Variance inflation from which on features nearly follow from one another."""
+_LEAST = 1e-9
+"""Variance of an indicator, and part of it, that is none."""
 
 
 def law_of(release: Release, outcomes: Sequence[str], features: Sequence[str]) -> LogLinear:
@@ -73,7 +76,11 @@ class LevelDesign:
         return {"reference": "; ".join(f"{name}: {' or '.join(levels)}" for name, levels in self.references.items())}
 
     def inflation(self, share: Floats) -> dict[str, float]:
-        """Generalised variance inflation of each column, for one degree of freedom.
+        """Largest variance inflation of a contrast between levels of each column.
+
+        With r the largest canonical correlation of its indicators with those of all other columns it is 1/(1 - r^2). Generalised
+        variance inflation is the product of that over all canonical correlations, and its root for one degree of freedom hides
+        one direction among many levels.
 
         Source: Fox, Monette 1992, Generalized collinearity diagnostics, JASA 87(417).
 
@@ -82,16 +89,17 @@ class LevelDesign:
         """
         x = self.matrix[:, 1:] - share @ self.matrix[:, 1:]
         covariance = x.T @ (share[:, None] * x)
-        scale = np.sqrt(np.diag(covariance))
+        scale = np.sqrt(np.maximum(np.diag(covariance), _LEAST))
         correlation = covariance / np.outer(scale, scale)
         found = {}
         for name, term in self.terms.items():
             own = np.zeros(len(scale), bool)
             own[term.start - 1 : term.stop - 1] = True
-            # det R_11 det R_22 / det R is 1 / det(I - R_11^-1 R_12 R_22^-1 R_21).
-            logs = [np.linalg.slogdet(correlation[np.ix_(at, at)]) for at in (own, ~own, own | ~own)]
-            log = logs[0][1] + logs[1][1] - logs[2][1] if logs[2][0] > 0 else np.inf
-            found[name] = float(np.exp(min(log, 700.0) / own.sum()))
+            within, across, rest = (correlation[np.ix_(*at)] for at in ((own, own), (own, ~own), (~own, ~own)))
+            left = within - across @ np.linalg.pinv(rest, rcond=_LEAST, hermitian=True) @ across.T
+            # Part of the variance of each direction that the others leave.
+            free = eigh(left, within + _LEAST * np.eye(len(within)), eigvals_only=True)
+            found[name] = 1 / max(float(free[0]), _LEAST)
         return found
 
     def check_inflation(self, share: Floats) -> float:
@@ -115,7 +123,7 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
 
     A column's own name stands for its levels, and one of them is the reference: the first one, or the one with most patients if
     noise hides how many of the first have the outcome. A released name stands for one level, and all others are the reference.
-    Levels whose patients noise does not tell from none are counted with the reference.
+    Levels whose patients noise does not tell from none are counted with the reference, which must be told from none itself.
 
     Args:
         release: the release.
@@ -124,7 +132,7 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
         on: names of columns, or released names.
 
     Raises:
-        InvalidInput: a column of which noise hides all levels but one.
+        InvalidInput: a column of which noise hides all levels but one, all that are named, or all that are not.
     """
     names, parts, terms, references = ["intercept"], [np.ones((len(law.cells), 1))], {}, {}
     asked: dict[str, list[str]] = {}
@@ -139,9 +147,10 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
             for part in (outcome, 1 - outcome)
         ]
         count, firm = within[0] + within[1], np.minimum(*within) >= max(FIRM * law.noise, LEAST)
+        least = max(SEEN * law.noise, LEAST)
         named = [column.released.index(each) for each in asked[column.name]]
         whole = len(named) == len(column.values)
-        seen = [at for at in named if count[at] >= max(SEEN * law.noise, LEAST)]
+        seen = [at for at in named if count[at] >= least]
         if whole:
             reference = named[0] if firm[named[0]] else int(np.argmax(np.minimum(*within)))
             seen = [at for at in seen if at != reference]
@@ -149,6 +158,15 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
             raise InvalidInput(
                 f"noise does not tell how {column.name} varies: at most one of its levels has more than {SEEN:g} standard "
                 "deviations of noise of patients; leave it out"
+                if whole
+                else f"noise does not tell the patients of {listed(asked[column.name])} from none; leave it out"
+            )
+        rest = [at for at in range(len(count)) if at not in seen]
+        if count[rest].sum() < least:
+            told = listed(column.released[at] for at in seen)
+            raise InvalidInput(
+                f"noise does not tell patients of {column.name} without {told} from none, and these are the reference; name fewer "
+                "of its levels"
             )
         terms[column.name] = slice(len(names), len(names) + len(seen))
         references[column.name] = tuple(value for at, value in enumerate(column.values) if at not in seen)

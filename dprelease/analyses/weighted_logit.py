@@ -21,6 +21,8 @@ STEPS, CLOSE = 100, 1e-10
 HALVINGS = 30
 LARGEST = 15.0
 """A log odds beyond says that a combination decides the outcome."""
+SINGULAR = 1e-9
+"""Least eigenvalue of an information matrix, scaled to a diagonal of 1, that rounding leaves to be told from 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +58,7 @@ class Logit:
             fitted = expit(design @ coef)
             information = design.T @ ((share * fitted * (1 - fitted))[:, None] * design)
             slope = design.T @ (yes - share * fitted)
-            try:
-                step = np.linalg.solve(information, slope)
-            except np.linalg.LinAlgError:
-                raise InvalidInput("a feature follows from the others; leave one of them out") from None
+            step = _inverse(information) @ slope
             # The whole step is scaled: cut coefficient by coefficient, it ends at wrong values.
             for halving in range(HALVINGS):
                 tried = coef + step / 2**halving
@@ -83,13 +82,29 @@ class Logit:
             outcome: (C,) 1 where they have the outcome.
         """
         score = design * (outcome - expit(design @ self.coef))[:, None]
-        found: Floats = score @ np.linalg.inv(self.information)
+        found: Floats = score @ _inverse(self.information)
         return found
 
     def errors(self, patients: int) -> Floats:
         """(q,) standard errors of as many patients."""
-        found: Floats = np.sqrt(np.diag(np.linalg.inv(self.information)) / patients)
+        found: Floats = np.sqrt(np.diag(_inverse(self.information)) / patients)
         return found
+
+
+def _inverse(information: Floats) -> Floats:
+    """Inverse of an information matrix.
+
+    Raises:
+        InvalidInput: it is singular to rounding.
+    """
+    scale = np.sqrt(np.diag(information))
+    usable = bool((scale > 0).all())
+    values, vectors = np.linalg.eigh(information / np.outer(scale, scale)) if usable else (np.zeros(1), np.eye(1))
+    if not values[0] > SINGULAR:
+        raise InvalidInput("a feature follows from the others, or decides the outcome; leave one of them out")
+    scaled = vectors / scale[:, None]
+    found: Floats = (scaled / values) @ scaled.T
+    return found
 
 
 def _loss(design: Floats, share: Floats, yes: Floats, coef: Floats) -> float:

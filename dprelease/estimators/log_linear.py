@@ -6,8 +6,15 @@ lambdas. Released entries t of n patients are
 
     t ~ N(n mu(lambda), n C(lambda) + S),    mu, C mean and covariance of f,  S the variances of the noise,
 
-sampling and privacy noise at once. The prior of a lambda is N(0, TAU^2), of a single column's N(0, MAIN^2). Gauss-Newton steps find
-the mode, and the posterior is normal around it with the precision n C (n C + S)^-1 n C + prior.
+sampling and privacy noise at once. The prior of a lambda is N(0, TAU^2), of a single column's N(0, MAIN^2). With V = n C + S and D
+the prior's precisions, lambda is the root of the quasi-score
+
+    U(lambda) = n C V^-1 (t - n mu) - D lambda,
+
+as n C is the derivative of n mu. It leaves out how V changes with lambda, so the root is no mode of the likelihood unless S = 0:
+there n C V^-1 is 1, and U is the score of the exponential family. As t - n mu has mean 0 at the true lambda, -U has there the
+expected derivative n C V^-1 n C + D, whatever V does, and U without D the variance n C V^-1 n C. So lambda is taken to be normal
+around the root with that derivative for precision. Gauss-Newton steps find the root, or the fit is refused.
 
 No release tells how three columns depend on each other beyond their pairs, and another law with the same pairs would give other
 results. Its log odds are taken to differ by N(0, THREE^2) in each combination of three columns, pairs held fixed.
@@ -17,7 +24,8 @@ follows from the law of lambda and from what three columns may do. At 20,000 pat
 coefficients hold without the second part and 95 % with it. On other tables it changes little (`benchmarks.logistic`).
 
 Source: Raisa, Jalko, Kaski, Honkela 2023, Noise-aware statistical inference with differentially private synthetic data (AISTATS),
-equation 6; Agresti 2013, Categorical Data Analysis, 9.5, for logistic models of log-linear ones.
+equation 6; McCullagh 1983, Quasi-likelihood functions (Annals of Statistics 11(1)), 2 and 3; Agresti 2013, Categorical Data
+Analysis, 9.5, for logistic models of log-linear ones.
 """
 
 from __future__ import annotations
@@ -39,7 +47,13 @@ Index = npt.NDArray[np.int64]
 TAU, MAIN, THREE = 2.0, 3.0, 0.4
 MOST = 1 << 16
 """Combinations of levels; a model of more takes too long."""
-STEPS, HALVINGS, CLOSE = 60, 20, 1e-8
+STEPS, HALVINGS = 100, 20
+"""Gauss-Newton steps at most, and halvings of one."""
+CLOSE, ENOUGH = 1e-8, 1e-4
+"""Squared distances from the root, in squared standard errors a lambda, at which steps end, and which is needed when they do."""
+UNSETTLED = (
+    "the law of these columns does not settle; name fewer columns, or leave out one that nearly follows from others"
+)
 PIECE = 1 << 13
 """Combinations whose features are in memory at a time."""
 TINY = 1e-6
@@ -56,7 +70,7 @@ class LogLinear:
         shares: (C,) probabilities of the combinations.
         entries: (E, 2) released entries that are features: places among the variables of the columns, 0 being the constant.
         coding: (C, v + 1) variables of each combination, the constant first.
-        mode: (E,) lambda.
+        root: (E,) lambda.
         covariance: (E, E) of lambda.
         patients: n.
         noise: largest standard deviation of the noise of an entry.
@@ -68,7 +82,7 @@ class LogLinear:
     shares: Floats
     entries: Index
     coding: Floats
-    mode: Floats
+    root: Floats
     covariance: Floats
     patients: int
     noise: float
@@ -83,7 +97,7 @@ class LogLinear:
             columns: categories of them.
 
         Raises:
-            InvalidInput: too many combinations of levels, or two columns whose products are not released.
+            InvalidInput: too many combinations of levels, two columns whose products are not released, or steps find no root.
         """
         sizes = [len(column.values) for column in columns]
         count = int(np.prod([float(size) for size in sizes]))
@@ -96,14 +110,14 @@ class LogLinear:
         entries, values, variance = _entries(moments, places, columns)
         scale = np.where(variance > 0, variance, (TINY * moments.rows) ** 2)
         prior = np.where((entries == 0).any(axis=1), MAIN, TAU) ** -2.0
-        mode, covariance, misfit = _posterior(coding, entries, values, scale, prior, moments.rows)
+        root, covariance, misfit = _posterior(coding, entries, values, scale, prior, moments.rows)
         return cls(
             columns,
             cells,
-            _law(coding, entries, mode),
+            _law(coding, entries, root),
             entries,
             coding,
-            mode,
+            root,
             covariance,
             moments.rows,
             float(np.sqrt(variance.max())),
@@ -177,9 +191,9 @@ def _entries(moments: Moments, places: Index, columns: tuple[Column, ...]) -> tu
     return np.column_stack([row, column]), values, sd**2
 
 
-def _law(coding: Floats, entries: Index, mode: Floats) -> Floats:
+def _law(coding: Floats, entries: Index, root: Floats) -> Floats:
     matrix = np.zeros((coding.shape[1],) * 2)
-    matrix[entries[:, 0], entries[:, 1]] = mode
+    matrix[entries[:, 0], entries[:, 1]] = root
     score = np.einsum("ci,ij,cj->c", coding, matrix, coding, optimize=True)
     law = np.exp(score - score.max())
     found: Floats = law / law.sum()
@@ -201,29 +215,51 @@ def _moments(coding: Floats, entries: Index, law: Floats) -> tuple[Floats, Float
 def _posterior(
     coding: Floats, entries: Index, values: Floats, variance: Floats, prior: Floats, n: int
 ) -> tuple[Floats, Floats, float]:
-    """Mode, covariance and chi-square an entry, by Gauss-Newton steps that are halved until they gain."""
-    mode = np.zeros(len(entries))
+    """Root, covariance and chi-square an entry, by Gauss-Newton steps that are halved until they gain.
+
+    With V held at a step's start the step falls along away' V^-1 away + root' D root, whose slope there is -2 U.
+
+    Raises:
+        InvalidInput: steps end far from it.
+    """
+    root = np.zeros(len(entries))
     for _ in range(STEPS):
-        mean, covariance = _moments(coding, entries, _law(coding, entries, mode))
+        mean, covariance = _moments(coding, entries, _law(coding, entries, root))
         jacobian, away = n * covariance, values - n * mean
         weight = _inverse(jacobian + np.diag(variance))
-        precision = jacobian @ weight @ jacobian + np.diag(prior)
-        slope = jacobian @ (weight @ away) - prior * mode
-        step = np.linalg.solve(precision, slope)
-        if float(slope @ step) < CLOSE * len(mode):
+        spread = _inverse(jacobian @ weight @ jacobian + np.diag(prior))
+        slope = jacobian @ (weight @ away) - prior * root
+        step = spread @ slope
+        distance = float(slope @ step) / len(root)
+        if distance < CLOSE:
             break
-        before = away @ weight @ away + prior @ mode**2
-        for halving in range(HALVINGS):
-            tried = mode + step / 2**halving
-            off = values - n * _means(coding, entries, _law(coding, entries, tried))
-            if off @ weight @ off + prior @ tried**2 <= before:
-                break
-        mode = tried
-    return mode, _inverse(precision), float(away @ weight @ away / len(entries))
+        before = away @ weight @ away + prior @ root**2
+        gains = (
+            tried
+            for tried in (root + step / 2**halving for halving in range(HALVINGS))
+            for off in [values - n * _means(coding, entries, _law(coding, entries, tried))]
+            if off @ weight @ off + prior @ tried**2 < before
+        )
+        better = next(gains, None)
+        if better is None:
+            break
+        root = better
+    if not distance < ENOUGH:  # a distance that is no number is refused too
+        raise InvalidInput(UNSETTLED)
+    return root, spread, float(away @ weight @ away / len(entries))
 
 
 def _inverse(matrix: Floats) -> Floats:
-    found: Floats = np.linalg.inv(matrix).astype(np.float64)
+    """Inverse of a matrix that should be positive definite.
+
+    Raises:
+        InvalidInput: rounding has the better of it.
+    """
+    try:
+        half = np.linalg.inv(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError:
+        raise InvalidInput(UNSETTLED) from None
+    found: Floats = half.T @ half
     return found
 
 

@@ -26,3 +26,12 @@ def test_what_decides_the_outcome_is_refused() -> None:
     rows = np.array([[1.0, 0.0], [1.0, 1.0]])
     with pytest.raises(InvalidInput, match="decides the outcome"):
         Logit.of(rows, np.array([0.5, 0.5]), np.array([0.2, 0.5]))
+
+
+def test_a_feature_that_follows_from_others_is_refused() -> None:
+    """Singular to rounding only, which no solver of equations notices."""
+    random = np.random.default_rng(1)
+    rows = np.column_stack([np.ones(50), random.random((50, 2))])
+    rows = np.column_stack([rows, rows @ np.array([0.1, 0.7, 1 / 3]) + 1e-9 * random.random(50)])
+    with pytest.raises(InvalidInput, match="follows from the others"):
+        Logit.of(rows, np.full(50, 0.02), np.full(50, 0.008) * random.random(50))

@@ -8,6 +8,7 @@ from scipy.special import expit
 from dprelease.analyses import logistic
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.estimators import log_linear
 from dprelease.estimators.log_linear import MOST, LogLinear
 from tests.dprelease.analyses.releases import category, number, released
 from tests.dprelease.analyses.survey import anes
@@ -89,3 +90,62 @@ def test_features_that_follow_from_one_another_are_refused() -> None:
     table["again"] = np.where(np.arange(5_000) % 50 == 0, "no", table["one"])
     with pytest.raises(InvalidInput, match=r"variance inflation of one \(\d+\.\d\), again"):
         logistic(released(columns, table), "ill", ["one", "again"])
+
+
+def test_collinearity_in_one_direction_of_many_levels_is_refused() -> None:
+    """One level of eight is nearly another column: the root of the generalised inflation for one degree of freedom is 1.6."""
+    random, names = np.random.default_rng(4), tuple("abcdefgh")
+    eight = random.choice(names, 8_000)
+    again = np.where((eight == "h") ^ (random.random(8_000) < 0.005), "yes", "no")
+    ill = np.where(random.random(8_000) < 0.3, "yes", "no")
+    columns = (
+        category("ill", "yes"),
+        categorical("eight", *names, exhaustive=True, fill="a"),
+        category("again", "yes"),
+    )
+    release = released(columns, {"ill": ill, "eight": eight, "again": again})
+    with pytest.raises(InvalidInput, match=r"variance inflation of eight \(19\.9\), again \(19\.9\)"):
+        logistic(release, "ill", ["eight", "again=yes"])
+
+
+@pytest.mark.parametrize(("name", "least"), [("STEPS", 3), ("HALVINGS", 0)])
+def test_a_law_that_does_not_settle_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, least: int) -> None:
+    monkeypatch.setattr(log_linear, name, least)
+    with pytest.raises(InvalidInput, match="does not settle; name fewer columns"):
+        LogLinear.of(released(COLUMNS, patients(5_000, 1)).moments(), COLUMNS)
+
+
+def test_the_root_is_that_of_the_quasi_score() -> None:
+    """n C V^-1 (t - n mu) = D lambda under noise; without noise it is the score of the exponential family, t - n mu = D lambda."""
+    for sd in (0.0, 0.008):
+        moments = released(COLUMNS, patients(5_000, 2), sd, 7).moments()
+        law = LogLinear.of(moments, COLUMNS)
+        features = law.coding[:, law.entries[:, 0]] * law.coding[:, law.entries[:, 1]]
+        mean = law.shares @ features
+        slope = moments.rows * (features.T @ (law.shares[:, None] * features) - np.outer(mean, mean))
+        names = [each.name for each in moments.layout.variables]
+        places = [0, *(names.index(name) + 1 for name in ("ill=yes", "one=yes", "two=a", "two=b", "two=c"))]
+        places += [names.index(f"rare={level}") + 1 for level in LEVELS]
+        row, column = np.array(places)[law.entries].T
+        values, noise = moments.gram[row, column], moments.noise_sd[row, column]
+        spread = slope + np.diag(np.maximum(noise**2, (1e-6 * moments.rows) ** 2))
+        prior = np.where((law.entries == 0).any(axis=1), 3.0, 2.0) ** -2.0
+        score = slope @ np.linalg.solve(spread, values - moments.rows * mean) - prior * law.root
+        assert score @ law.covariance @ score < log_linear.ENOUGH * len(score)
+
+
+def test_a_reference_that_nobody_has_and_a_rare_named_level_are_refused_by_name() -> None:
+    columns = (category("ill", "yes"), category("stage", "I", "II"))
+    table = {
+        "ill": np.array(["yes", "no"] * 2_500),
+        "stage": np.where(np.arange(5_000) % 3 == 0, "I", "II"),  # nobody has another one
+    }
+    table["stage"][:4] = "I"
+    release = released(columns, table, 0.008, 2)
+    with pytest.raises(
+        InvalidInput, match="patients of stage without stage=I, stage=II from none, and these are the reference"
+    ):
+        logistic(release, "ill", ["stage=I", "stage=II"])
+    with pytest.raises(InvalidInput, match="does not tell the patients of stage=other from none; leave it out"):
+        logistic(release, "ill", ["stage=other"])
+    assert logistic(release, "ill", ["stage=I"]).tables["coefficients"].names == ("stage=I",)
