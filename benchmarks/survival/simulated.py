@@ -21,7 +21,7 @@ from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.privacy.gaussian import mu_of
-from tests.support.exits import BINARY, exit_columns, exit_release, places_of
+from tests.support.exits import BINARY, drawn_exits, exit_columns, exit_release, places_of
 
 EPSILON, DELTA, HOSPITALS, CURIOUS, GRID_BITS = 1.0, 1e-5, 3, 1, 12
 INTERVALS = 6
@@ -99,14 +99,15 @@ def measure(setting: Setting, releases: int, seed: int = 1) -> Found:
     columns = exit_columns(exits, levels)
     noise, rows = noise_of(columns), []
     for _ in range(releases):
-        group = (random.random(setting.n) < setting.share).astype(int)
-        ends = [
-            random.exponential(1 / rate, setting.n) / np.where(group, ratio, 1.0)
-            for rate, ratio in zip(setting.rate, setting.ratio, strict=True)
-        ]
-        left = np.minimum(random.exponential(1 / np.array(setting.lost)[group]), setting.until)
-        time = np.minimum(np.min(ends, axis=0), left)
-        cause = np.where(time < left, np.argmin(ends, axis=0), -1)
+        group, time, cause = drawn_exits(
+            random,
+            setting.n,
+            ratio=setting.ratio,
+            rate=setting.rate,
+            lost=setting.lost,
+            share=setting.share,
+            until=setting.until,
+        )
         places = {"exit": places_of(exits, time, cause), "group": group, "died": (cause == 0).astype(int)}
         places |= {f"other{place}": random.integers(0, 4, setting.n) for place in range(setting.columns - 2)}
         release = exit_release(columns, places, noise, random)

@@ -227,18 +227,20 @@ def _ratios(found: ExitSums, at: list[int], names: list[str]) -> tuple[Estimates
     contrast = np.zeros((len(at) - 1, found.model.groups))
     contrast[np.arange(len(at) - 1), at[1:]] += 1.0
     contrast[:, at[0]] -= 1.0
-    shown, logs, errors, tests = [], [], [], {}
+    shown, logs, errors, noise, tests = [], [], [], [], {}
     for cause, word in enumerate(found.exits.causes):
-        log, covariance = fit.ratios(cause)
+        log, covariance, of_noise = fit.ratios(cause)
         value, spread = contrast[:, 1:] @ log, contrast[:, 1:] @ covariance @ contrast[:, 1:].T
         of = f"{word}: " if len(found.exits.causes) > 1 else ""
         shown += [f"{of}{name} to {names[0]}" for name in names[1:]]
         logs.append(value)
         errors.append(np.sqrt(np.diag(spread)))
+        noise.append(np.sqrt(np.diag(contrast[:, 1:] @ of_noise @ contrast[:, 1:].T)))
         null = f"{of}the hazards of all groups are equal"
         tests[null] = joint_test(Estimates(tuple(names[1:]), value[None], sampled=True), spread[None])
     location, scale = (np.concatenate(each)[None] for each in (logs, errors))
-    return Estimates(tuple(shown), location, scale, link="log", tested=True, sampled=True), tests
+    own = np.concatenate(noise)
+    return Estimates(tuple(shown), location, scale, link="log", tested=True, sampled=True, noise=own), tests
 
 
 def _counts(

@@ -218,6 +218,7 @@ class ExponentialFit:
         model: what was fitted.
         theta: (size,) the mode.
         covariance: (size, size).
+        noise: (size, size) the part of it that the noise of the sums makes.
         count: (rows, G) the expected numbers of these patients, given the sums.
         count_covariance: (rows G, rows G) what noise leaves open of them.
     """
@@ -225,14 +226,15 @@ class ExponentialFit:
     model: Exponential
     theta: Floats
     covariance: Floats
+    noise: Floats
     count: Floats
     count_covariance: Floats
 
-    def ratios(self, cause: int) -> tuple[Floats, Floats]:
-        """((G - 1,), (G - 1, G - 1)) log hazard ratios to the first group, and their covariance, of proportional hazards."""
+    def ratios(self, cause: int) -> tuple[Floats, Floats, Floats]:
+        """((G - 1,), (G - 1, G - 1), (G - 1, G - 1)) log ratios to the first group, covariance, and the noise's part of it."""
         first = (self.model.causes + 1) * len(self.model.cuts) + cause * (self.model.groups - 1)
         at = slice(first, first + self.model.groups - 1)
-        return self.theta[at], self.covariance[at, at]
+        return self.theta[at], self.covariance[at, at], self.noise[at, at]
 
     def parameters(self, normals: Floats) -> Floats:
         """(B, size) parameters of their law, from standard normals (B, size)."""
@@ -279,6 +281,7 @@ def fit_exponential(
         if largest < CLOSE:
             break
     covariance = _inverse(hessian)
+    moved = covariance @ slope.T @ weight * noise  # by one standard deviation of each sum's noise, to first order
     share = model.cells(theta[None])[0].ravel()
     spread = patients * (np.diag(share) - np.outer(share, share))
     gain = spread @ design.T @ np.linalg.inv(_spread(model, theta, design, noise, patients))
@@ -288,7 +291,7 @@ def fit_exponential(
     moves = patients * (ahead - behind).T / (2 * DIFFERENCE)
     moves = moves - gain @ design @ moves
     left: Floats = spread - gain @ design @ spread + moves @ covariance @ moves.T
-    return ExponentialFit(model, theta, covariance, count.reshape(model.rows, model.groups), left)
+    return ExponentialFit(model, theta, covariance, moved @ moved.T, count.reshape(model.rows, model.groups), left)
 
 
 def _around(theta: Floats) -> Floats:

@@ -124,6 +124,9 @@ STAY = {"exit": ["in", "out", "b"], "at": [365, 730], "unit": "days"}
         ({"t": YEARS, "b": BINARY}, EXIT, "0.999,no", "left 0 to 1", IN_ORDER),
         ({"t": YEARS, "b": BINARY}, EXIT, "1,no", "left 1 to 5", IN_ORDER),
         ({"t": YEARS, "b": BINARY}, EXIT, "5,no", "followed to 5", IN_ORDER),
+        # The second year, told as 1 in completed years, as docs/analyses.md says.
+        ({"t": YEARS, "b": BINARY}, EXIT | {"at": [0.5, 1.5]}, "1,yes", "event 0.5 to 1.5", IN_ORDER),
+        ({"t": YEARS, "b": BINARY}, EXIT | {"at": [0.5, 1.5]}, "1,no", "left 0.5 to 1.5", IN_ORDER),
         ({"t": YEARS, "b": BINARY}, EXIT, ",yes", "missing", MISSING),
         ({"t": YEARS, "b": BINARY}, EXIT, "3,NA", "missing", MISSING),
         ({"t": YEARS, "b": BINARY}, EXIT, "soon,no", "missing", UNREADABLE),

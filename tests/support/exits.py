@@ -20,6 +20,34 @@ Places = npt.NDArray[np.int64]
 BINARY = ("no", "yes")
 
 
+def drawn_exits(
+    random: np.random.Generator,
+    n: int,
+    *,
+    ratio: tuple[float, ...],
+    rate: tuple[float, ...],
+    lost: tuple[float, float],
+    share: float,
+    until: float,
+) -> tuple[Places, Numbers, Places]:
+    """(group, time, cause) of n patients, each (n,); the cause is -1 for a loss. Times are exponential.
+
+    Args:
+        random: draws them.
+        n: patients.
+        ratio: hazard ratio of each cause in the second group.
+        rate: of each cause in the first group.
+        lost: rates of losses in both groups.
+        share: of the second group.
+        until: end of follow-up.
+    """
+    group = (random.random(n) < share).astype(int)
+    ends = [random.exponential(1 / own, n) / np.where(group, more, 1.0) for own, more in zip(rate, ratio, strict=True)]
+    left = np.minimum(random.exponential(1 / np.array(lost)[group]), until)
+    time = np.minimum(np.min(ends, axis=0), left)
+    return group, time, np.where(time < left, np.argmin(ends, axis=0), -1)
+
+
 def places_of(exits: Exits, time: Numbers, cause: Places) -> Places:
     """(n,) level of each patient: as docs/format.md says of exits.
 
