@@ -14,7 +14,7 @@ from dprelease.document.document import Document, Heading, Table
 from dprelease.document.shown import Shown
 from dprelease.estimators.intervals.clipped import WIDER, tails
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
-from dprelease.estimators.result import SEVERAL_ROWS
+from dprelease.estimators.result import SEVERAL_ROWS, filled
 from dprelease.release.reaches import Reach
 from dprelease.release.release import Release
 
@@ -76,7 +76,7 @@ class Analysis(Shown):
             told.append(_SAFE)
         if self.release.spec.rows_per_subject > 1:
             told.append(SEVERAL_ROWS)
-        return (*self.caveats, *told)
+        return (*self.caveats, *told, *filled(self.release.fills(self.columns)))
 
     def document(self) -> Document:
         """All that the analysis has to tell."""
@@ -89,7 +89,13 @@ class Analysis(Shown):
         if self.tests:
             tables.append(_tests(self.tests))
         return Document(
-            self.title, facts, tuple(tables), self.warnings, self.release.promise, heading="When not to believe it"
+            self.title,
+            facts,
+            tuple(tables),
+            self.warnings,
+            self.release.promise,
+            details={"missing_cells": self.release.fills(self.columns)},
+            heading="When not to believe it",
         )
 
     def __repr__(self) -> str:

@@ -97,6 +97,7 @@ def fit(
         view=view.kind,
         units={name: release.column(name).unit for name in (*names.targets, *names.features)},
         scores=release.scores((*names.targets, *names.features)),
+        fills=release.fills((*names.targets, *names.features)),
         infer=partial(infer, release, names, intercept=problem.intercept),
         within=str(problem.within) if problem.within else None,
     )

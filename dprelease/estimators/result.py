@@ -61,6 +61,7 @@ class FitResult(Shown):
         view: what the fit read of it: ``mixtures``, ``rows`` or ``moments``.
         units: released name to the unit that its column was declared in, empty for none.
         scores: what the numbers of ordered columns stand for, as `Release.scores` says.
+        fills: what missing cells are read as, as `Release.fills` says.
         infer: works `inference` out.
         within: the set that the weights were kept within, as `ConvexSet.parse` reads it; None for no set.
     """
@@ -87,6 +88,7 @@ class FitResult(Shown):
     view: str
     units: Mapping[str, str]
     scores: Mapping[str, tuple[str, ...]]
+    fills: tuple[str, ...]
     infer: Callable[[], Inference] = field(repr=False)
     within: str | None = None
 
@@ -208,6 +210,12 @@ _NAMES = {
 }
 
 
+def filled(fills: tuple[str, ...]) -> tuple[str, ...]:
+    """A note on what missing cells are read as, for `Release.fills`; none where nothing is."""
+    rest = " (--explain has all)" if len(fills) > 1 else ""
+    return (f"A missing cell counts as the declared fill of its column, as {fills[0]}{rest}.",) if fills else ()
+
+
 def fit_document(result: FitResult) -> Document:
     """All that a fit has to tell: a table of coefficients for each target, how well the model predicts, and what to believe.
 
@@ -229,7 +237,13 @@ def fit_document(result: FitResult) -> Document:
     tables += reach_table(found)
     data = _data(result)
     return Document(
-        "Linear regression on a private release", facts, tables, _notes(result, few=few), result.promise, data
+        "Linear regression on a private release",
+        facts,
+        tables,
+        _notes(result, few=few),
+        result.promise,
+        data,
+        {"missing_cells": result.fills},
     )
 
 
@@ -395,6 +409,7 @@ def _notes(result: FitResult, *, few: bool) -> tuple[str, ...]:
         *strongest,
         *unresolved,
         PREDICTS,
+        *filled(result.fills),
     )
 
 

@@ -11,7 +11,8 @@ from typing import TypeVar
 import numpy as np
 
 from dprelease.arrays import Codes, Floats
-from dprelease.data.columns import Column, Number, numbers, released_names
+from dprelease.data.columns import OTHER, Column, Number, numbers, released_names
+from dprelease.data.exits import MISSING
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
@@ -168,6 +169,23 @@ class Release:
         columns = dict.fromkeys(self.column(name) for name in names or self.spec.released)
         legends = tuple(column.legend for column in columns if column.legend)
         return {"scores": legends} if legends else {}
+
+    def fills(self, names: Iterable[str]) -> tuple[str, ...]:
+        """What a missing cell of columns is read as, a column and its fill each, unless that is a level of its own.
+
+        Args:
+            names: columns or released columns.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        declared = {column.name: column for column in self.spec.columns}
+        columns = dict.fromkeys(declared.get(name) or self.column(name) for name in names)
+        return tuple(
+            f"{column.name}: {column.fill_text} {column.unit}".rstrip()
+            for column in columns
+            if column.fill_text not in (OTHER, MISSING)
+        )
 
     def original_units(self) -> tuple[Floats, Floats]:
         """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""

@@ -123,6 +123,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
             "identified",
             "mechanism",
             "method",
+            "missing_cells",
             "noise_to_signal",
             "noise_to_signal_limit",
             "notes",

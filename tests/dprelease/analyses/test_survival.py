@@ -182,6 +182,8 @@ def test_curves_fall_within_0_and_1_and_an_indicator_reads_both_ways(tmp_path: P
     assert path.read_bytes().startswith(b"\x89PNG")
     data = json.dumps(found.document().to_json(), allow_nan=False)
     assert "sampling" in data
+    assert "A missing cell counts as the declared fill of its column, as exit: followed to 1.5" in found.summary()
+    assert found.document().to_json()["missing_cells"] == ["exit: followed to 1.5", "group: b", "died: yes"]
 
 
 def test_three_groups_are_tested_together_and_one_needs_no_name() -> None:

@@ -64,6 +64,17 @@ def test_every_coefficient_has_one_estimate_and_its_inference(clear: Release):
     assert f" {figure(share, error)} ({figure(error, error)}) " in " ".join(told.summary().split())
 
 
+def test_fills_of_the_columns_of_a_fit_are_told(clear: Release):
+    document = fit(clear, ["score"], FEATURES).document()
+    every = clear.fills(("score", *FEATURES))
+    assert document.to_json()["missing_cells"] == list(every)
+    assert (
+        document.notes[-1]
+        == f"A missing cell counts as the declared fill of its column, as {every[0]} (--explain has all)."
+    )
+    assert every[1] in text(document, explain=True)
+
+
 def test_the_model_that_predicts_is_a_table_of_its_own(clear: Release):
     result = fit(clear, ["score"], FEATURES)
     assert "--predictor" in result.summary()
