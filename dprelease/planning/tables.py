@@ -79,10 +79,10 @@ def _cells(kinds: list[str], noise: float, scenario: Scenario) -> Table:
 
 
 def _lost(ratio: float) -> str:
-    """What models of tables are expected to be worth, by what was measured at the nearest ratio of patients to noise."""
+    """A sentence on the worth of models of tables, as measured at the nearest ratio of patients to noise."""
     at, least, most = min(_LOST, key=lambda row: abs(math.log(row[0] / ratio)))
     lost = f"{least:.0%} to {most:.0%}" if most > least else f"{least:.0%}"
-    beyond = " Below half of that expect to lose more." if ratio < _LOST[0][0] / 2 else ""
+    beyond = " Expect to lose more here." if ratio < _LOST[0][0] / 2 else ""
     return (
         f"There are {ratio:.3g} patients for each patient of noise. At some {at}, logistic models of synthetic rows of four tables "
         f"lost {lost} of how far their AUC is from 1/2.{beyond}"

@@ -171,7 +171,7 @@ class Release:
         return {"scores": legends} if legends else {}
 
     def fills(self, names: Iterable[str]) -> tuple[str, ...]:
-        """What a missing cell of columns is read as, a column and its fill each, unless that is a level of its own.
+        """Columns and the fill that a missing cell of each is read as, unless that is a level of its own.
 
         Args:
             names: columns or released columns.
