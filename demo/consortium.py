@@ -26,6 +26,8 @@ HOST = "localhost"
 PORTS = ("coordinator", "enrolment", "hub", "public")
 ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 60.0
+MOST_COMMANDS = 8
+"""Commands that run at the same time."""
 
 
 class CommandFailed(DpReleaseError):
@@ -187,7 +189,7 @@ class Consortium:
         lines = {name: [each if isinstance(each, str) else each(name) for each in arguments] for name in names}
         for line in lines.values():
             self._narrate(" ".join(("party-node", *map(_short, line))))
-        with ThreadPoolExecutor(len(names)) as pool:
+        with ThreadPoolExecutor(min(len(names), MOST_COMMANDS)) as pool:
             begun = [
                 pool.submit(self.run, "party-node", *line, home=self.hospital(name), narrated=False)
                 for name, line in lines.items()
@@ -207,9 +209,9 @@ class Consortium:
         self.run_at_hospitals(names, "peers", "pin", "--from", str(file), "--digest", digest)
 
     def open_hospitals(self, names: Sequence[str]) -> None:
-        """Start every party's daemon."""
-        for name in names:
-            self.start(name, "party-node", "run", home=self.hospital(name))
+        """Start every party's daemon, as many at once as there are processors."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda name: self.start(name, "party-node", "run", home=self.hospital(name)), names))
 
 
 def hold_ports(names: Sequence[str]) -> tuple[dict[str, int], list[socket.socket]]:

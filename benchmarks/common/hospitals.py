@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from benchmarks.common.counted import counted, launcher
 from demo.consortium import Consortium, wait_for
 
 CALLS = "calls_per_second = 1e6\n"  # a hospital that is driven asks again without a pause
@@ -32,6 +34,8 @@ def consortium(
     growing: bool = False,
     told: Callable[[str], None] = lambda what: None,
     patience: float = PATIENCE,
+    counting: bool = False,
+    kind: type[Consortium] = Consortium,
 ) -> Iterator[Consortium]:
     """A consortium whose hospitals run, approve every release by policy, and have reported their columns.
 
@@ -41,16 +45,18 @@ def consortium(
         columns: hospital to how many it holds.
         poll_seconds: how often its daemon asks when it hears nothing.
         growing: whether tables are CSV files for `grow`, each `rows` of them a batch.
-        told: hears when tables are written, and when hospitals run.
+        told: hears when tables are written, and when hospitals are enrolled.
         patience: most seconds until every catalogue is there.
+        counting: whether coordinator and hub note their calls; see `calls`.
+        kind: how processes begin.
     """
-    with Consortium(folder) as made:
+    with kind(folder) as made:
         made.found(epsilon=1000.0, delta=1e-8)
         for name, settings in (("coordinator", made.office / "coordinator.toml"), ("hub", made.hub / "hub.toml")):
             with settings.open("a") as file:
                 file.write(f"\n[limits]\n{LIMITS[name]}")
             made.halt(name)
-            made.restart(name)
+            made.restart(name, launcher(folder / f"{name}.calls") if counting else ())
         for name, held in columns.items():
             made.hospital(name).mkdir(parents=True)
             _declare(made.hospital(name), name, rows if growing else None, held, poll_seconds)
@@ -64,6 +70,16 @@ def consortium(
         made.open_hospitals(tuple(columns))
         wait_for(lambda: _catalogued(made, columns), patience, "every hospital to report its columns")
         yield made
+
+
+def calls(made: Consortium, name: str) -> Counter[str]:
+    """Calls that a server which notes them has answered: method to how many.
+
+    Args:
+        made: the consortium.
+        name: ``coordinator`` or ``hub``.
+    """
+    return counted(made.folder / f"{name}.calls")
 
 
 def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int], first: int = 0) -> str:

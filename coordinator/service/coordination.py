@@ -13,6 +13,7 @@ from typing import Any
 from coordinator.authority.authority import Authority
 from coordinator.clock import Clock
 from coordinator.lifecycle import (
+    OPEN,
     Approved,
     Declined,
     Event,
@@ -28,7 +29,7 @@ from coordinator.service.enrolment import renew
 from coordinator.service.recovery import hear_forgotten, statement
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement, AgreementTable
-from coordinator.store.store import Store
+from coordinator.store.store import Store, Transaction
 from dprelease.acceptance import SignedAcceptance
 from dprelease.agreement import Signed, check_consent
 from dprelease.catalogue import Catalogue
@@ -67,6 +68,7 @@ class Announcer(News):
         self._store = store
         with store.reading() as tx:
             self._seen = tx.history.latest()
+        self._stands: dict[str, tuple[Stage | None, int]] = {}
         self._look, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
         self.start, self.look = self._thread.start, self._look.set
@@ -96,12 +98,24 @@ class Announcer(News):
             latest = tx.history.latest()
             if latest == self._seen:
                 return
-            names = {HUB}
+            names = set[str]()
             for digest, party in tx.history.concerned(self._seen):
-                names |= {named(each) for each in (tx.agreements.parties(digest) if digest else ())}
+                if digest is None or self._moved(tx, digest):
+                    names |= {HUB, *map(named, tx.agreements.parties(digest) if digest else ())}
                 names |= {named(party)} if party else set()
         self.tell(*names)
         self._seen = latest
+
+    def _moved(self, tx: Transaction, digest: str) -> bool:
+        """Tells whether an agreement entered another state, or was dealt for, since its parties were last told.
+
+        That one of them approved, or sent all that is theirs to send, lets no other go on: each would ask for nothing.
+        """
+        state = tx.agreements.state(digest)
+        before, stands = self._stands.pop(digest, None), (state, tx.deals.latest(digest))
+        if state in OPEN:
+            self._stands[digest] = stands
+        return before != stands
 
 
 REMEMBERED = timedelta(days=30)

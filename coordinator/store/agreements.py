@@ -82,14 +82,18 @@ class Deals:
         chosen = select(deals.c.sealed).where(deals.c.session == session, deals.c.party == party)
         return self._connection.execute(chosen).scalar_one_or_none()
 
+    def latest(self, release: str) -> int:
+        """Latest round of a release that was dealt for; 0 before the first."""
+        chosen = select(func.max(deals.c.round)).where(deals.c.release == release)
+        return self._connection.execute(chosen).scalar_one_or_none() or 0
+
     def check_turn(self, release: str, number: int) -> None:
         """Refuse to deal for a round that was dealt, or that lies before one.
 
         Raises:
             Conflict: it was.
         """
-        latest = self._connection.execute(select(func.max(deals.c.round)).where(deals.c.release == release))
-        dealt = latest.scalar_one_or_none() or 0
+        dealt = self.latest(release)
         if number <= dealt:
             raise Conflict(f"another session of release {release[:12]} was dealt for in round {dealt} already")
 
@@ -241,6 +245,12 @@ class AgreementTable:
             digests = {place.split()[-1]: place for place in further[start : start + _AT_ONCE]}
             loaded = {each.digest: each for each in self._load(agreements.c.digest.in_(digests))}
             yield from ((place, loaded[digest]) for digest, place in digests.items())
+
+    def state(self, digest: str) -> Stage | None:
+        """State of one; None if it is not known."""
+        found = self._connection.execute(select(agreements.c.state).where(agreements.c.digest == digest))
+        state = found.scalar_one_or_none()
+        return None if state is None else Stage(state)
 
     def parties(self, digest: str) -> tuple[str, ...]:
         """Parties of one, in the proposal's order; none if it is not known."""

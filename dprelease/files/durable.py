@@ -59,6 +59,24 @@ def write_pieces_durably(path: Path, pieces: Iterable[bytes | memoryview], mode:
     sync_folder(path.parent)
 
 
+def append_durably(path: Path, held: int, data: bytes) -> None:
+    """Append to a file, which is made if there is none, and sync it.
+
+    Args:
+        path: of the file.
+        held: its bytes so far; those beyond them, of an attempt that broke off, are given up.
+        data: what follows.
+    """
+    new = not path.exists()
+    with path.open("ab") as file:
+        file.truncate(held)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        sync_folder(path.parent)
+
+
 def rename_durably(source: Path, target: Path) -> None:
     """Sync a file or folder, rename it, and sync the folders it leaves and enters."""
     if source.is_dir():

@@ -17,6 +17,7 @@ Source: docs/protocol.md, steps 2 to 5; bytes in docs/format.md 15.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -153,6 +154,11 @@ def session_digest(hellos: Iterable[MessageHeader]) -> str:
     Args:
         hellos: one of each party, in the parties' order.
     """
+    return _session_digest(tuple(hellos))
+
+
+@lru_cache(maxsize=16)
+def _session_digest(hellos: tuple[MessageHeader, ...]) -> str:
     return sha256(canonical_bytes([header.model_dump(mode="json") for header in hellos]))
 
 

@@ -9,6 +9,7 @@ Source: docs/protocol.md, steps 2, 5 and 8.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,9 +84,9 @@ class Round(Generic[Public]):
             IntegrityError: two messages stand in one place, or one belongs to another session than the round's.
         """
         headers = tuple(dict.fromkeys(message.header for message in messages if message.header.round == number))
-        places = [header.place for header in headers]
+        times = Counter(header.place for header in headers)
         for header in headers:
-            if places.count(header.place) > 1:
+            if times[header.place] > 1:
                 words = f"{header.sender} sent two different messages of kind {header.kind} in one round"
                 raise Irreparable(words, signer=header.sender)
         found = cls(schedule, number, headers)
@@ -99,18 +100,24 @@ class Round(Generic[Public]):
         return next(
             (
                 header
-                for header in self.headers
-                if (header.kind, header.sender, header.dealer) == (kind, sender, dealer)
-                and (not receiver or receiver in header.receivers)
+                for header in self._found.get((kind, sender, dealer), ())
+                if not receiver or receiver in header.receivers
             ),
             None,
         )
+
+    @cached_property
+    def _found(self) -> Mapping[tuple[str, str, str], list[MessageHeader]]:
+        found: dict[tuple[str, str, str], list[MessageHeader]] = {}
+        for header in self.headers:
+            found.setdefault((header.kind, header.sender, header.dealer), []).append(header)
+        return found
 
     def missing(self, kind: Kind) -> tuple[str, ...]:
         """Parties without their hello or transcript, in the parties' order."""
         return tuple(party for party in self.schedule.parties if self.find(kind, party) is None)
 
-    @property
+    @cached_property
     def hellos(self) -> tuple[MessageHeader, ...]:
         """All hellos that are there, in the parties' order."""
         found = (self.find("hello", party) for party in self.schedule.parties)
@@ -123,7 +130,9 @@ class Round(Generic[Public]):
 
     def session_key(self, party: str) -> bytes:
         """Public bytes of a party's session key; its hello must be there."""
-        return next(bytes.fromhex(header.payload) for header in self.hellos if header.sender == party)
+        header = self.find("hello", party)
+        assert header is not None  # noqa: S101 - callers wait for all hellos
+        return bytes.fromhex(header.payload)
 
     def context(self, purpose: str, sender: str, receiver: str = "", dealer: str = "") -> Context:
         """Context that a ciphertext of this session is bound to."""
@@ -216,6 +225,7 @@ class Participant(Generic[Public]):
         keys: party to the identity key that signs its messages, ours too.
         storage: of this session alone.
         draw: secret randomness, so many bytes.
+        checked: messages that were found to be of this schedule and signed with these keys before; more are noted there.
     """
 
     final: ClassVar[Kind]
@@ -231,9 +241,11 @@ class Participant(Generic[Public]):
         keys: Mapping[str, PublicKey],
         storage: RoundStorage,
         draw: Draw,
+        checked: set[Message] | None = None,
     ) -> None:
         self._schedule, self._party, self._identity, self._keys = schedule, party, identity, keys
         self._storage, self._draw = storage, draw
+        self._checked = set[Message]() if checked is None else checked
         self._at: tuple[SessionState, Round[Public]] | None = None
 
     def _join(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -269,9 +281,9 @@ class Participant(Generic[Public]):
 
     def _unknown(self, listed: Iterable[Message]) -> list[MessageHeader]:
         """Messages of ours that are listed and that our storage does not know."""
-        known = {each.header.digest() for each in self._storage.messages()}
+        known = {each.header for each in self._storage.messages()}
         ours = [message.header for message in listed if message.header.sender == self._party]
-        return [header for header in ours if header.digest() not in known]
+        return [header for header in ours if header not in known]
 
     def _hello(self, state: SessionState) -> Message:
         """Our signed offer of our session key."""

@@ -91,21 +91,47 @@ class Schedule:
 
     def dealt_by(self, dealer: str) -> tuple[Pair, ...]:
         """The pairs that a dealer deals for."""
-        return tuple(pair for pair in self.pairs if pair.dealer == dealer)
+        return self._dealt.get(dealer, ())
 
     def receivers(self, dealer: str) -> tuple[str, ...]:
         """Whom a dealer deals to, in the parties' order."""
-        pairs = self.dealt_by(dealer)
-        return tuple(name for name in self.parties if any(pair.has(name) for pair in pairs))
+        return tuple(self._partners.get(dealer, {}))
 
     def dealers_of(self, party: str) -> tuple[str, ...]:
         """Dealers of a party, each once."""
-        return tuple(dict.fromkeys(pair.dealer for pair in self.pairs if pair.has(party)))
+        return self._dealers[party]
 
     def partners(self, party: str, dealer: str) -> tuple[str, ...]:
         """Partners of a party in the pairs of a dealer, in the parties' order: who gets its columns under that mask."""
-        partners = {pair.other(party) for pair in self.dealt_by(dealer) if pair.has(party)}
-        return tuple(name for name in self.parties if name in partners)
+        return self._partners.get(dealer, {}).get(party, ())
+
+    # Each message is checked against the schedule, and there are as many as pairs: so it is looked up, not searched.
+
+    @cached_property
+    def _dealt(self) -> Mapping[str, tuple[Pair, ...]]:
+        found: dict[str, list[Pair]] = {}
+        for pair in self.pairs:
+            found.setdefault(pair.dealer, []).append(pair)
+        return {dealer: tuple(pairs) for dealer, pairs in found.items()}
+
+    @cached_property
+    def _dealers(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {name: {} for name in self.parties}
+        for pair in self.pairs:
+            found[pair.first][pair.dealer] = found[pair.second][pair.dealer] = None
+        return {name: tuple(dealers) for name, dealers in found.items()}
+
+    @cached_property
+    def _partners(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        place = {name: at for at, name in enumerate(self.parties)}.__getitem__
+        found = {}
+        for dealer, pairs in self._dealt.items():
+            partners: dict[str, list[str]] = {}
+            for pair in pairs:
+                partners.setdefault(pair.first, []).append(pair.second)
+                partners.setdefault(pair.second, []).append(pair.first)
+            found[dealer] = {name: tuple(sorted(partners[name], key=place)) for name in sorted(partners, key=place)}
+        return found
 
     @property
     def chunk_rows(self) -> int:

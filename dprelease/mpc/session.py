@@ -71,7 +71,7 @@ class Session(Participant[Schedule]):
     """A session at one party.
 
     Args:
-        schedule, party, identity, keys, storage, draw: as of `Participant`.
+        schedule, party, identity, keys, storage, draw, checked: as of `Participant`.
         commitments: what each party has said about its matrix, in the parties' order; part of the transcript.
         outside: what it needs of others.
     """
@@ -90,8 +90,9 @@ class Session(Participant[Schedule]):
         storage: SessionStorage,
         outside: SessionEnvironment,
         draw: Draw = secrets.token_bytes,
+        checked: set[Message] | None = None,
     ) -> None:
-        super().__init__(schedule, party, identity, keys, storage, draw)
+        super().__init__(schedule, party, identity, keys, storage, draw, checked)
         self._commitments, self._outside = commitments, outside
         self._listed: tuple[Message, ...] = ()
 
@@ -106,7 +107,9 @@ class Session(Participant[Schedule]):
                 we have sent.
         """
         for message in listed:
-            check_message(message, self._schedule, self._keys)
+            if message not in self._checked:
+                check_message(message, self._schedule, self._keys)
+                self._checked.add(message)
         sendable = self._join(listed)
         self._listed = listed
         return sendable

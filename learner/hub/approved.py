@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar, Self
 
 from dprelease.acceptance import SignedAcceptance
@@ -34,14 +34,17 @@ class Plan:
         keys: party to the fingerprint of its identity key, in the parties' order.
         check: raises `IntegrityError` for a parcel that is not one of it, or not signed with one of these keys.
         most_bytes: of the bodies of a party's parcels at once: those of one round, as older ones are deleted.
-        awaiting: parties that may go on with a parcel.
+        awaiting: parties that may go on with a parcel that has just become complete, given how many there are of a kind in its
+            round, for a receiver or, with an empty name, for all.
+        concerns: tells whether a party has anything to do with a parcel.
     """
 
     what: str
     keys: Mapping[str, str]
     check: Callable[[Message, Mapping[str, PublicKey]], None]
     most_bytes: Callable[[str], int]
-    awaiting: Callable[[MessageHeader], tuple[str, ...]]
+    awaiting: Callable[[MessageHeader, Callable[[str, str], int]], tuple[str, ...]]
+    concerns: Callable[[str, MessageHeader], bool]
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -64,6 +67,7 @@ def plan_of_release(spec: ReleaseSpec) -> Plan:
         lambda parcel, keys: products.check_message(parcel, schedule, keys),
         partial(most_bytes, schedule),
         partial(_awaiting, schedule),
+        lambda party, header: header.kind not in ("deal", "key") or party in (header.sender, *header.receivers),
     )
 
 
@@ -75,7 +79,8 @@ def plan_of_run(task: Task) -> Plan:
         {member.party: member.key for member in task.members},
         lambda parcel, keys: alignment.check_message(parcel, ring, keys),
         ring.most_bytes,
-        ring.awaiting,
+        lambda header, _: ring.awaiting(header),
+        lambda party, header: True,
     )
 
 
@@ -90,11 +95,18 @@ def most_bytes(schedule: Schedule, party: str) -> int:
     )
 
 
-def _awaiting(schedule: Schedule, header: MessageHeader) -> tuple[str, ...]:
-    """Every other party signs to have seen all masked columns."""
-    if header.kind in ("deal", "key"):
-        return header.receivers
-    return tuple(party for party in schedule.parties if party != header.sender)
+def _awaiting(schedule: Schedule, header: MessageHeader, arrived: Callable[[str, str], int]) -> tuple[str, ...]:
+    """Nobody goes on with one of many: told are those for whom a parcel is the last of its kind, or begins a round anew."""
+    others, kind = tuple(party for party in schedule.parties if party != header.sender), header.kind
+    if kind == "deal":
+        (receiver,) = header.receivers
+        return header.receivers if arrived(kind, receiver) == len(schedule.dealers_of(receiver)) else ()
+    if kind == "key":  # it comes before its sender's transcript, unless it is put back after all have been there
+        return header.receivers if arrived("transcript", "") == len(schedule.parties) else ()
+    if kind == "columns":
+        return others if arrived(kind, "") == len(products.columns_expected(schedule)) else ()
+    begins = kind == "hello" and header.round > 1 and arrived(kind, "") == 1
+    return others if begins or arrived(kind, "") == len(schedule.parties) else ()
 
 
 class ApprovedRelease(Value):
@@ -120,9 +132,9 @@ class ApprovedRelease(Value):
         """Parties of the release, in the spec's order."""
         return tuple(part.party for part in self.spec.parties)
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
-        """Plan of its session; raises `InvalidInput` if it has none."""
+        """Plan of its session, made once; raises `InvalidInput` if it has none."""
         return plan_of_release(self.spec)
 
 

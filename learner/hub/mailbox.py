@@ -14,18 +14,21 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from dprelease.errors import IntegrityError, OutOfTurn, PeerUnavailable
-from dprelease.files.durable import rename_durably, write_durably
+from dprelease.files.durable import append_durably, rename_durably, write_durably
 from dprelease.mpc.messages import Message, MessageHeader
 from learner.hub.uploads import Turn, on_disk, put_at
 
 PAGE_BYTES = 2 << 20
 """Most bytes of headers in one answer; well under gRPC's default message limit of 4 MiB."""
+
+DIGEST_LETTERS = 64
 
 _GONE = ".gone-"  # no party has a name that starts so, hence no file of its either
 
@@ -67,6 +70,7 @@ class ParcelStore:
         self.lock = threading.RLock()
         self._folder = folder
         self._by_digest: dict[str, StoredMessage] = {}
+        self._rounds = set[int]()
         self._by_place: dict[tuple[int, str, str, str, str], StoredMessage] = {}
         with on_disk():
             for leftover in folder.glob(f"{_GONE}*"):
@@ -74,8 +78,18 @@ class ParcelStore:
             for path in folder.glob("*/*.parcel"):
                 self._note(StoredMessage(Message.from_bytes(path.read_bytes())))
             order = self._order_path
-            self._order = order.read_text().split() if order.exists() else []
-        self._complete = set(self._order)
+            text = order.read_text() if order.exists() else ""
+            self._order = text.split()
+            if self._order and len(self._order[-1]) < DIGEST_LETTERS:  # a power cut left a part of the last line
+                self._order.pop()
+                text = ""
+            if self._order and not text.endswith("\n"):
+                write_durably(order, _lines(self._order))
+        self._complete = set[str]()
+        self._arrived: Counter[tuple[int, str, str]] = Counter()
+        self._offers: dict[int, dict[str, MessageHeader]] = {}
+        for digest in self._order:
+            self._count(digest)
 
     def at(self, place: tuple[int, str, str, str, str]) -> StoredMessage | None:
         """The parcel in a place."""
@@ -156,19 +170,26 @@ class ParcelStore:
                 if header.size and not body.exists():
                     rename_durably(part, body)
                 if kept.digest not in self._complete:
-                    write_durably(self._order_path, "\n".join([*self._order, kept.digest]).encode())
+                    self._append(kept.digest)
                     self._order.append(kept.digest)
-                    self._complete.add(kept.digest)
+                    self._count(kept.digest)
 
     def body(self, kept: StoredMessage) -> Path:
         """The file of a complete body."""
         return self._path(kept, "body")
 
-    def listed(self, after: int) -> tuple[list[bytes], int]:
+    def arrived(self, round_: int, kind: str, receiver: str = "") -> int:
+        """How many parcels of a kind are complete in a round, in all or for a receiver."""
+        return self._arrived[round_, kind, receiver]
+
+    def listed(
+        self, after: int, wanted: Callable[[MessageHeader], bool] = lambda header: True
+    ) -> tuple[list[bytes], int]:
         """Signed headers of complete parcels in the order in which they became complete, as many as fit an answer.
 
         Args:
             after: the number at which an earlier answer ended; 0 for the beginning.
+            wanted: tells of which parcels; of all if it is not given.
 
         Returns:
             The headers' canonical bytes, and the number at which this answer ends.
@@ -178,7 +199,7 @@ class ParcelStore:
             room, last = PAGE_BYTES, after
             for number, digest in enumerate(self._order[after:], after + 1):
                 kept = self._by_digest.get(digest)
-                if kept is not None:
+                if kept is not None and wanted(kept.header):
                     room -= len(kept.data)
                     if room < 0 and found:
                         break
@@ -188,16 +209,14 @@ class ParcelStore:
 
     def offers(self) -> Mapping[int, Mapping[str, MessageHeader]]:
         """Round to party to its offer, for all rounds that are here."""
-        found: dict[int, dict[str, MessageHeader]] = {}
         with self.lock:
-            for kept in self._by_digest.values():
-                if kept.header.kind == "hello" and self.is_complete(kept):
-                    found.setdefault(kept.header.round, {})[kept.header.sender] = kept.header
-        return found
+            return {number: dict(offers) for number, offers in self._offers.items()}
 
     def drop_before(self, round_: int) -> None:
         """Delete all earlier rounds, headers and bodies."""
         with self.lock, on_disk():
+            if all(number >= round_ for number in self._rounds):
+                return
             old = [kept for kept in self._by_digest.values() if kept.header.round < round_]
             for kept in old:
                 del self._by_digest[kept.digest], self._by_place[kept.header.place]
@@ -206,10 +225,25 @@ class ParcelStore:
                 gone = self._folder / f"{_GONE}{number}"
                 (self._folder / str(number)).rename(gone)
                 shutil.rmtree(gone)
+                self._rounds.discard(number)
+                self._offers.pop(number, None)
 
     def _note(self, kept: StoredMessage) -> None:
         self._by_digest[kept.digest] = kept
         self._by_place[kept.header.place] = kept
+        self._rounds.add(kept.header.round)
+
+    def _count(self, digest: str) -> None:
+        self._complete.add(digest)
+        if digest in self._by_digest:
+            header = self._by_digest[digest].header
+            for receiver in {"", *header.receivers}:
+                self._arrived[header.round, header.kind, receiver] += 1
+            if header.kind == "hello":
+                self._offers.setdefault(header.round, {})[header.sender] = header
+
+    def _append(self, digest: str) -> None:
+        append_durably(self._order_path, (DIGEST_LETTERS + 1) * len(self._order), _lines([digest]))
 
     def _check_here(self, kept: StoredMessage) -> None:
         if self._by_digest.get(kept.digest) is not kept:
@@ -221,3 +255,7 @@ class ParcelStore:
 
     def _path(self, kept: StoredMessage, ending: str) -> Path:
         return self._folder / str(kept.header.round) / f"{kept.digest}.{ending}"
+
+
+def _lines(digests: Iterable[str]) -> bytes:
+    return "".join(f"{digest}\n" for digest in digests).encode()

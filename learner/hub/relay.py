@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound, OutOfTurn
@@ -113,7 +114,7 @@ class Relay:
             with store.lock:
                 store.finish(kept)
                 store.drop_before(_newest_session(plan, store))
-            self._tell(*plan.awaiting(header))
+            self._told(plan, store, header)
             return 0
         store.check_room(kept)
         with kept.turn.lock:
@@ -121,7 +122,7 @@ class Relay:
                 # The last upload broke between its last byte and our answer: all bytes are here, perhaps damaged.
                 with suppress(IntegrityError):
                     store.finish(kept)
-                    self._tell(*plan.awaiting(header))
+                    self._told(plan, store, header)
             return store.held(kept)
 
     def begin(self, caller: Identity, release: str, parcel: str) -> Upload:
@@ -142,14 +143,13 @@ class Relay:
             raise OutOfTurn("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
-        awaiting = plan.awaiting(kept.header)
-        return kept.turn.begin(_Body(store, kept, lambda: self._tell(*awaiting)))
+        return kept.turn.begin(_Body(store, kept, lambda: self._told(plan, store, kept.header)))
 
     def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
         """Signed headers of complete parcels, in the order in which they became complete, as many as fit an answer.
 
         Args:
-            caller: who calls; any party of the release sees all headers.
+            caller: who calls; a party sees the headers that concern it.
             release: digest of the spec or task.
             after: the number at which an earlier answer ended; 0 for the beginning.
 
@@ -159,7 +159,8 @@ class Relay:
         Raises:
             AccessDenied, Conflict, NotFound, PeerUnavailable: as for `open_parcel`.
         """
-        return self._store(release, self._plan_for(caller, release)).listed(after)
+        plan = self._plan_for(caller, release)
+        return self._store(release, plan).listed(after, partial(plan.concerns, caller.name))
 
     def body(self, caller: Identity, release: str, parcel: str, offset: int) -> Path:
         """The file of a body, once it is sure that it is complete, is for the caller and reaches to the offset.
@@ -181,6 +182,9 @@ class Relay:
         if offset > header.size:
             raise InvalidInput(f"the parcel has {header.size} bytes; there is nothing at {offset}")
         return store.body(kept)
+
+    def _told(self, plan: Plan, store: ParcelStore, header: MessageHeader) -> None:
+        self._tell(*plan.awaiting(header, partial(store.arrived, header.round)))
 
     def _plan_for(self, caller: Identity, release: str) -> Plan:
         if caller.role != "party":

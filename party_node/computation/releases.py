@@ -40,6 +40,7 @@ class ReleaseWork(Work):
         self._delivery = Delivery(hospital, hub)
         self._joint = JointWork(hospital, noise, hub)
         self._rounds = RoundWork(hospital, hub)
+        self._checked: dict[str, tuple[tuple[bytes, ...], dict[str, str], tuple[SignedApproval, ...]]] = {}
 
     def calls(self, coordinator: Coordinator) -> AgreementCalls:
         """Calls about releases."""
@@ -49,8 +50,7 @@ class ReleaseWork(Work):
         """All parties approved: check that, then compute. No noise exists before this."""
         hospital = self._hospital
         if record.status is Status.APPROVED:
-            approvals = pending.approvals()
-            check_all(approvals, record.spec, hospital.enrolment.root, hospital.pins())
+            approvals = self._approvals(record, pending)
             waits = self._seal(coordinator, record, approvals)
             if waits is not None:
                 return waits
@@ -60,8 +60,21 @@ class ReleaseWork(Work):
             self._joint.keep_up(record)
         return None
 
+    def _approvals(self, record: Record, pending: Pending) -> tuple[SignedApproval, ...]:
+        """Every party's, checked once as long as they and the pins stay as they are: each costs two signatures."""
+        hospital = self._hospital
+        grounds, pins = pending.consents, hospital.pins()
+        known = self._checked.get(record.digest)
+        if known is None or known[:2] != (grounds, pins):
+            approvals = pending.approvals()
+            check_all(approvals, record.spec, hospital.enrolment.root, pins)
+            self._checked[record.digest] = known = (grounds, pins, approvals)
+        return known[2]
+
     def end(self, coordinator: Coordinator, record: Record, pending: Pending) -> None:
         """Keep nothing of a release but what was charged and sent."""
+        self._joint.end(record)
+        self._checked.pop(record.digest, None)
         show_approval(coordinator, record, pending.consents)  # what is over here is not shown again on this connection
         note = PUBLISHED if pending.state == "PUBLISHED" else f"{pending.state.lower()}: {pending.explanation}"
         self._hospital.give_up(record, Status.ENDED, note)

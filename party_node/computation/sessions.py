@@ -8,13 +8,14 @@ the steps; here are the disk on which they are kept, the relay between hospitals
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dprelease.arrays import Codes
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mpc.messages import Message
 from dprelease.mpc.session import Products, Session, SessionEnvironment
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
@@ -54,6 +55,7 @@ class Computation:
         bounded: gives our rows, the ones that were approved.
         charge: called before the first masked column leaves: no charge, no bytes.
         before: the rounds before; every transcript covers their blocks, so that all hospitals mean the same.
+        checked: messages of this release that were found right at an earlier look; those of this one are noted there.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Computation:
         bounded: Callable[[], BoundedRows],
         charge: Callable[[], None],
         before: RoundsBefore = NOTHING,
+        checked: set[Message] | None = None,
     ) -> None:
         self._spec = spec
         self._earlier = before.earlier
@@ -88,6 +91,7 @@ class Computation:
             [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
             SessionEnvironment(relay.fetch, request_deal, seeds.use, charge, self._matrix),
+            checked=checked,
         )
 
     def advance(self) -> str | FinishedSession:
@@ -110,6 +114,14 @@ class Computation:
         return self._folder.map_rows(coded, self._width)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """Messages of one release that were read, by their bytes, and those that were checked: each costs its signature once."""
+
+    read: dict[bytes, Message] = field(default_factory=dict)
+    checked: set[Message] = field(default_factory=set)
+
+
 class JointWork:
     """All sessions of one party."""
 
@@ -118,6 +130,7 @@ class JointWork:
         self._noise = noise
         self._hub = hub
         self._seeds = UsedSeeds(hospital.settings.state / "seeds.sqlite")
+        self._seen: dict[str, _Seen] = {}
 
     def blocks(
         self,
@@ -159,6 +172,7 @@ class JointWork:
             lambda: hospital.approved(record),
             lambda: self._charge(record, own),
             before,
+            self._seen_of(record).checked,
         ).advance()
         if isinstance(done, str):
             return done
@@ -175,8 +189,16 @@ class JointWork:
         if mechanism_of(record.spec).schedule(record.spec) is not None:
             put_back(record, self._hospital.session(record), self._relay(record))
 
+    def end(self, record: Record) -> None:
+        """The release is over: keep nothing of its messages."""
+        self._seen.pop(record.digest, None)
+
+    def _seen_of(self, record: Record) -> _Seen:
+        return self._seen.setdefault(record.digest, _Seen())
+
     def _relay(self, record: Record) -> RelayCalls:
-        return RelayCalls(self._hub.channel(), record.digest, self._hospital.settings.daemon.stall_seconds)
+        stall = self._hospital.settings.daemon.stall_seconds
+        return RelayCalls(self._hub.channel(), record.digest, stall, self._seen_of(record).read)
 
     def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""

@@ -315,14 +315,24 @@ def _stream(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) ->
 
 RELAY = "the hub's relay"
 
-MOST_MESSAGES = 20_000
-"""Most messages of one release or run that are read: ten hospitals that deal to one another send some 2,000 in a round."""
+MOST_MESSAGES = 50_000
+"""Most messages of one release or run that are read: a hundred hospitals that deal to one another send 20,000 in a round."""
 
 
 class RelayCalls:
-    """Calls over one channel."""
+    """Calls over one channel.
 
-    def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float) -> None:
+    Args:
+        channel: to the hub's listener for parties.
+        release: digest of the release or run.
+        stall_seconds: longest stand-still before an attempt is given up.
+        read: messages that were listed at the last look, by their bytes: they are not read again.
+    """
+
+    def __init__(
+        self, channel: grpc.Channel, release: str, stall_seconds: float, read: dict[bytes, Message] | None = None
+    ) -> None:
+        self._read = {} if read is None else read
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)
         self._send = channel.stream_unary(
             f"{OUR_METHODS}v1.RelayService/SendParcel", None, relay_pb2.SendParcelResponse.FromString
@@ -337,27 +347,29 @@ class RelayCalls:
             IntegrityError: one cannot be read.
             PeerUnavailable, NotFound, ...: as the relay answers.
         """
-        found: list[Message] = []
+        found: dict[bytes, Message] = {}
         after = 0
         while True:
             request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=after)
             answer = ask(RELAY, self._stub.ListParcels, request)
             if not answer.parcels:
-                return tuple(found)
+                self._read.clear()
+                self._read.update(found)
+                return tuple(found.values())
             if answer.last <= after:
                 raise IntegrityError(f"{RELAY} lists the same messages again and again")
             after = answer.last
             if len(found) + len(answer.parcels) > MOST_MESSAGES:
                 raise IntegrityError(f"{RELAY} lists more messages than a session has")
             try:
-                found += [Message.from_bytes(data) for data in answer.parcels]
+                found |= {data: self._read.get(data) or Message.from_bytes(data) for data in answer.parcels}
             except InvalidInput as error:
                 raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
 
     def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
         """Send every frozen message that is not among those that are there; say whether there was one."""
-        known = {message.header.digest() for message in there}
-        lacking = [each for each in outgoing if each.message.header.digest() not in known]
+        known = {message.header for message in there}
+        lacking = [each for each in outgoing if each.message.header not in known]
         for each in lacking:
             self.send(each)
         return bool(lacking)

@@ -45,6 +45,7 @@ class SessionFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._frozen: dict[str, Message] = {}  # by name; what is frozen never changes within a round
 
     def state(self) -> SessionState | None:
         """Our position; None before the first session."""
@@ -58,6 +59,7 @@ class SessionFolder:
         on may not go on with it.
         """
         self._make()
+        self._frozen.clear()
         remove_folder(self._folder / "own")
         remove_folder(self._folder / "in")  # the earlier round can still fetch it again; the new one must not find it
         state = self._save(SessionState(round=number, key=private_bytes(new_session_key(draw)).hex()))
@@ -136,6 +138,7 @@ class SessionFolder:
 
     def erase(self) -> None:
         """Forget the session; again changes nothing."""
+        self._frozen.clear()
         remove_folder(self._folder)
 
     def _make(self) -> None:
@@ -147,8 +150,10 @@ class SessionFolder:
         return self._folder / "in" / f"deal+{dealer}"
 
     def _outgoing(self, name: str) -> Outgoing:
-        message = Message.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
-        return Outgoing(message, self.body(name) if message.header.size else None)
+        message = self._frozen.get(name)
+        if message is None:
+            message = self._frozen[name] = Message.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
+        return Outgoing(message, self._folder / "out" / f"{name}.body" if message.header.size else None)
 
     def _save(self, state: SessionState) -> SessionState:
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)

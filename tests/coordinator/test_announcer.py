@@ -90,24 +90,29 @@ def test_a_command_of_the_office_is_told_to_the_parties_of_the_release_and_to_th
     assert latest(west) == before
 
 
-def test_calls_are_told_at_once(alone: World) -> None:
+def test_calls_are_told_at_once_where_others_can_go_on(alone: World) -> None:
+    """With m parties each is not woken m times by the approvals of the others, and m times by their blocks."""
     north, south = alone.join("north"), alone.join("south")
     report(north, "north")
     report(south, "south")
     digest = alone.propose()
     hub = alone.as_hub()
-    for stub, name in ((north, "north"), (south, "south")):
-        waiting = [Waiting(alone, each) for each in (north, south, hub)]
-        ask(stub.Approve, pb.ApproveRequest(signed_consent=alone.signed(digest, name)))
-        assert all(each.hears() for each in waiting)
-    for method, message in (
-        (hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=["north"])),
-        (hub.AuthorizePublication, pb.AuthorizePublicationRequest(spec_digest=digest)),
-        (hub.ReportPublication, pb.ReportPublicationRequest(spec_digest=digest, manifest_digest=b"m" * 32)),
+    approval = {name: pb.ApproveRequest(signed_consent=alone.signed(digest, name)) for name in ("north", "south")}
+    for told, method, message in (
+        (False, north.Approve, approval["north"]),
+        (True, south.Approve, approval["south"]),
+        (True, hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=["north"])),
+        (False, hub.ReportIntake, pb.ReportIntakeRequest(spec_digest=digest, received=["north", "south"])),
+        (False, hub.AuthorizePublication, pb.AuthorizePublicationRequest(spec_digest=digest)),
+        (True, hub.ReportPublication, pb.ReportPublicationRequest(spec_digest=digest, manifest_digest=b"m" * 32)),
     ):
-        waiting = [Waiting(alone, each) for each in (north, south, hub)]
+        quiet(alone)
+        before = [latest(each) for each in (north, south, hub)]
+        waiting = [Waiting(alone, each) for each in (north, south, hub) if told]
         ask(method, message)
         assert all(each.hears() for each in waiting)
+        quiet(alone)
+        assert all((latest(each) != seen) == told for each, seen in zip((north, south, hub), before, strict=True))
     late = alone.propose(epsilon=0.5)
     waiting = [Waiting(alone, each) for each in (south, hub)]
     ask(north.Decline, pb.DeclineRequest(digest=late))

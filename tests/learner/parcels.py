@@ -89,6 +89,14 @@ class Hospitals:
         for party in schedule.parties:
             yield self.transcript(party, number)
 
+    def concerning(self, party: str, parcels: Iterable[Message]) -> list[Message]:
+        """Which of them a party is told of: what all must agree on, what it sent, and what was sealed to it."""
+        public = ("hello", "columns", "transcript")
+        headers = ((parcel, parcel.header) for parcel in parcels)
+        return [
+            each for each, header in headers if header.kind in public or party in (header.sender, *header.receivers)
+        ]
+
     def body(self, parcel: Message) -> bytes:
         return self.bodies[parcel.header.digest()]
 
@@ -174,9 +182,14 @@ class Office:
         """Offers of all hospitals."""
         self.bring(*(self.hospitals.offer(party, number) for party in self.hospitals.schedule.parties))
 
-    def listed(self, party: str = "north", after: int = 0) -> list[Message]:
-        found, _ = self.relay.listed(self.caller(party), self.sealed.digest, after)
-        return [Message.from_bytes(data) for data in found]
+    def listed(self, after: int = 0) -> list[Message]:
+        """What anybody sees, in its order."""
+        seen = set[bytes]()
+        for party in self.hospitals.schedule.parties:
+            seen |= {*self.relay.listed(self.caller(party), self.sealed.digest, after)[0]}
+        whole, _ = self.relay._stores[self.sealed.digest].listed(after)
+        assert seen == {*whole}
+        return [Message.from_bytes(data) for data in whole]
 
     def fetch(self, parcel: Message, party: str, offset: int = 0) -> bytes:
         path = self.relay.body(self.caller(party), parcel.header.task, parcel.header.digest(), offset)

@@ -51,20 +51,38 @@ def told(callers: Callers, make: Hospitals, *parcels: Message) -> set[str]:  # n
     return {name for name, caller in callers.items() if latest(caller) != before[name]}
 
 
-def test_a_complete_parcel_is_told_to_those_who_go_on_with_it(enter: Enter, make: Hospitals, sealed: Sealed) -> None:  # noqa: F811
+def test_the_last_parcel_is_told_to_those_who_go_on_with_it(enter: Enter, make: Hospitals, sealed: Sealed) -> None:  # noqa: F811
+    """Nobody is woken for each of many parcels with which it cannot go on alone."""
     callers = enter(sealed)
-    assert told(callers, make, make.offer("north")) == {"south", "west"}
-    bring(callers, make, make.offer("south"), make.offer("west"))
-    assert told(callers, make, make.deal("west", "south")) == {"south"}
-    columns = make.columns("north", "west")
+    everybody = {"north", "south", "west"}
+    assert told(callers, make, make.offer("north"), make.offer("south")) == set()
+    assert told(callers, make, make.offer("west")) == {"north", "south"}
+    assert told(callers, make, make.deal("west", "south")) == set()
+    assert told(callers, make, make.deal("north", "south")) == {"south"}
+    *columns, last = [make.columns(*place) for place in _places(everybody)]
+    keys = [make.key(sender, dealer, (everybody - {sender, dealer}).pop()) for sender, dealer in _places(everybody)]
+    assert told(callers, make, *columns, *keys) == set()
     before = latest(callers["south"])
-    assert callers["north"].open(columns.to_bytes()) == 0
+    assert callers["west"].open(last.to_bytes()) == 0
     assert latest(callers["south"]) == before  # announced only
-    assert told(callers, make, columns) == {"south", "west"}
-    assert told(callers, make, make.key("north", "west", "south")) == {"south"}
+    assert told(callers, make, last) == {"north", "south"}
     waiting = held(callers["west"])
-    bring(callers, make, make.transcript("north"))
+    assert told(callers, make, make.transcript("north"), make.transcript("west")) == set()
+    assert not waiting.done()
+    bring(callers, make, make.transcript("south"))
     assert waiting.result().latest
+
+
+def test_a_round_that_begins_anew_is_told_to_all(enter: Enter, make: Hospitals, sealed: Sealed) -> None:  # noqa: F811
+    callers = enter(sealed)
+    bring(callers, make, make.offer("north"), make.offer("south"), make.offer("west"))
+    assert told(callers, make, make.offer("south", 2)) == {"north", "west"}
+    assert told(callers, make, make.offer("north", 2)) == set()
+    assert told(callers, make, make.offer("west", 2)) == {"north", "south"}
+
+
+def _places(everybody: set[str]) -> list[tuple[str, str]]:
+    return [(sender, dealer) for sender in sorted(everybody) for dealer in sorted(everybody - {sender})]
 
 
 def test_a_party_that_is_revoked_waits_no_longer(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, PeerUnavailable
-from dprelease.files.durable import TEMPORARY
+from dprelease.files.durable import TEMPORARY, append_durably
 from dprelease.mpc.messages import Message
 from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
@@ -109,14 +109,15 @@ def test_a_body_that_is_short_is_kept_and_one_that_differs_is_not(store: ParcelS
 def test_a_crash_before_the_parcel_is_listed(
     store: ParcelStore, tmp_path: Path, make: Hospitals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, held: int, data: bytes) -> None:
+        append_durably(path, held, data[:20])
         raise OSError(28, "No space left on device")
 
     first = bring(store, make, make.offer("north"))
     offer = store.keep(make.offer("south"))
     columns = store.keep(make.columns("north", "west"))
     store.put(columns, 0, make.body(columns.parcel))
-    monkeypatch.setattr(parcel_store, "write_durably", full)
+    monkeypatch.setattr(parcel_store, "append_durably", full)
     for kept in (offer, columns):
         with pytest.raises(PeerUnavailable):
             store.finish(kept)

@@ -126,7 +126,7 @@ def test_a_session_and_its_publication(
     everything = list(make.everything())
     bring(callers, make, *everything)
     for name, caller in callers.items():
-        assert caller.listed() == everything
+        assert caller.listed() == make.concerning(name, everything) != everything
         for parcel in everything:
             if name in parcel.header.receivers:
                 got = b"".join(each.data for each in caller.fetch(parcel.header.digest()))
@@ -170,10 +170,11 @@ def test_a_restart_in_the_middle_of_a_session(enter: Callable[..., Callers], mak
     with pytest.raises(IntegrityError):
         north.send(messages(columns, pieces(make.body(columns))[:4]))
     callers = enter(sealed)
-    assert callers["south"].listed() == everything[:7]
+    assert callers["south"].listed() == make.concerning("south", everything[:7])
     assert callers["north"].open(columns.to_bytes()) == 400
     bring(callers, make, *everything)
-    assert {each.header for each in callers["west"].listed()} == {each.header for each in everything}
+    concerning = make.concerning("west", everything)
+    assert {each.header for each in callers["west"].listed()} == {each.header for each in concerning}
 
 
 def test_malformed_messages_get_one_clear_status_and_change_nothing(

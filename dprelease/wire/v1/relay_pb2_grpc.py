@@ -82,7 +82,7 @@ class RelayServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListParcels(self, request, context):
-        """The headers of all complete parcels of a release in which the caller takes part, some at a time.
+        """The headers of the complete parcels of a release that concern the caller, some at a time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

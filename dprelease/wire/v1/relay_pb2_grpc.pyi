@@ -39,7 +39,7 @@ class RelayServiceStub:
     SendParcel: _grpc.StreamUnaryMultiCallable[_relay_pb2.SendParcelRequest, _relay_pb2.SendParcelResponse]
     """Brings the body of an announced parcel."""
     ListParcels: _grpc.UnaryUnaryMultiCallable[_relay_pb2.ListParcelsRequest, _relay_pb2.ListParcelsResponse]
-    """The headers of all complete parcels of a release in which the caller takes part, some at a time."""
+    """The headers of the complete parcels of a release that concern the caller, some at a time."""
     FetchParcel: _grpc.UnaryStreamMultiCallable[_relay_pb2.FetchParcelRequest, _relay_pb2.FetchParcelResponse]
     """The body of a parcel, for one of its receivers."""
     AwaitNews: _grpc.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]
@@ -55,7 +55,7 @@ class RelayServiceAsyncStub(RelayServiceStub):
     SendParcel: _aio.StreamUnaryMultiCallable[_relay_pb2.SendParcelRequest, _relay_pb2.SendParcelResponse]  # type: ignore[assignment]
     """Brings the body of an announced parcel."""
     ListParcels: _aio.UnaryUnaryMultiCallable[_relay_pb2.ListParcelsRequest, _relay_pb2.ListParcelsResponse]  # type: ignore[assignment]
-    """The headers of all complete parcels of a release in which the caller takes part, some at a time."""
+    """The headers of the complete parcels of a release that concern the caller, some at a time."""
     FetchParcel: _aio.UnaryStreamMultiCallable[_relay_pb2.FetchParcelRequest, _relay_pb2.FetchParcelResponse]  # type: ignore[assignment]
     """The body of a parcel, for one of its receivers."""
     AwaitNews: _aio.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]  # type: ignore[assignment]
@@ -86,7 +86,7 @@ class RelayServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _relay_pb2.ListParcelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_relay_pb2.ListParcelsResponse, _abc.Awaitable[_relay_pb2.ListParcelsResponse]]:
-        """The headers of all complete parcels of a release in which the caller takes part, some at a time."""
+        """The headers of the complete parcels of a release that concern the caller, some at a time."""
 
     @_abc_1.abstractmethod
     def FetchParcel(
