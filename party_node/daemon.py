@@ -187,7 +187,7 @@ class Daemon:
                             if away:
                                 log.info("the coordinator answers again")
                             pause, away = waits.waits(), False
-                            self._notifications.wait(stop, unreached=self._unreached)
+                            self._hub.quiet = self._notifications.wait(stop, unreached=self._unreached)
                 except DpReleaseError as error:
                     seconds = next(pause)
                     level = logging.INFO if away and isinstance(error, PeerUnavailable) else logging.WARNING

@@ -108,6 +108,11 @@ class Listening:
         self._call: Any = None
         self._pace = Buckets(PACE)
 
+    @property
+    def held(self) -> bool:
+        """Tells whether a server that has answered before holds a call: it would have answered if there were news."""
+        return bool(self._seen) and self._call is not None and not self._call.done()
+
     def ask(self) -> None:
         """Begins a call unless one is held, or the last one failed just now."""
         held = self._call is not None and not self._call.done()

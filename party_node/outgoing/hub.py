@@ -50,10 +50,11 @@ class HubConnection:
 
     Attributes:
         away: whether the log has said already that the hub is away.
+        quiet: whether neither server has had news since the cycle before this one, and nobody decided anything.
     """
 
     def __init__(self, dial: Callable[[], grpc.Channel]) -> None:
-        self.away = False
+        self.away = self.quiet = False
         self._dial = dial
         self._open: grpc.Channel | None = None
 
@@ -102,12 +103,15 @@ class Notifications:
             for each in self._listening:
                 each.close()
 
-    def wait(self, stop: threading.Event | StopSignal, *, unreached: bool) -> None:
+    def wait(self, stop: threading.Event | StopSignal, *, unreached: bool) -> bool:
         """Wait for what was not yet there when the cycle began, or until stopped, or until it is time to look anyway.
 
         Args:
             stop: noticed within half a second.
             unreached: somebody was away.
+
+        Returns:
+            True if it is only time to look: nobody decided anything, and both servers hold a call of ours, so they have no news.
 
         Raises:
             PeerUnavailable: the coordinator was started again while we listened: it may have been restored, and is told again what
@@ -124,10 +128,14 @@ class Notifications:
             return stop.is_set() or self._journal.standing() != self._standing
 
         wait_for_news(self._news, seconds, self._listening, over)
-        self._standing = self._journal.standing()
+        before, self._standing = self._standing, self._journal.standing()
+        told = self._news.is_set()
         self._news.clear()
         if self._listening and self._listening[0].anew:
             raise PeerUnavailable("the coordinator was started again")
+        # After the news was cleared: whoever told of news since then holds no call of ours any more.
+        held = bool(self._listening) and all(each.held for each in self._listening)
+        return held and not told and not unreached and before == self._standing
 
 
 def try_step(step: Callable[[], object], what: str, note: Callable[[str], object], hub: HubConnection) -> bool:

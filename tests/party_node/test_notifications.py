@@ -9,7 +9,7 @@ import pytest
 
 from dprelease.wire.transport import connect
 from party_node.outgoing.hub import HubConnection, Notifications
-from tests.party_node.joint_release import joint_spec, released_exactly
+from tests.party_node.joint_release import approved, joint_spec, released_exactly
 from tests.party_node.test_daemon import running, until
 from tests.party_node.world import Hospital, World
 from tests.support.certificates import HOST
@@ -110,8 +110,27 @@ def test_many_news_while_a_cycle_runs_are_one_more_cycle(seldom: World) -> None:
         for _ in range(3):
             news.tell("north")
         until(notifications._news.is_set)
-        notifications.wait(threading.Event(), unreached=False)
+        assert not notifications.wait(threading.Event(), unreached=False)
         assert not notifications._news.is_set()
+
+
+def test_a_session_that_waits_is_looked_at_for_news_and_not_for_the_clock(world: World) -> None:
+    """A look reads all that the relay lists: a hundred hospitals that look every five seconds would keep it busy."""
+    release, looks = approved(world), list[str]()
+    world.relay.post(release).lists = lambda party, messages: (looks.append(party), messages)[1]
+
+    def cycles() -> int:
+        return [called for called, _ in world.coordinator.received].count("ListReleases")
+
+    with running(world.north):
+        until(lambda: "waits for south" in world.north.record(release).note)
+        settle(world, world.north)
+        before, begun = len(looks), cycles()
+        until(lambda: cycles() >= begun + 30)
+        assert len(looks) - before <= 6  # some three for a call that ended just then
+        with running(world.south):
+            until(lambda: world.north.status(release) == world.south.status(release) == "delivered")
+    assert released_exactly(world, release)
 
 
 def test_the_line_is_dialled_anew_after_it_was_hung_up(world: World) -> None:
