@@ -341,6 +341,8 @@ class RelayCalls:
         self, channel: grpc.Channel, release: str, stall_seconds: float, read: dict[bytes, Message] | None = None
     ) -> None:
         self._read = {} if read is None else read
+        self._listed: dict[bytes, Message] = {}
+        self._after = self._count = 0
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)
         self._send = channel.stream_unary(
             f"{OUR_METHODS}v1.RelayService/SendParcel", None, relay_pb2.SendParcelResponse.FromString
@@ -349,25 +351,25 @@ class RelayCalls:
         self._stall_seconds = stall_seconds
 
     def messages(self) -> tuple[Message, ...]:
-        """All messages of the release, unchecked.
+        """All messages of the release, unchecked; from the second time on only what is new is asked for.
 
         Raises:
             IntegrityError: one cannot be read.
             PeerUnavailable, NotFound, ...: as the relay answers.
         """
-        found: dict[bytes, Message] = {}
-        after = 0
+        found = self._listed
         while True:
-            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=after)
+            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=self._after)
             answer = ask(RELAY, self._stub.ListParcels, request)
             if not answer.parcels:
                 self._read.clear()
                 self._read.update(found)
                 return tuple(found.values())
-            if answer.last <= after:
+            if answer.last <= self._after:
                 raise IntegrityError(f"{RELAY} lists the same messages again and again")
-            after = answer.last
-            if len(found) + len(answer.parcels) > MOST_MESSAGES:
+            self._after = answer.last
+            self._count += len(answer.parcels)  # as they come: one that is listed twice counts twice
+            if self._count > MOST_MESSAGES:
                 raise IntegrityError(f"{RELAY} lists more messages than a session has")
             try:
                 found |= {data: self._read.get(data) or Message.from_bytes(data) for data in answer.parcels}
