@@ -19,12 +19,19 @@ from tests.support.web import Handler, serving
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "r" / "R"
 EXAMPLE = ROOT / "r" / "inst" / "extdata" / "example"
+VECTORS = ROOT / "docs" / "vectors"
 ANSWERS = ROOT / "tests" / "support" / "r_answers.R"
 NUMBERS = ("estimate", "std.error", "statistic", "conf.low", "conf.high")
 FALSE = {
     name: tamper for name, tamper in {**MANIFEST, **BLOCKS, **FILES}.items() if not name.startswith("another shape")
 }
 """Another shape is for blocks of four columns, which joint moments do not have."""
+
+
+def vectors() -> list[dict[str, str]]:
+    """The releases of docs/vectors, good ones and bad ones."""
+    listed = json.loads((VECTORS / "vectors.json").read_text())
+    return [*listed["good"], *listed["bad"]]
 
 
 def _missing() -> str:
@@ -47,6 +54,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         fits = [{"target": target, "features": x} for target, x in CASES[name][2]]
         found[name] = {"folder": str(folder.path), "root": str(folder.path / "root.pem"), "fits": fits}
     found["another root"] = {**found["example"], "root": str(EXAMPLE / "root.pem")}
+    for line in vectors():
+        found[line["folder"]] = {"folder": str(VECTORS / line["folder"]), "root": str(VECTORS / "root.pem"), "fits": []}
     world, storage = World(home), Storage(home / "storage", 1 << 30)
     honest = publish_to(storage, world, world.sealed(mechanism="moments", rows=200))
     storage.close()
@@ -108,6 +117,18 @@ def test_a_mirror_serves_what_verifies(asked: dict[str, Any], name: str):
 @pytest.mark.parametrize("name", ["another root", *(f"false: {name}" for name in FALSE)])
 def test_a_false_release_is_refused_in_one_sentence(asked: dict[str, Any], name: str):
     assert list(asked[name]["answer"]) == ["refused"], asked[name]["answer"]
+
+
+@pytest.mark.parametrize("line", vectors(), ids=lambda line: line["folder"])
+def test_a_vector_verifies_or_is_refused(asked: dict[str, Any], line: dict[str, str]):
+    answer = asked[line["folder"]]["answer"]
+    if line["must"] == "refuse":
+        assert list(answer) == ["refused"], answer
+        assert "Python" not in answer["refused"] or "format" in answer["refused"]
+    elif line["folder"] == "good/moments":
+        assert answer["digest"] == line["release"]
+    else:  # kinds that R does not read
+        assert "read this release with Python" in answer["refused"]
 
 
 def test_the_example_of_the_package_still_says_what_python_says():

@@ -78,7 +78,7 @@ unescaped <- function(token, text, bad) {
   codes <- unlist(regmatches(token[text], gregexpr("(?<!\\\\)(?:\\\\\\\\)*\\\\u[0-9a-f]{4}", token[text], perl = TRUE)))
   codes <- strtoi(substr(codes, nchar(codes) - 3, nchar(codes)), 16)
   if (any(codes %in% c(0, 8, 9, 10, 12, 13) | (codes >= 32 & codes <= 126))) bad("a character is spelled in another way")
-  if (any(text)) found[text] <- jsonlite::fromJSON(paste0("[", paste(token[text], collapse = ","), "]"))
+  if (any(text)) found[text] <- jsonlite::parse_json(paste0("[", paste(token[text], collapse = ","), "]"), simplifyVector = TRUE)
   found
 }
 
@@ -95,7 +95,7 @@ canonical_numbers <- function(token, number, bad) {
 }
 
 read_doubles <- function(text) {
-  as.double(jsonlite::fromJSON(paste0("[", paste(text, collapse = ","), "]"), simplifyVector = TRUE))
+  as.double(jsonlite::parse_json(paste0("[", paste(text, collapse = ","), "]"), simplifyVector = TRUE))
 }
 
 # Python's repr of doubles.

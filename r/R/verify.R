@@ -23,18 +23,26 @@ dp_fetch <- function(from, to = tempfile("release-")) {
     if (done != 0L) refuse(from, "/", name, " cannot be fetched; check the address, or try again later")
     path
   }
+  # fromJSON would follow an address that stands in the place of JSON, and parse_json does not.
+  parsed <- function(name, most) {
+    text <- read_file(download(name), most, text = TRUE)
+    tryCatch(jsonlite::parse_json(text), error = function(e) refuse(from, "/", name, " is something else; check the address"))
+  }
   if (!grepl("/[0-9a-f]{64}$", from)) {
-    listed <- jsonlite::fromJSON(download("index.json"))$releases$digest
+    listed <- unlist(lapply(parsed("index.json", 33554432)$releases, `[[`, "digest"))
     if (length(listed) != 1 || !grepl(DIGEST, listed)) {
       refuse(from, " lists ", length(listed), " releases; write one of their digests behind the address")
     }
+    unlink(file.path(to, "index.json"))
     from <- paste0(from, "/", listed)
   }
   download("manifest.sig")
-  manifest <- jsonlite::fromJSON(read_file(download("manifest.json"), MOST_MANIFEST, text = TRUE), simplifyVector = FALSE)
-  for (block in manifest$blocks) {
-    if (!grepl(NAME, block$sealed$party)) refuse("not a valid manifest: a party has no name")
-    download(block_file(block$sealed))
+  for (block in parsed("manifest.json", MOST_MANIFEST)$blocks) {
+    sealed <- block$sealed
+    if (!is.character(sealed$party) || !grepl(NAME, sealed$party) || !is.numeric(sealed$sequence)) {
+      refuse(from, "/manifest.json is not a valid manifest: a block has no name")
+    }
+    download(block_file(sealed))
   }
   to
 }
@@ -49,12 +57,17 @@ dp_verify <- function(folder, root) {
 
 verified <- function(folder, root) {
   root <- if (grepl("-----BEGIN", root[1], fixed = TRUE)) root else read_file(root, 65536, text = TRUE)
+  root <- gsub("\r", "", paste(root, collapse = "\n"), fixed = TRUE)
   text <- read_file(file.path(folder, "manifest.json"), MOST_MANIFEST, text = TRUE)
   signature <- trimws(read_file(file.path(folder, "manifest.sig"), 1024, text = TRUE))
   manifest <- fields(
     parse_canonical(text, "Manifest"), "it",
     c("approvals", "blocks", "format", "guarantee", "hub_certificate", "published", "software", "spec", "trust")
   )
+  # The type decides the spelling; a quotation mark within a string has a backslash before it.
+  float <- grepl('"(lower|upper|scale|diagonal_scale|epsilon|delta)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
+  integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence)":-?[0-9]+[.e]', text)
+  if (float || integer) refuse("not a valid manifest: a number of another type")
   if (!identical(manifest$format, 1)) refuse("not a valid manifest: format ", manifest$format, " is not known", PYTHON)
   hub <- check_certificate(manifest$hub_certificate, root, moment(manifest$published), "hub")
   check_signature(hub$key, signature, "dprelease/manifest/v1", charToRaw(text))

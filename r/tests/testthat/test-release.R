@@ -24,7 +24,7 @@ test_that("moments and fits equal those of Python", {
       found <- generics::tidy(dp_lm(formula, release), conf.int = TRUE)
       for (name in names(found)[-1]) {
         wanted <- as.numeric(fit[[name]])
-        expect_equal(found[[name]], ifelse(is.nan(wanted), NA, wanted), tolerance = 1e-9, info = paste(folder, name))
+        expect_equal(found[[name]], ifelse(is.nan(wanted), NA_real_, wanted), tolerance = 1e-9, info = paste(folder, name))
       }
     }
   }
