@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from dprelease.publication.page import release_page
-from dprelease.publication.plain import plain_files
+from dprelease.publication.plain import ALWAYS, DESCRIBED, Attempt, plain_files
 from dprelease.release.folder import MANIFEST, PAGE, SIGNATURE, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 
+_OFFERED = re.compile(r'href="([\w.]+)"')
+"""A file that a page offers and that stands beside it."""
 
-def files_beside(folder: ReleaseFolder, release: Release) -> Mapping[str, bytes]:
+
+def files_beside(
+    folder: ReleaseFolder, release: Release, attempt: Attempt = lambda name, make: make()
+) -> Mapping[str, bytes]:
     """Name to bytes of every file beside a verified release; the page comes last and lists the others.
 
     Args:
         folder: holds the signed manifest.
         release: verified, of that folder.
+        attempt: as of `plain_files`.
 
     Raises:
         ImportError: jinja2, which makes pages, is missing.
@@ -25,9 +32,21 @@ def files_beside(folder: ReleaseFolder, release: Release) -> Mapping[str, bytes]
     data, signature = folder.signed_manifest()
     signed = {MANIFEST: data, SIGNATURE: signature.encode()}
     manifest = Manifest.from_bytes(data)
-    plain = plain_files(release, manifest)
-    page = release_page(release, manifest, signed, plain)
-    return MappingProxyType({**plain, PAGE: page.encode()})
+    plain = plain_files(release, manifest, attempt)
+    page = attempt(PAGE, lambda: {PAGE: release_page(release, manifest, signed, plain)})
+    return MappingProxyType({**plain, **{name: text.encode() for name, text in page.items()}})
+
+
+def missing(folder: ReleaseFolder) -> tuple[str, ...]:
+    """Names of files that are not in a published folder: those that follow from its spec, and those that its page offers.
+
+    Raises:
+        NotFound, IntegrityError: it holds no manifest.
+    """
+    described = DESCRIBED if folder.manifest().spec.about is not None else ()
+    offered = _OFFERED.findall((_read(folder, PAGE) or b"").decode())
+    names = dict.fromkeys((*ALWAYS, *described, *offered, PAGE))
+    return tuple(name for name in names if not (folder.path / name).exists())
 
 
 def altered(folder: ReleaseFolder, release: Release) -> tuple[str, ...]:

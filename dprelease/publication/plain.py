@@ -13,7 +13,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -38,30 +38,48 @@ MOST_NUMBERS = 2_000_000
 """Numbers of a release that are written as text; longer ones are in the blocks alone."""
 SCALED = "(value - midpoint) / half_width, with the midpoint and half_width of columns.csv"
 
+ALWAYS = ("columns.csv", "README.txt")
+"""Names of files beside every release."""
+DESCRIBED = ("croissant.json", "datacite.json", "datapackage.json", "CITATION.cff", "registry.yaml")
+"""Names of files beside a release that says what it is."""
 
-def plain_files(release: Release, manifest: Manifest) -> Mapping[str, bytes]:
+Made = Mapping[str, str]
+"""Names to texts of files."""
+Attempt = Callable[[str, Callable[[], Made]], Made]
+"""Makes what has a name, or makes nothing and tells somebody that it failed."""
+
+
+def plain_files(
+    release: Release, manifest: Manifest, attempt: Attempt = lambda name, make: make()
+) -> Mapping[str, bytes]:
     """Name to bytes of every plain file.
 
     Args:
         release: verified.
         manifest: its manifest.
+        attempt: how each is made; a failure goes to the caller unless told.
     """
-    tables = {"columns.csv": _columns(release), **_numbers(release), **_ranges(release)}
-    found = {name: data.encode() for name, data in tables.items()}
-    found["README.txt"] = _readme(release, manifest, tuple(found)).encode()
-    about = release.spec.about
+    found: dict[str, bytes] = {}
+
+    def add(name: str, make: Callable[[], Made]) -> None:
+        found.update({each: text.encode() for each, text in attempt(name, make).items()})
+
+    add("columns.csv", lambda: {"columns.csv": _columns(release)})
+    add("the table of released numbers", lambda: _numbers(release))
+    add("ranges.csv", lambda: _ranges(release))
+    tables, about = dict(found), release.spec.about
+    add("README.txt", lambda: {"README.txt": _readme(release, manifest, tuple(tables))})
     if about is not None:
-        metadata = {
-            "croissant.json": _croissant(release, about, manifest, found),
-            "datacite.json": _datacite(release, about, manifest),
-            "datapackage.json": _datapackage(release, about, found),
-        }
-        found |= {
-            name: f"{json.dumps(made, indent=1, ensure_ascii=True)}\n".encode() for name, made in metadata.items()
-        }
-        found["CITATION.cff"] = _citation(release, about, manifest).encode()
-        found["registry.yaml"] = registry_record(release, about, manifest).encode()
+        add("croissant.json", lambda: {"croissant.json": _json(_croissant(release, about, manifest, tables))})
+        add("datacite.json", lambda: {"datacite.json": _json(_datacite(release, about, manifest))})
+        add("datapackage.json", lambda: {"datapackage.json": _json(_datapackage(release, about, tables))})
+        add("CITATION.cff", lambda: {"CITATION.cff": _citation(release, about, manifest)})
+        add("registry.yaml", lambda: {"registry.yaml": registry_record(release, about, manifest)})
     return MappingProxyType(found)
+
+
+def _json(made: Mapping[str, Any]) -> str:
+    return f"{json.dumps(made, indent=1, ensure_ascii=True)}\n"
 
 
 def _csv(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

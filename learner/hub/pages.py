@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from dprelease.errors import DpReleaseError
 from dprelease.files.durable import write_durably
@@ -16,17 +18,21 @@ from learner.hub.storage import Storage
 
 log = logging.getLogger(__name__)
 
+Done = TypeVar("Done")
+
 
 def write_beside(folder: ReleaseFolder, release: Release) -> None:
-    """Write what is made from a verified release beside it."""
+    """Write what is made from a verified release beside it: all files but those that cannot be made."""
+    of = f"of release {release.digest[:12]}"
 
     def write() -> None:
         from dprelease.publication.beside import files_beside  # it loads jinja2, and a hub starts without
 
-        for name, data in files_beside(folder, release).items():
+        made = files_beside(folder, release, lambda name, make: _attempt(f"{name} {of}", make) or {})
+        for name, data in made.items():
             write_durably(folder.path / name, data)
 
-    _attempt(f"files beside release {release.digest[:12]}", write)
+    _attempt(f"what stands beside {of}", write)
 
 
 def write_list(storage: Storage) -> None:
@@ -44,21 +50,27 @@ def write_list(storage: Storage) -> None:
 
 
 def mend(storage: Storage, root_pem: str) -> None:
-    """Write what is missing beside published releases, and the page of all anew."""
+    """Write all files anew beside published releases that lack one, and the page of all."""
+
+    def release(folder: ReleaseFolder) -> None:
+        from dprelease.publication.beside import missing  # it loads jinja2
+
+        if missing(folder):
+            write_beside(folder, folder.verify(root_pem))
+
     for digest in storage.index.lines:
-        folder = storage.release(digest)
-        if not (folder.path / PAGE).exists():
-            _attempt(f"release {digest[:12]}", lambda: write_beside(folder, folder.verify(root_pem)))  # noqa: B023 - now
+        _attempt(f"release {digest[:12]}", partial(release, storage.release(digest)))
     write_list(storage)
 
 
-def _attempt(what: str, do: Callable[[], None]) -> None:
-    """Do something that no publication waits for: trouble is logged."""
+def _attempt(what: str, do: Callable[[], Done]) -> Done | None:
+    """Do something that no publication waits for: trouble is logged, and gives None."""
     try:
-        do()
+        return do()
     except DpReleaseError as error:
         log.warning("%s cannot be written: %s", what, error.message)
     except ImportError as error:
         log.warning("%s cannot be written: %s is not installed", what, error.name)
     except Exception:
         log.exception("%s cannot be written", what)
+    return None

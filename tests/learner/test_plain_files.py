@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,11 +17,13 @@ import yaml
 from dprelease.about import About
 from dprelease.data.columns import numbers
 from dprelease.mechanisms.ranges.rounds import Row
-from dprelease.publication.beside import altered
+from dprelease.publication import plain
+from dprelease.publication.beside import altered, missing
 from dprelease.publication.plain import CONSTANT, plain_files
-from dprelease.release.folder import ReleaseFolder
+from dprelease.release.folder import PAGE, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
+from learner.hub.pages import mend
 from learner.hub.storage import Storage
 from tests.learner.world import World, publish_to
 from tests.support.noise import SeededNoise
@@ -224,3 +228,23 @@ def test_an_altered_table_is_found_out(published: Mapping[str, Published]) -> No
     path.write_bytes(whole.replace(b"age", b"wage", 1))
     assert altered(folder, release) == ("moments.csv",)
     path.write_bytes(whole)
+
+
+def test_a_file_that_cannot_be_made_or_is_gone_is_written_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "world").mkdir()
+    world = World(tmp_path / "world", COLUMNS)
+    sealed = world.sealed("one file fails", mechanism="moments", about=ABOUT)
+    with closing(Storage(tmp_path / "hub", 1 << 30)) as storage:
+        with monkeypatch.context() as broken, caplog.at_level(logging.WARNING):
+            broken.setattr(plain, "_citation", lambda *_: 1 / 0)
+            folder = publish_to(storage, world, sealed)
+        (said,) = caplog.messages
+        assert said == f"CITATION.cff of release {sealed.digest[:12]} cannot be written"
+        assert missing(folder) == ("CITATION.cff",)
+        (folder.path / "moments.csv").unlink()  # only the page says that there was one
+        assert missing(folder) == ("CITATION.cff", "moments.csv")
+        mend(storage, world.root.certificate)
+        assert missing(folder) == altered(folder, folder.verify(world.root.certificate)) == ()
+        assert 'href="CITATION.cff"' in (folder.path / PAGE).read_text()

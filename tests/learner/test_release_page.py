@@ -221,7 +221,7 @@ def test_no_publication_waits_for_a_page(
         with monkeypatch.context() as broken, caplog.at_level(logging.WARNING):
             broken.setattr(beside, "release_page", lambda *_: 1 / 0)
             folder = publish_to(storage, consortium, sealed)
-        assert "files beside release" in caplog.text
+        assert f"{PAGE} of release" in caplog.text
         assert not (folder.path / PAGE).exists()
         mend(storage, consortium.root.certificate)
         assert (folder.path / PAGE).exists()
