@@ -26,6 +26,8 @@ FALSE = {
     name: tamper for name, tamper in {**MANIFEST, **BLOCKS, **FILES}.items() if not name.startswith("another shape")
 }
 """Another shape is for blocks of four columns, which joint moments do not have."""
+VECTORS = ROOT / "docs" / "vectors"
+BAD = [each["folder"] for each in json.loads((VECTORS / "vectors.json").read_text())["bad"]]
 
 
 def vectors() -> list[dict[str, str]]:
@@ -63,6 +65,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         folder = copy(honest, home / "false" / name)
         tamper(folder, world)
         found[f"false: {name}"] = {"folder": str(folder.path), "root": str(world.root_path), "fits": []}
+    for name in ("good/moments", *BAD):
+        found[name] = {"folder": str(VECTORS / name), "root": str(VECTORS / "root.pem"), "fits": []}
     with serving(home / "storage" / "published", Handler) as web:
         for name, url in (("mirror", web.url), ("release of a mirror", f"{web.url}/{honest.manifest().spec.digest()}")):
             found[name] = {"folder": url, "root": str(world.root_path), "fits": []}
@@ -109,12 +113,12 @@ def test_cases_are_of_all_kinds(asked: dict[str, Any]):
     assert any(math.isfinite(number(end)) for fit in fits for end in fit["conf.low"])
 
 
-@pytest.mark.parametrize("name", ["mirror", "release of a mirror"])
-def test_a_mirror_serves_what_verifies(asked: dict[str, Any], name: str):
+@pytest.mark.parametrize("name", ["mirror", "release of a mirror", "good/moments"])
+def test_an_honest_release_verifies_from_a_mirror_and_from_disk(asked: dict[str, Any], name: str):
     assert len(asked[name]["answer"]["digest"]) == 64
 
 
-@pytest.mark.parametrize("name", ["another root", *(f"false: {name}" for name in FALSE)])
+@pytest.mark.parametrize("name", ["another root", *(f"false: {name}" for name in FALSE), *BAD])
 def test_a_false_release_is_refused_in_one_sentence(asked: dict[str, Any], name: str):
     assert list(asked[name]["answer"]) == ["refused"], asked[name]["answer"]
 
