@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from dprelease.canonical import ShortText, Value
+from dprelease.canonical import Name, ShortText, Value
 from dprelease.one_line import listed, nearest, one_line
 
 LICENCES = (
@@ -66,7 +66,26 @@ def _printable(text: str) -> str:
     return text
 
 
-Line = Annotated[ShortText, Field(min_length=1), AfterValidator(_printable)]
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+_ROR = re.compile(rf"https://ror\.org/0[{_CROCKFORD}]{{6}}[0-9]{{2}}")
+
+
+def _ror(text: str) -> str:
+    """Its last two digits make 100 times the number of the six before them, in Crockford's base 32, 1 modulo 97 (ISO 7064)."""
+    if not text or (_ROR.fullmatch(text) and _sum_of(text[-8:]) == 1):
+        return text
+    raise ValueError(f"{text!r} is no ROR identifier such as https://ror.org/05gq02987; check its letters and digits")
+
+
+def _sum_of(text: str) -> int:
+    number = 0
+    for letter in text[:6]:
+        number = 32 * number + _CROCKFORD.index(letter)
+    return (100 * number + int(text[6:])) % 97
+
+
+MayBeEmpty = Annotated[ShortText, AfterValidator(_printable)]
+Line = Annotated[MayBeEmpty, Field(min_length=1)]
 Paragraph = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_printable)]
 
 
@@ -81,7 +100,64 @@ class Creator(Value):
 
     name: Line
     orcid: Annotated[str, AfterValidator(_orcid)] = ""
-    ror: Annotated[str, Field(pattern=r"^(https://ror\.org/0[a-z0-9]{8})?$")] = ""
+    ror: Annotated[str, AfterValidator(_ror)] = ""
+
+
+_CONCEPT = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*):[!-~]+")
+_CONCEPT_PAGES = {
+    "OMOP": "https://athena.ohdsi.org/search-terms/terms/{}",
+    "SNOMED": "http://snomed.info/id/{}",
+    "LOINC": "https://loinc.org/{}",
+}
+
+
+def _concept(text: str) -> str:
+    if not text or _CONCEPT.fullmatch(text):
+        return text
+    raise ValueError(f"{text!r} is no code of a vocabulary such as SNOMED:271649006, LOINC:8480-6 or OMOP:3004249")
+
+
+class ColumnAbout(Value):
+    """Meaning of one column.
+
+    Attributes:
+        name: of the column.
+        label: what it is called in full.
+        unit: of its numbers, where the hospital's declaration has none.
+        concept: its code with the vocabulary in front, e.g. ``LOINC:8480-6``.
+    """
+
+    name: Name
+    label: MayBeEmpty = ""
+    unit: MayBeEmpty = ""
+    concept: Annotated[ShortText, AfterValidator(_concept)] = ""
+
+    @property
+    def words(self) -> str:
+        """Name, label, unit and code on one line."""
+        return f"{self.name}: {', '.join(part for part in (self.label, self.unit, self.concept) if part)}"
+
+    @property
+    def concept_url(self) -> str:
+        """Page of the code; empty for a vocabulary other than OMOP, SNOMED and LOINC."""
+        system, _, code = self.concept.partition(":")
+        return _CONCEPT_PAGES.get(system, "").format(code)
+
+
+def _by_name(data: Any) -> Any:
+    """A request names columns by keys; a spec has a list."""
+    if not isinstance(data, dict):
+        return data
+    return [{**each, "name": name} if isinstance(each, dict) else each for name, each in data.items()]
+
+
+def _distinct(columns: tuple[ColumnAbout, ...]) -> tuple[ColumnAbout, ...]:
+    for each in columns:
+        if not (each.label or each.unit or each.concept):
+            raise ValueError(f"column {each.name!r}: say its label, unit or concept, or leave it out")
+    if len({each.name for each in columns}) < len(columns):
+        raise ValueError("a column is named once")
+    return columns
 
 
 class About(Value):
@@ -96,16 +172,23 @@ class About(Value):
         intended_use: what it was made for.
         period: when the data were collected, e.g. ``2015/2019``.
         region: where.
+        columns: meaning of single columns; left out of canonical bytes where there is none.
     """
 
     description: Paragraph
     licence: Annotated[str, AfterValidator(_licence)]
     creators: Annotated[tuple[Creator, ...], Field(min_length=1, max_length=100)]
-    contact: ShortText = ""
+    contact: MayBeEmpty = ""
     keywords: Annotated[tuple[Line, ...], Field(max_length=50)] = ()
     intended_use: Annotated[str, Field(max_length=4000), AfterValidator(_printable)] = ""
-    period: ShortText = ""
-    region: ShortText = ""
+    period: MayBeEmpty = ""
+    region: MayBeEmpty = ""
+    columns: Annotated[
+        tuple[ColumnAbout, ...],
+        BeforeValidator(_by_name),
+        AfterValidator(_distinct),
+        Field(exclude_if=lambda columns: not columns),
+    ] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -113,6 +196,15 @@ class About(Value):
         if isinstance(data, dict) and not data.get("licence"):
             raise ValueError(NO_LICENCE)
         return data
+
+    def of(self, name: str) -> ColumnAbout | None:
+        """Meaning of a column; None where nothing is said."""
+        return next((each for each in self.columns if each.name == name), None)
+
+    @property
+    def meanings(self) -> tuple[str, ...]:
+        """Meanings of single columns, a line each."""
+        return tuple(each.words for each in self.columns)
 
     @property
     def cited(self) -> str:
@@ -126,7 +218,7 @@ class About(Value):
 
     @property
     def facts(self) -> dict[str, str | tuple[str, ...]]:
-        """Facts of a document."""
+        """Facts of a document, but for what single columns mean."""
         found: dict[str, str | tuple[str, ...]] = {
             "description": self.description,
             "licence": self.licence,

@@ -19,6 +19,7 @@ from dprelease.canonical import instant as instant
 from dprelease.canonical import moment as moment
 from dprelease.data.columns import LARGEST_WEIGHT, Column, Name, distinct_names, private, public, released_names
 from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.one_line import listed, nearest
 
 Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """Names of the guarantee: ``DP`` if it covers every column; else ``feature-DP`` if the public columns are outcomes,
@@ -237,7 +238,19 @@ class SpecBase(Value):
             raise ValueError("a release is created before it expires")
         self.terms.consistent(self)
         self._check_public()
+        self._check_about()
         return self
+
+    def _check_about(self) -> None:
+        declared = {column.name: column for column in self.columns}
+        for each in self.about.columns if self.about else ():
+            column = declared.get(each.name)
+            if column is None:
+                near = nearest(each.name, declared) or f"; it has {listed(declared)}"
+                raise ValueError(f"about.columns: {each.name} is no column of the release{near}")
+            if each.unit and (column.indicators or column.unit not in ("", each.unit)):
+                unit = "is no number" if column.indicators else f"is declared in {column.unit!r}"
+                raise ValueError(f"about.columns: {each.name} {unit}; leave out its unit")
 
     def _check_public(self) -> None:
         if not self.public:

@@ -158,6 +158,7 @@ class Description(Shown):
             tables.append(ranges_table(self.ranges, "Before clipping, from the first round"))
             notes += range_notes(self.ranges)
         facts = {"release": self.release.digest, "patients": self.release.patients, **self.release.scores(self.names)}
+        facts |= self.release.meanings(self.names)
         data = {
             "clipping_corrected": self.clipping_corrected,
             "derivations": self.derivations,

@@ -40,6 +40,7 @@ class DescribedRanges(Shown):
         table = ranges_table(self.columns, f"{spec.rows:,} {spec.counted}", key="columns")
         names = [each.column.name for each in self.columns]
         facts = {"release": self.release.digest, "patients": spec.rows, **self.release.scores(names)}
+        facts |= self.release.meanings(names)
         return Document("Columns", facts, (table,), range_notes(self.columns), self.release.promise)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dprelease.publication.page import release_page
-from dprelease.publication.plain import ALWAYS, DESCRIBED, Attempt, plain_files
+from dprelease.publication.plain import ALWAYS, DESCRIBED, LAYOUT, Attempt, file_beside, layout_beside, plain_files
 from dprelease.release.folder import MANIFEST, PAGE, SIGNATURE, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -44,17 +44,19 @@ def missing(folder: ReleaseFolder) -> tuple[str, ...]:
         NotFound, IntegrityError: it holds no manifest.
     """
     described = DESCRIBED if folder.manifest().spec.about is not None else ()
-    offered = _OFFERED.findall((_read(folder, PAGE) or b"").decode())
+    offered = _OFFERED.findall((file_beside(folder, PAGE) or b"").decode())
     names = dict.fromkeys((*ALWAYS, *described, *offered, PAGE))
     return tuple(name for name in names if not (folder.path / name).exists())
 
 
-def altered(folder: ReleaseFolder, release: Release) -> tuple[str, ...]:
+def differing(folder: ReleaseFolder, release: Release) -> tuple[str, ...]:
     """Names of files in the folder that are not what this version makes of the signed bytes; a missing one does not count."""
     made = files_beside(folder, release)
-    return tuple(name for name, data in made.items() if (folder.path / name).exists() and _read(folder, name) != data)
+    return tuple(
+        name for name, data in made.items() if (folder.path / name).exists() and file_beside(folder, name) != data
+    )
 
 
-def _read(folder: ReleaseFolder, name: str) -> bytes | None:
-    path = folder.path / name
-    return path.read_bytes() if path.is_file() and not path.is_symlink() else None
+def altered(folder: ReleaseFolder, release: Release) -> tuple[str, ...]:
+    """Names of files that differ though they say that they are of this version's layout."""
+    return differing(folder, release) if layout_beside(folder) == LAYOUT else ()

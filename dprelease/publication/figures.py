@@ -56,7 +56,7 @@ def figures(release: Release) -> Mapping[str, ColumnFigure]:
                 Estimate(each.mean, each.mean_error, unit=each.column.unit),
                 Estimate(each.deviation, each.deviation_error, unit=each.column.unit),
             )
-            for each in map(view.of, view.names)
+            for each in release.ranges().columns
         }
     if isinstance(view, NoisyRows):
         return _of_rows(release, view)

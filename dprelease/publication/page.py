@@ -117,11 +117,7 @@ def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...]) 
             "differential privacy",
             *(column.name for column in spec.columns[:MOST_COLUMNS]),
         ],
-        "variableMeasured": [
-            {"@type": "PropertyValue", "name": column.name}
-            | ({"unitText": column.unit} if column.released_unit else {})
-            for column in spec.columns[:MOST_COLUMNS]
-        ],
+        "variableMeasured": [_variable(release, column) for column in spec.columns[:MOST_COLUMNS]],
         "distribution": [
             {
                 "@type": "DataDownload",
@@ -146,6 +142,14 @@ def _of_about(about: About) -> dict[str, Any]:
 def _cut(text: str) -> str:
     """A text in as many letters as search engines read."""
     return text if len(text) <= MOST_DESCRIBED else f"{text[: MOST_DESCRIBED - 4]} ..."
+
+
+def _variable(release: Release, column: Column) -> dict[str, str]:
+    meaning, unit = release.meaning(column.name), release.column(column.released[0]).released_unit
+    found = {"@type": "PropertyValue", "name": column.name, "unitText": unit}
+    if meaning is not None:
+        found |= {"description": meaning.label, "propertyID": meaning.concept_url or meaning.concept}
+    return {key: value for key, value in found.items() if value}
 
 
 def _embedded(found: dict[str, Any]) -> Markup:
@@ -220,7 +224,8 @@ def _privacy(release: Release, manifest: Manifest) -> Section:
 
 
 def _columns(release: Release) -> Section:
-    found, owner = figures(release), {name: part.party for part in release.spec.parties for name in part.released}
+    spec, found = release.spec, figures(release)
+    owner = {name: part.party for part in spec.parties for name in part.released}
     names = release.columns[:MOST_COLUMNS]
     rows = [
         (name, owner[name], _extent(release.column(name)), *_told(found, name), _unit(release, name)) for name in names
@@ -240,7 +245,10 @@ def _columns(release: Release) -> Section:
     if len(release.columns) > len(names):
         said.append(f"These are {len(names)} of {len(release.columns):,} columns; the manifest has all.")
     title = "Columns; errors of the privacy noise in brackets" if found else "Columns"
-    return Section("Columns", (Table.of("columns", shown, cells, title=title, below=tuple(said)),), "columns")
+    meanings = [(each.name, each.label, each.concept) for each in (spec.about.columns if spec.about else ())]
+    meant = Table.of("meanings", (Heading("name", "column"), "label", "concept"), meanings, title="Labels and codes")
+    tables = (Table.of("columns", shown, cells, title=title, below=tuple(said)), *((meant,) if meanings else ()))
+    return Section("Columns", tables, "columns")
 
 
 def _told(found: Mapping[str, Any], name: str) -> tuple[Any, Any]:

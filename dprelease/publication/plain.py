@@ -29,9 +29,14 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import one_line
 from dprelease.publication.figures import figures
 from dprelease.publication.registry import registry_record, yaml_text
+from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 
+LAYOUT = 1
+"""Number of what files beside a release have and how; it goes up by one with every change, so that nobody takes one for fraud."""
+README = "README.txt"
+"""Name of the file that says the layout."""
 CONSTANT = "1"
 """Name of the constant in moments.csv."""
 MOST_NUMBERS = 2_000_000
@@ -68,14 +73,32 @@ def plain_files(
     add("the table of released numbers", lambda: _numbers(release))
     add("ranges.csv", lambda: _ranges(release))
     tables, about = dict(found), release.spec.about
-    add("README.txt", lambda: {"README.txt": _readme(release, manifest, tuple(tables))})
     if about is not None:
         add("croissant.json", lambda: {"croissant.json": _json(_croissant(release, about, manifest, tables))})
         add("datacite.json", lambda: {"datacite.json": _json(_datacite(release, about, manifest))})
         add("datapackage.json", lambda: {"datapackage.json": _json(_datapackage(release, about, tables))})
         add("CITATION.cff", lambda: {"CITATION.cff": _citation(release, about, manifest)})
         add("registry.yaml", lambda: {"registry.yaml": registry_record(release, about, manifest)})
+    add(README, lambda: {README: _readme(release, manifest, tuple(tables))})  # last, as it says which layout all have
     return MappingProxyType(found)
+
+
+def layout_beside(folder: ReleaseFolder) -> int | None:
+    """The layout that README.txt says files beside a release have; None for one from before layouts had numbers.
+
+    A folder without that file counts as of this layout, because nothing says that it is of another.
+    """
+    readme = file_beside(folder, README)
+    if readme is None:
+        return LAYOUT
+    said = re.findall(rb"^Files \(layout ([0-9]{1,6})\):$", readme, re.MULTILINE)
+    return int(said[-1]) if said else None
+
+
+def file_beside(folder: ReleaseFolder, name: str) -> bytes | None:
+    """The bytes of a file beside a release; None where there is none, or something else in its place."""
+    path = folder.path / name
+    return path.read_bytes() if path.is_file() and not path.is_symlink() else None
 
 
 def _json(made: Mapping[str, Any]) -> str:
@@ -105,6 +128,8 @@ COLUMNS = (
     "derivation",
     "mean",
     "mean_noise_sd",
+    "label",
+    "concept",
 )
 
 
@@ -120,6 +145,7 @@ def _columns(release: Release) -> str:
         scale = [*seen.ends, seen.midpoint, seen.half_width] if seen.bounded else []
         figure = found.get(name)
         mean = [] if figure is None or figure.mean is None else [figure.mean.value, figure.mean.error]
+        meaning = release.meaning(declared.name)
         rows.append(
             (
                 name,
@@ -132,6 +158,7 @@ def _columns(release: Release) -> str:
                 "yes" if declared.public else "no",
                 declared.derivation,
                 *_texts(mean, 2),
+                *(("", "") if meaning is None else (meaning.label, meaning.concept)),
             )
         )
     return _csv(COLUMNS, rows)
@@ -199,7 +226,7 @@ def _ranges(release: Release) -> dict[str, str]:
         reach = 5**each.reach / 4**each.reach
         told = (*seen.ends, seen.midpoint, seen.half_width / (REACH * reach), reach, *column.boxed(each.box).ends)
         steps = map(str, (each.centre, each.half_width, each.reach))
-        rows.append((each.name, owner[each.name], column.unit, *map(number_text, told), *steps))
+        rows.append((each.name, owner[each.name], release.column(each.name).unit, *map(number_text, told), *steps))
     return {"ranges.csv": _csv(RANGES, rows)} if rows else {}
 
 
@@ -223,10 +250,11 @@ def _readme(release: Release, manifest: Manifest, names: Sequence[str]) -> str:
         f"{spec.counted}: {spec.patients}",
         f"content: {mechanism_of(spec).statements(spec).content}",
         f"identity: sha256:{spec.digest()}",
+        *(["", "Columns:", *(f"  {words}" for words in about.meanings)] if about and about.columns else []),
         "",
         *release.guarantee,
         "",
-        "Files:",
+        f"Files (layout {LAYOUT}):",
         *(f"  {name}: {kind[name]}" for name in sorted(names)),
         "  manifest.json, manifest.sig, blocks: the signed release, of which all other files are made",
         "",
@@ -298,11 +326,11 @@ def _croissant(release: Release, about: About, manifest: Manifest, files: Mappin
             }
             for name in tables
         ],
-        "recordSet": [_record_set(name, files[name]) for name in tables],
+        "recordSet": [_record_set(release, name, files[name]) for name in tables],
     }
 
 
-def _record_set(name: str, data: bytes) -> dict[str, Any]:
+def _record_set(release: Release, name: str, data: bytes) -> dict[str, Any]:
     headings = next(csv.reader(io.StringIO(data.decode())))
     decimal = {"sum", "noise_sd", "lower", "upper", "midpoint", "half_width", "mean", "mean_noise_sd", *RANGES[3:]}
     return {
@@ -314,6 +342,7 @@ def _record_set(name: str, data: bytes) -> dict[str, Any]:
                 "@type": "cr:Field",
                 "@id": f"{name.removesuffix('.csv')}/{_identifier(heading, place)}",
                 "name": heading,
+                **_meant(release, name, heading),
                 "dataType": "sc:Float" if heading in decimal or name == "rows.csv" else "sc:Text",
                 "source": {"fileObject": {"@id": name}, "extract": {"column": heading}},
             }
@@ -326,6 +355,15 @@ def _identifier(heading: str, place: int) -> str:
     """A heading, or, as identifiers have no spaces, what is left of it and its place."""
     kept = re.sub(r"[^\w.=-]", "_", heading, flags=re.ASCII)
     return kept if kept == heading else f"{kept}~{place}"
+
+
+def _meant(release: Release, table: str, heading: str) -> dict[str, str]:
+    """Description and concept of a field that is a released column: those of rows.csv are."""
+    meaning = release.meaning(release.column(heading).name) if table == "rows.csv" else None
+    if meaning is None:
+        return {}
+    found = {"description": meaning.words, "equivalentProperty": meaning.concept_url}
+    return {key: value for key, value in found.items() if value}
 
 
 def _datacite(release: Release, about: About, manifest: Manifest) -> dict[str, Any]:
@@ -379,8 +417,10 @@ def _datapackage(release: Release, about: About, files: Mapping[str, bytes]) -> 
                         {
                             "name": field["name"],
                             "type": "number" if field["dataType"] == "sc:Float" else "string",
+                            **({"title": field["description"]} if "description" in field else {}),
+                            **({"rdfType": field["equivalentProperty"]} if "equivalentProperty" in field else {}),
                         }
-                        for field in _record_set(name, files[name])["field"]
+                        for field in _record_set(release, name, files[name])["field"]
                     ]
                 },
             }

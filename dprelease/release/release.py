@@ -10,7 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from dprelease.about import ColumnAbout
 from dprelease.arrays import Codes, Floats
+from dprelease.data.column import DeclaredColumn
 from dprelease.data.columns import OTHER, Column, Number, numbers, released_names
 from dprelease.data.exits import MISSING
 from dprelease.errors import InvalidInput
@@ -33,6 +35,7 @@ View = Regressable | Ranges | Panel
 """Views of a release."""
 
 Wanted = TypeVar("Wanted", bound=View)
+Declared = TypeVar("Declared", bound=DeclaredColumn)
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,16 @@ class Release:
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
-        """Released name to the declaration behind it."""
-        return {name: column for part in self.spec.parties for column in part.columns for name in column.released}
+        """Released name to the declaration behind it, with the unit that `about` adds to one without."""
+        return {name: self._named(column) for column in self.spec.columns for name in column.released}
+
+    def _named(self, column: Declared) -> Declared:
+        meaning = self.meaning(column.name)
+        return column.model_copy(update={"unit": meaning.unit}) if meaning is not None and meaning.unit else column
+
+    def meaning(self, column: str) -> ColumnAbout | None:
+        """Meaning of a declared column by `about`; None where it says nothing."""
+        return None if self.spec.about is None else self.spec.about.of(column)
 
     def column(self, released: str) -> Column:
         """The declaration behind a released column name.
@@ -187,6 +198,19 @@ class Release:
             if column.fill_text not in (OTHER, MISSING)
         )
 
+    def meanings(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """A fact of a document: labels, units and codes of columns; empty where nothing is said of any.
+
+        Args:
+            names: columns or released columns.
+
+        Raises:
+            InvalidInput: no such column.
+        """
+        columns = dict.fromkeys(self.column(name).name for name in names)
+        found = tuple(each.words for each in map(self.meaning, columns) if each is not None)
+        return {"meanings": found} if found else {}
+
     def original_units(self) -> tuple[Floats, Floats]:
         """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""
         return original_units(self.spec.columns)
@@ -246,13 +270,16 @@ class Release:
         Raises:
             InvalidInput: the release has none.
         """
-        return self._only(Ranges, self.view, "no ranges; name one of mechanism 'ranges'")
+        return self._in_units(self._only(Ranges, self.view, "no ranges; name one of mechanism 'ranges'"))
+
+    def _in_units(self, ranges: Ranges) -> Ranges:
+        return replace(ranges, columns=tuple(replace(each, column=self._named(each.column)) for each in ranges.columns))
 
     @property
     def first_ranges(self) -> Ranges | None:
         """Centre, scale and distribution of the numbers whose ranges a first round of the release published; None without one."""
         found: Ranges | None = self.earlier.view
-        return found
+        return None if found is None else self._in_units(found)
 
     def panel(self) -> Panel:
         """Noisy weights and donors of a synthetic control, beside its target.
@@ -282,14 +309,18 @@ class Release:
     @cached_property
     def ranged(self) -> Mapping[str, Number]:
         """Numbers that were released in ranges of their own: name to the column with the ends of its range for bounds."""
+        declared = {column.name: column for column in self.spec.columns}
         seen = numbers(self.regressable.columns)
-        return {column.name: column for column in seen if column != self.column(column.name)}
+        return {column.name: column for column in seen if column != declared[column.name]}
 
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
         """How far each private number reaches, and what slopes keep of it; none in public bounds."""
         clipping = self.regressable.clipping
-        return () if clipping is None else reaches_of(clipping, self.spec.columns_by_party, self.first_ranges)
+        if clipping is None:
+            return ()
+        columns = {party: tuple(map(self._named, own)) for party, own in self.spec.columns_by_party.items()}
+        return reaches_of(clipping, columns, self.first_ranges)
 
     def scaled(self) -> NoisyRows:
         """The released rows in scaled units, with equal variances along every column.

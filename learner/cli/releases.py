@@ -15,12 +15,12 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColum
 from dprelease.cli.printing import json_option, print_document
 from dprelease.description.spending import accounts, latest_delta, spending_document
 from dprelease.document.document import Document, Table
-from dprelease.errors import InvalidInput
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.files.durable import write_durably
 from dprelease.files.extras import installed
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.one_line import one_line
-from dprelease.release.folder import PAGE
+from dprelease.one_line import listed, one_line
+from dprelease.release.folder import BLOCKS, MANIFEST, SIGNATURE
 from dprelease.release.verification import checks
 from dprelease.sequence import BlockKey
 from learner.client import download
@@ -114,11 +114,23 @@ def verify_release(home: Path, release: str, name: str | None, as_json: bool) ->
     Example:
       learner verify 3f9a12c4
     """
-    print_document(verified(open_release(home, release, name)), as_json=as_json, explain=True)
+    opened = open_release(home, release, name)
+    altered, notes = _beside(opened)
+    print_document(verified(opened, notes), as_json=as_json, explain=True)
+    if altered:
+        raise IntegrityError(
+            f"altered beside the signed release: {listed(altered)}. The signed release itself is genuine: take numbers from it, or "
+            "these files from the hub"
+        )
 
 
-def verified(opened: Opened) -> Document:
-    """All that was checked, the guarantee, and who is trusted for it."""
+def verified(opened: Opened, notes: tuple[str, ...] = ()) -> Document:
+    """All that was checked, the guarantee, and who is trusted for it.
+
+    Args:
+        opened: the release.
+        notes: on files beside it.
+    """
     spec = opened.release.spec
     facts = {
         "release": spec.digest(),
@@ -133,20 +145,28 @@ def verified(opened: Opened) -> Document:
     }
     columns = [(name, opened.release.column(name).unit) for name in spec.released]
     table = Table.of("columns", ("name", "unit"), columns, detail=True)
-    return Document(spec.title, facts, (table,), _beside(opened), opened.release.promise, {"verified": True})
+    return Document(spec.title, facts, (table,), notes, opened.release.promise, {"verified": True})
 
 
-def _beside(opened: Opened) -> tuple[str, ...]:
-    """A note on files beside a release, which are no part of it, where there are any."""
-    if not (opened.folder.path / PAGE).exists() or not installed("jinja2"):
-        return ()
-    from dprelease.publication.beside import altered  # it loads jinja2
+def _beside(opened: Opened) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of files beside a release that somebody altered, and notes on all that are beside it and no part of it."""
+    if {path.name for path in opened.folder.path.iterdir()} <= {MANIFEST, SIGNATURE, BLOCKS}:
+        return (), ()
+    if not installed("jinja2"):
+        return (), ("Files beside the release were not compared with it, which takes Jinja2.",)
+    from dprelease.publication.beside import differing  # it loads jinja2
+    from dprelease.publication.plain import LAYOUT, layout_beside
 
-    wrong = altered(opened.folder, opened.release)
+    wrong, written = differing(opened.folder, opened.release), layout_beside(opened.folder)
     if not wrong:
-        return ("Files beside the release follow from its signed bytes.",)
-    told = "another version of dprelease wrote it, or somebody changed it, so do not believe it"
-    return tuple(f"{name} is not made from the signed bytes: {told}. The release itself is genuine." for name in wrong)
+        return (), ("Files beside the release follow from its signed bytes.",)
+    if written == LAYOUT:
+        return wrong, (f"The signed release is genuine. Not made from its bytes: {listed(wrong)}.",)
+    of = "no layout" if written is None else f"layout {written}"
+    return (), (
+        f"Another version of dprelease wrote files beside the release: README.txt says {of}, and this version makes layout "
+        f"{LAYOUT}. So it cannot check {listed(wrong)}. The signed release is genuine.",
+    )
 
 
 @click.command("spending")

@@ -50,12 +50,13 @@ def write_list(storage: Storage) -> None:
 
 
 def mend(storage: Storage, root_pem: str) -> None:
-    """Write all files anew beside published releases that lack one, and the page of all."""
+    """Write all files anew beside published releases that lack one or have another layout, and the page of all."""
 
     def release(folder: ReleaseFolder) -> None:
         from dprelease.publication.beside import missing  # it loads jinja2
+        from dprelease.publication.plain import LAYOUT, layout_beside
 
-        if missing(folder):
+        if missing(folder) or layout_beside(folder) != LAYOUT:
             write_beside(folder, folder.verify(root_pem))
 
     for digest in storage.index.lines:

@@ -81,6 +81,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
         data={"release": record.digest, "release_title": spec.title, "note": record.note, **empty},
         details={
             **({} if spec.about is None else {f"about_{name}": value for name, value in spec.about.facts.items()}),
+            **({"about_columns": spec.about.meanings} if spec.about and spec.about.columns else {}),
             "consortium": spec.consortium,
             "roster": spec.roster,
             "common_to_all_by_alignment_run": spec.aligned,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dprelease.about import LICENCES, About
-from dprelease.canonical import read_data
+from dprelease.about import LICENCES, About, Creator
+from dprelease.canonical import canonical_bytes, read_data
 from dprelease.errors import InvalidInput
 from dprelease.release.spec import ReleaseSpec
 from tests.support.specs import build_spec
@@ -42,6 +42,53 @@ def test_own_licences_have_names_and_no_page() -> None:
     assert len(set(LICENCES)) == len(LICENCES)
 
 
+COLUMNS = {
+    "age": {"label": "Age at baseline", "concept": "SNOMED:397669002"},
+    "sex": {"concept": "LOINC:46098-0"},
+}
+
+
+def test_meanings_of_columns_are_signed_and_absent_where_nothing_is_said() -> None:
+    spec = build_spec(about=read_data(About, WHOLE, "it"))
+    assert b"columns" not in canonical_bytes(spec.about.model_dump(mode="json"))
+    named = build_spec(about=read_data(About, {**WHOLE, "columns": COLUMNS}, "it"))
+    assert ReleaseSpec.from_bytes(named.to_bytes()) == named
+    assert named.digest() != spec.digest()
+    by_key = named.to_bytes().replace(
+        canonical_bytes(named.about.model_dump(mode="json")["columns"]), canonical_bytes(COLUMNS)
+    )
+    assert by_key != named.to_bytes()
+    with pytest.raises(InvalidInput):  # a second spelling of the same would be a second digest
+        ReleaseSpec.from_bytes(by_key)
+    age = named.about.of("age")
+    assert (age.words, age.concept_url) == ("age: Age at baseline, SNOMED:397669002", "http://snomed.info/id/397669002")
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"agge": {"label": "Age"}}, "agge is no column of the release; did you mean 'age'"),
+        ({"age": {"unit": "months"}}, "age is declared in 'years'; leave out its unit"),
+        ({"sex": {"unit": "years"}}, "sex is no number; leave out its unit"),
+    ],
+)
+def test_meanings_are_of_columns_of_the_release(columns: dict[str, Any], told: str) -> None:
+    data = build_spec().model_dump(mode="json") | {"about": {**WHOLE, "columns": columns}}
+    with pytest.raises(InvalidInput, match=told):
+        read_data(ReleaseSpec, data, "the request")
+
+
+@pytest.mark.parametrize("identifier", ["05gq02987", "04wxnsj81", "02nr0ka47", "05dxps055", "03vek6s52"])
+def test_identifiers_of_organisations_are_known_by_their_check_digits(identifier: str) -> None:
+    read_data(Creator, {"name": "A", "ror": f"https://ror.org/{identifier}"}, "it")
+    for place in range(1, 9):  # every other letter or digit at any one place is found out
+        for letter in "0123456789abcdefghjkmnpqrstvwxyz"[: 32 if place < 7 else 10]:
+            changed = identifier[:place] + letter + identifier[place + 1 :]
+            if changed != identifier:
+                with pytest.raises(InvalidInput, match="ROR"):
+                    read_data(Creator, {"name": "A", "ror": f"https://ror.org/{changed}"}, "it")
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
@@ -51,6 +98,16 @@ def test_own_licences_have_names_and_no_page() -> None:
         ({"creators": []}, "creators"),
         ({"creators": [{"name": "A", "orcid": "0000-0002-1825-0098"}]}, "is no ORCID iD such as"),
         ({"creators": [{"name": "A", "ror": "https://example.org"}]}, "ror"),
+        ({"creators": [{"name": "A", "ror": "https://ror.org/05gq02988"}]}, "is no ROR identifier such as"),
+        ({"creators": [{"name": "A", "ror": "https://ror.org/05gq20987"}]}, "check its letters and digits"),
+        ({"contact": "a\x1b[2J"}, "only letters that can be printed"),
+        ({"period": "2015\n2019"}, "only letters that can be printed"),
+        ({"region": "\u202eWales"}, "only letters that can be printed"),
+        ({"columns": {"age": {}}}, "say its label, unit or concept"),
+        ({"columns": {"age": {"concept": "397669002"}}}, "is no code of a vocabulary such as SNOMED:271649006"),
+        ({"columns": {"age": {"label": "x" * 201}}}, "label"),
+        ({"columns": {"age": {"label": "x\ty"}}}, "only letters that can be printed"),
+        ({"columns": [{"name": "age", "label": "x"}, {"name": "age", "label": "y"}]}, "a column is named once"),
         ({"description": "two\nlines"}, "only letters that can be printed, on one line"),
         ({"colour": "red"}, "colour"),
     ],

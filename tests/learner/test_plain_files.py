@@ -9,30 +9,37 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from dprelease.about import About
 from dprelease.data.columns import numbers
+from dprelease.description.described import described
+from dprelease.document.text import text
 from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.publication import plain
 from dprelease.publication.beside import altered, missing
-from dprelease.publication.plain import CONSTANT, plain_files
+from dprelease.publication.plain import CONSTANT, README, plain_files
 from dprelease.release.folder import PAGE, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
+from learner.cli.main import main
+from learner.client.pinned_roots import TrustStore
 from learner.hub.pages import mend
 from learner.hub.storage import Storage
-from tests.learner.world import World, publish_to
+from tests.learner.commands import EXIT
+from tests.learner.world import CONSORTIUM, World, publish_to
 from tests.support.noise import SeededNoise
 from tests.support.rounds import made_alone, ranges_first_without_bounds
 from tests.support.specs import build_spec, categorical, numeric, random_rows
 
 COLUMNS = {
     "north": (numeric("age", 0.0, 120.0, unit='"years", or so'), categorical("stage", "=1+1", "Z\u00fcrich", "I, II")),
-    "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"),),
+    "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"), numeric("score", 0.0, 20.0)),
 }
 ABOUT = About.model_validate(
     {
@@ -42,18 +49,37 @@ ABOUT = About.model_validate(
         "keywords": ["glucose"],
     }
 )
+MEANT = About.model_validate(
+    {
+        **ABOUT.model_dump(),
+        "columns": {
+            "glucose": {"label": "Fasting glucose", "concept": "LOINC:14771-0"},
+            "score": {"unit": "points"},
+            "stage": {"label": "Stage"},
+        },
+    }
+)
 Published = tuple[ReleaseFolder, Release]
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Published]]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"), COLUMNS)
+
+
+@pytest.fixture
+def root(world: World) -> str:
+    return world.root.certificate
+
+
+@pytest.fixture(scope="module")
+def published(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Published]]:
     """Kind to its folder and verified release; one has outcome-only columns, and one says nothing of itself."""
-    world = World(tmp_path_factory.mktemp("world"), COLUMNS)
     asked = {
         "moments": {"mechanism": "moments", "about": ABOUT},
         "outcomes": {"mechanism": "moments", "outcomes": ("glucose",), "about": ABOUT},
-        "mixed": {"mechanism": "mixed", "about": ABOUT},
-        "ranges": {"mechanism": "ranges", "about": ABOUT},
+        "mixed": {"mechanism": "mixed", "about": MEANT},
+        "ranges": {"mechanism": "ranges", "about": MEANT},
         "little noise": {"mechanism": "moments", "epsilon": 5000.0, "about": ABOUT},
         "bare": {"mechanism": "moments"},
     }
@@ -220,14 +246,59 @@ def test_an_epsilon_whose_exponential_is_no_double_is_said(published: Mapping[st
     assert "at most exp(epsilon) times as probable" in (published["little noise"][0].path / "index.html").read_text()
 
 
-def test_an_altered_table_is_found_out(published: Mapping[str, Published]) -> None:
-    folder, release = published["moments"]
+def test_an_altered_table_is_found_out_and_one_of_another_layout_told_apart(
+    published: Mapping[str, Published], root: str, tmp_path: Path
+) -> None:
+    made, release = published["moments"]
+    folder = ReleaseFolder(Path(copytree(made.path, tmp_path / "copy")))
+    TrustStore(tmp_path / "home").add(CONSORTIUM, root, "h:1")
+    verify = ("--home", str(tmp_path / "home"), "verify", str(folder.path))
     assert altered(folder, release) == ()
-    path = folder.path / "moments.csv"
-    whole = path.read_bytes()
-    path.write_bytes(whole.replace(b"age", b"wage", 1))
+    assert "follow from its signed bytes" in CliRunner().invoke(main, verify).output
+    table, readme = folder.path / "moments.csv", folder.path / README
+    table.write_bytes(table.read_bytes().replace(b"age", b"wage", 1))
     assert altered(folder, release) == ("moments.csv",)
-    path.write_bytes(whole)
+    shown = CliRunner().invoke(main, verify)
+    assert shown.exit_code == EXIT["IntegrityError"]
+    assert "The signed release is genuine" in shown.output
+    assert "altered beside the signed release: moments.csv" in shown.output
+    for said, line in (("layout 2", b"Files (layout 2):"), ("no layout", b"Files:")):
+        readme.write_bytes(re.sub(rb"Files.*:\n", line + b"\n", readme.read_bytes()))
+        assert altered(folder, release) == ()
+        shown = CliRunner().invoke(main, verify)
+        words = " ".join(shown.output.split())
+        assert shown.exit_code == 0
+        assert f"README.txt says {said}, and this version makes layout 1" in words
+        assert "it cannot check moments.csv, README.txt" in words
+
+
+def test_labels_units_and_codes_stand_beside_columns(published: Mapping[str, Published]) -> None:
+    folder, release = published["mixed"]
+    lines = {line["name"]: line for line in read(folder, "columns.csv")}
+    told = {name: (line["unit"], line["label"], line["concept"]) for name, line in lines.items()}
+    assert told["glucose"] == ("mmol/l", "Fasting glucose", "LOINC:14771-0")
+    assert told["score"] == ("points", "", "")
+    assert told["stage=I, II"] == ("", "Stage", "")
+    croissant = json.loads((folder.path / "croissant.json").read_text())
+    fields = {each["name"]: each for each in croissant["recordSet"][1]["field"]}
+    assert fields["glucose"]["equivalentProperty"] == "https://loinc.org/14771-0"
+    assert fields["score"]["description"] == "score: points"
+    package = json.loads((folder.path / "datapackage.json").read_text())
+    fields = {each["name"]: each for each in package["resources"][1]["schema"]["fields"]}
+    assert (fields["glucose"]["title"], fields["glucose"]["rdfType"]) == (
+        "glucose: Fasting glucose, LOINC:14771-0",
+        "https://loinc.org/14771-0",
+    )
+    page = (folder.path / "index.html").read_text()
+    assert "Fasting glucose" in page
+    assert '"propertyID": "https://loinc.org/14771-0"' in page
+    ranges = {line["name"]: line["unit"] for line in read(published["ranges"][0], "ranges.csv")}
+    assert (ranges["score"], ranges["glucose"]) == ("points", "mmol/l")
+    for each in (release, published["ranges"][1]):
+        shown = text(described(each, ()).document())
+        assert "Fasting glucose, LOINC:14771-0" in shown
+        assert "points" in shown
+    assert not release.ranged
 
 
 def test_a_file_that_cannot_be_made_or_is_gone_is_written_at_the_next_start(

@@ -24,6 +24,7 @@ from learner.cli.main import main
 from learner.client.pinned_roots import TrustStore
 from learner.hub.pages import mend, write_beside, write_list
 from learner.hub.storage import Storage
+from tests.learner.commands import EXIT
 from tests.learner.pages import LEVELS, TITLE, UNIT, parsed
 from tests.learner.world import CONSORTIUM, World, publish_to
 from tests.support.specs import categorical, numeric
@@ -207,8 +208,8 @@ def test_verify_says_whether_a_page_follows_from_the_release(consortium: World, 
     try:
         (folder.path / PAGE).write_bytes(page.replace(b"4,000", b"9,000"))
         result = CliRunner().invoke(main, asked)
-        assert "index.html is not made from the signed bytes" in result.output
-        assert result.exit_code == 0
+        assert "altered beside the signed release: index.html" in result.output
+        assert result.exit_code == EXIT["IntegrityError"]
     finally:
         (folder.path / PAGE).write_bytes(page)
 

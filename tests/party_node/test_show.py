@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from dprelease.about import About
 from dprelease.data.columns import Column
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
@@ -58,6 +59,14 @@ def test_the_card_says_whose_noise_is_smaller(careful: World) -> None:
             for name in ("age", "glucose")
             if name in weights
         ]
+
+
+def test_the_card_says_what_columns_are_said_to_mean(careful: World) -> None:
+    told = {"description": "A cohort", "licence": "CC0-1.0", "creators": [{"name": "A test"}]}
+    for columns, wanted in (({}, None), ({"age": {"label": "Age at entry"}}, ["age: Age at entry"])):
+        spec = build_spec(keys=KEYS, about=About.model_validate({**told, "columns": columns}))
+        record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
+        assert card(KNOWN.assess(spec), record).to_json().get("about_columns") == wanted
 
 
 def test_a_card_counts_its_own_cost_once(careful: World) -> None:
