@@ -9,6 +9,7 @@ from dprelease.analyses.instruments import two_stage_least_squares
 from dprelease.analyses.lasso import lasso
 from dprelease.analyses.logistic import logistic
 from dprelease.analyses.mediation import mediation
+from dprelease.analyses.missing_cells import missing_cells
 from dprelease.analyses.nested import nested
 from dprelease.analyses.rates import rates
 from dprelease.analyses.result import Analysis
@@ -25,6 +26,7 @@ __all__ = [
     "lasso",
     "logistic",
     "mediation",
+    "missing_cells",
     "nested",
     "principal_components",
     "rates",

@@ -58,6 +58,7 @@ def score_test(
     tested: Sequence[int],
     target: int,
     moved: Floats | None = None,
+    likely: Floats | None = None,
 ) -> JointTest:
     """The test of `are_zero`, by places in the matrix.
 
@@ -69,6 +70,7 @@ def score_test(
         moved: (2, d + 1, d + 1) standard deviations of what clipping may have taken from covariances, the target last; scaled
             units. The first are of single covariances, the others go together and have signs. The intercept takes up its loss of
             means.
+        likely: (p + 1, p + 1) moments that the sampling part is worked out from; those of the draws' mean if left out.
     """
     places, n, q = [0, *features, target], moments.rows, len(tested)
     free = [0, *(1 + place for place in range(len(features)) if place not in tested)]
@@ -78,7 +80,7 @@ def score_test(
     if moved is not None:
         sd[1:, 1:] = np.hypot(sd[1:, 1:], moved[0])
         together[1:, 1:] = moved[1]
-    likely = Evidence(moments).likely()[np.ix_(places, places)]
+    likely = (Evidence(moments).likely() if likely is None else likely)[np.ix_(places, places)]
     within, across = likely[:-1, :-1], likely[:-1, -1]
     sampling = (likely[-1, -1] - across @ np.linalg.solve(within, across)) / degrees * within
     level = moments.layout.level[places]

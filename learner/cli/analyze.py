@@ -19,6 +19,7 @@ from dprelease.analyses import (
     lasso,
     logistic,
     mediation,
+    missing_cells,
     nested,
     principal_components,
     rates,
@@ -154,6 +155,17 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
             click.argument("exposure"),
             click.option("--through", required=True, metavar="COLUMN", help="The mediator."),
             _GIVEN,
+        ),
+    ),
+    "missing": (
+        missing_cells,
+        "Missing cells: shares, patterns, and whether they are at random.\n\n"
+        "INDICATORS are binaries or levels that say that a cell is missing. All that the declarations name are there if left "
+        "out.",
+        "bmi_missing smoker=unknown --on age_band,sex",
+        (
+            click.argument("indicators", nargs=-1),
+            _listed("--on", "Columns to test against; all if left out."),
         ),
     ),
     "components": (

@@ -38,6 +38,7 @@ LINES = {
     "lasso": ("glucose", "--on", "age", "--on", "smoker,stage"),
     "iv": ("glucose", "--on", "age", "--instruments", "stage", "--given", "smoker"),
     "mediation": ("glucose", "smoker", "--through", "age", "--given", "stage"),
+    "missing": ("smoker=yes", "stage=other"),
     "components": ("age", "glucose", "smoker", "--count", "1"),
     "alpha": ("age", "glucose"),
     "rates": ("smoker", "--time", "age", "--by", "stage"),

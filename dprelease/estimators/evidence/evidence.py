@@ -44,7 +44,7 @@ class Evidence:
         Args:
             outcome: index in the matrix of the variable whose regression on all others the prior is about; None for all alike.
         """
-        return _nearest(self.moments.joint)[None] if self.wide else posterior(self.moments.joint, outcome)
+        return nearest(self.moments.joint)[None] if self.wide else posterior(self.moments.joint, outcome)
 
     def likely(self) -> Floats:
         """A matrix that rows within their bounds can have, close to the released one, (p+1, p+1).
@@ -91,8 +91,8 @@ class Evidence:
         return Evidence(NoisyMoments(narrow, moments.gram[within], moments.noise_sd[within], moments.rows))
 
 
-def _nearest(moments: NoisyMoments) -> Floats:
-    """`Evidence.likely` without draws: released means, clipped, beside the nearest covariance within bounds."""
+def nearest(moments: NoisyMoments) -> Floats:
+    """(p+1, p+1) `Evidence.likely` without draws: released means, clipped, beside the nearest covariance within bounds."""
     lower = moments.layout.lower[1:]
     mean = np.clip(moments.gram[0, 1:] / moments.rows, lower, 1.0)
     covariance = moments.gram[1:, 1:] / moments.rows - np.outer(mean, mean)
