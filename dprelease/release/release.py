@@ -273,9 +273,13 @@ class Release:
         return self._in_units(self._only(Ranges, self.view, "no ranges; name one of mechanism 'ranges'"))
 
     def _in_units(self, ranges: Ranges) -> Ranges:
-        return replace(ranges, columns=tuple(replace(each, column=self._named(each.column)) for each in ranges.columns))
+        named = [self._named(each.column) for each in ranges.columns]
+        if all(column is each.column for column, each in zip(named, ranges.columns, strict=True)):
+            return ranges  # which keeps what was worked out of it
+        columns = (replace(each, column=column) for each, column in zip(ranges.columns, named, strict=True))
+        return replace(ranges, columns=tuple(columns))
 
-    @property
+    @cached_property
     def first_ranges(self) -> Ranges | None:
         """Centre, scale and distribution of the numbers whose ranges a first round of the release published; None without one."""
         found: Ranges | None = self.earlier.view

@@ -38,9 +38,9 @@ class RecordedChannel:
         return self._recorded(found) if name.partition("_")[0] in {"unary", "stream"} else found
 
     def _recorded(self, calls: Callable[..., Any]) -> Callable[..., Any]:
-        def of(method: str, request_serializer: Callable[[Any], bytes], *arguments: Any, **named: Any) -> Any:
+        def of(method: str, request_serializer: Callable[[Any], bytes] | None, *arguments: Any, **named: Any) -> Any:
             def serialised(request: Any) -> bytes:
-                data = request_serializer(request)
+                data: bytes = request if request_serializer is None else request_serializer(request)
                 with self._file.open("ab") as file:
                     file.write(method.encode() + b"\n" + data + b"\n")
                 return data
