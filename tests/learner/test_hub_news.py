@@ -93,6 +93,7 @@ def test_a_party_that_is_revoked_waits_no_longer(
     world: World,  # noqa: F811
 ) -> None:
     callers = enter(sealed, **QUICKLY)
+    bring(callers, make, make.offer("north"), make.offer("south"))
     waiting, other = held(callers["north"]), held(callers["south"])
     coordinator.revoked.add(world.parties["north"].identity.fingerprint)
     with pytest.raises(AccessDenied):
