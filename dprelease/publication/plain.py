@@ -43,7 +43,7 @@ MOST_NUMBERS = 2_000_000
 """Numbers of a release that are written as text; longer ones are in the blocks alone."""
 SCALED = "(value - midpoint) / half_width, with the midpoint and half_width of columns.csv"
 
-ALWAYS = ("columns.csv", "README.txt")
+ALWAYS = ("columns.csv", README)
 """Names of files beside every release."""
 DESCRIBED = ("croissant.json", "datacite.json", "datapackage.json", "CITATION.cff", "registry.yaml")
 """Names of files beside a release that says what it is."""
