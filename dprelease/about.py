@@ -35,6 +35,8 @@ LICENCES = (
     "DL-DE-ZERO-2.0",
 )
 """Licences for data, by their identifiers in the SPDX list."""
+MOST_EPSILON = 1000.0
+"""Largest budget that a consortium declares."""
 _OWN = re.compile(r"LicenseRef-[A-Za-z0-9.-]{1,60}")
 _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]")
 
@@ -173,6 +175,8 @@ class About(Value):
         period: when the data were collected, e.g. ``2015/2019``.
         region: where.
         columns: meaning of single columns; left out of canonical bytes where there is none.
+        budget: epsilon that all releases of the same patients together keep to, at the release's delta; 0 where none is declared.
+            Ledgers of the hospitals enforce theirs, whatever stands here.
     """
 
     description: Paragraph
@@ -189,6 +193,7 @@ class About(Value):
         AfterValidator(_distinct),
         Field(exclude_if=lambda columns: not columns),
     ] = ()
+    budget: Annotated[float, Field(ge=0, le=MOST_EPSILON, exclude_if=lambda budget: not budget)] = 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -228,6 +233,7 @@ class About(Value):
             "intended_use": self.intended_use,
             "period": self.period,
             "region": self.region,
+            "budget": f"epsilon = {self.budget:g} for all releases of the same patients" if self.budget else "",
         }
         return {name: value for name, value in found.items() if value}
 

@@ -1,8 +1,8 @@
-"""Privacy budget that published releases have spent, from their signed manifests alone, and what is left of a given one.
+"""Privacy budget that published releases have spent, from their signed manifests alone, and what is left of it.
 
 Releases of one roster of patients compose: mu^2 adds up, exactly, whatever each release was chosen for (docs/guarantees.md 8). A
-manifest states what its own release costs. The consortium's limit is not in it, and neither is a release that was charged
-and never published: the hospitals' ledgers have the last word.
+manifest states what its own release costs, and the consortium's budget if its `about` declares one. A release that was charged
+and never published is in none: the hospitals' ledgers have the last word.
 """
 
 from __future__ import annotations
@@ -61,6 +61,15 @@ class Account:
         """Joint mu^2 of all of them."""
         return self.releases[-1].total
 
+    @property
+    def declared(self) -> Target | None:
+        """The budget that the latest release with one declares."""
+        for manifest in (each.manifest for each in reversed(self.releases)):
+            about, target = manifest.spec.about, manifest.spec.target
+            if about is not None and about.budget:
+                return Target(scope="joint", epsilon=about.budget, delta=target.delta)
+        return None
+
     def remaining(self, epsilon: float, delta: float) -> Fraction:
         """mu^2 that they leave of a budget; below 0 when they exceed it."""
         return budget(Target(scope="joint", epsilon=epsilon, delta=delta)) - self.total
@@ -95,7 +104,12 @@ def latest_delta(found: Sequence[Account]) -> float:
 
 
 def spending_document(consortium: str, found: Sequence[Account], delta: float, epsilon: float | None) -> Document:
-    """All that was published, its price and the rest of a budget; every mu^2 is an exact rational in JSON, ``"p/q"``."""
+    """All that was published, its price and the rest of a budget; every mu^2 is an exact rational in JSON, ``"p/q"``.
+
+    The budget is `epsilon` at `delta`, or what each roster's releases declare.
+    """
+    given = None if epsilon is None else Target(scope="joint", epsilon=epsilon, delta=delta)
+    budgets = [given or account.declared for account in found]
     tables = [_releases(account, delta) for account in found]
     charged = [
         (account.roster, hospital, *_price(mu2, delta))
@@ -105,10 +119,10 @@ def spending_document(consortium: str, found: Sequence[Account], delta: float, e
     if found:
         tables += [
             Table.of("charged", ("roster", "hospital", MU2, "epsilon"), charged, title="Charged to the hospitals"),
-            _totals(found, delta, epsilon),
+            _totals(found, delta, budgets),
         ]
     facts = {"consortium": consortium, "delta": Said(delta, f"{delta:g}")}
-    return Document("Privacy budget of published releases", facts, tuple(tables), _left(found, delta, epsilon))
+    return Document("Privacy budget of published releases", facts, tuple(tables), _left(found, budgets))
 
 
 def _releases(account: Account, delta: float) -> Table:
@@ -129,34 +143,36 @@ def _releases(account: Account, delta: float) -> Table:
     return Table.of("releases", (*headings, *so_far), rows, title=f"Roster {account.roster}")
 
 
-def _totals(found: Sequence[Account], delta: float, epsilon: float | None) -> Table:
+def _totals(found: Sequence[Account], delta: float, budgets: Sequence[Target | None]) -> Table:
     headings = ("roster", Heading("spent_mu2", "spent: mu^2"), Heading("spent_epsilon", "epsilon"))
     left = (Heading("remaining_mu2", "left: mu^2"), Heading("remaining_epsilon", "epsilon"))
     rows = []
-    for account in found:
+    for account, given in zip(found, budgets, strict=True):
         room: tuple[Said | None, Said | None] = (None, None)
-        if epsilon is not None:
-            room = _price(account.remaining(epsilon, delta), delta)
+        if given is not None:
+            room = _price(account.remaining(given.epsilon, given.delta), delta)
         rows.append((account.roster, *_price(account.total, delta), *room))
     return Table.of("rosters", (*headings, *left), rows, title="In all")
 
 
-def _left(found: Sequence[Account], delta: float, epsilon: float | None) -> tuple[str, ...]:
+def _left(found: Sequence[Account], budgets: Sequence[Target | None]) -> tuple[str, ...]:
     """Sentences on what is left."""
     if not found:
         return ("Nothing has been published yet.",)
-    if epsilon is None:
-        return ("Manifests do not state the consortium's budget: say it with --budget EPSILON to see what is left.",)
-    said = []
-    for account in found:
-        left = account.remaining(epsilon, delta)
-        if left < 0:
-            said.append(f"Roster {account.roster}: a budget of epsilon = {epsilon:g} is exceeded.")
-            continue
-        latest = account.releases[-1]
-        room = room_text(left, latest.mu2, f"the latest release, {latest.manifest.spec.digest()[:12]}")
-        said.append(f"Roster {account.roster}: what is left of epsilon = {epsilon:g} is {room}.")
+    said = [left_text(each, given) for each, given in zip(found, budgets, strict=True) if given is not None]
+    if not said:
+        return ("These manifests declare no budget: say it with --budget EPSILON to see what is left.",)
     return (*said, "The budget is that of all hospitals together: the ledger of one hospital may have less.")
+
+
+def left_text(account: Account, given: Target) -> str:
+    """A sentence on what a roster's releases leave of a joint budget."""
+    left = account.remaining(given.epsilon, given.delta)
+    if left < 0:
+        return f"Roster {account.roster}: a budget of epsilon = {given.epsilon:g} is exceeded."
+    latest = account.releases[-1]
+    room = room_text(left, latest.mu2, f"the latest release, {latest.manifest.spec.digest()[:12]}")
+    return f"Roster {account.roster}: what is left of epsilon = {given.epsilon:g} is {room}."
 
 
 def _price(mu2: Fraction, delta: float) -> tuple[Said, Said]:

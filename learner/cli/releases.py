@@ -171,7 +171,9 @@ def _beside(opened: Opened) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @click.command("spending")
 @click.option("--delta", type=float, help="delta at which epsilon is shown; that of the latest release if left out.")
-@click.option("--budget", type=float, metavar="EPSILON", help="The consortium's budget at that delta, as announced.")
+@click.option(
+    "--budget", type=float, metavar="EPSILON", help="Budget at that delta; what releases declare if left out."
+)
 @from_option
 @json_option
 @click.pass_obj

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dprelease.description.spending import Account, accounts, latest_delta, spending_document
+from dprelease.description.spending import Account, accounts, latest_delta, left_text, spending_document
 from dprelease.document.charts import CoefficientPath, Mark, panels
 from dprelease.document.html import Figure, Links, Section, environment
+from dprelease.privacy.calibration import budget
 from dprelease.privacy.price import epsilon_at
 from dprelease.release.folder import PAGE, ReleaseFolder
 from learner.listing import Listed
@@ -19,7 +20,7 @@ MOST_PICTURED = 40
 LEAD = "Data about patients of several hospitals, published with noise that hides each patient. Anybody may use and verify them."
 SPENT = (
     "Releases about the same patients add up: mu^2 of all of them is the sum of theirs. These numbers follow from the signed "
-    "manifests. The limit that each hospital keeps to stands in its own ledger."
+    "manifests. The limit that each hospital keeps to stands in its own ledger, and may be less than what a consortium declares."
 )
 
 
@@ -50,9 +51,11 @@ def list_page(folder: Path, releases: Sequence[Listed]) -> str:
     if not more:
         found = accounts(manifests)
         delta = latest_delta(found)
-        tables = spending_document(consortium, found, delta, None).tables[:-1]  # nobody outside knows what is left
+        tables = spending_document(consortium, found, delta, None).tables
+        if all(account.declared is None for account in found):
+            tables = tables[:-1]  # nobody outside knows what is left
         pictures = [_spent(place, account, delta) for place, account in enumerate(found)]
-        sections.append(Section("Privacy budget spent", (SPENT, *pictures, *tables), "budget"))
+        sections.append(Section("Privacy budget", (SPENT, *pictures, *tables), "budget"))
     made: str = (
         environment("dprelease.publication")
         .get_template("releases.html")
@@ -70,6 +73,11 @@ def _spent(place: int, account: Account, delta: float) -> Figure:
         for each, value in zip(shown, spent, strict=True)
     ]
     line = [(at + 0.5, value) for at, value in enumerate(spent)]
-    path = CoefficientPath(marks, unit=f"epsilon at delta = {delta:g}", across="published", line=line, zero=True)
+    declared = account.declared
+    room = None if declared is None else (0.0, epsilon_at(budget(declared), delta))
+    unit = f"epsilon at delta = {delta:g}"
+    path = CoefficientPath(marks, unit=unit, across="published", line=line, zero=True, noise=room)
     words = f"Roster {account.roster}: {len(account.releases)} releases have spent epsilon = {spent[-1]:.3g} at delta = {delta:g}."
+    if declared is not None:
+        words += f" The dashed line is the budget that the consortium declares. {left_text(account, declared)}"
     return Figure(panels(f"spent-{place}", f"Budget spent on roster {account.roster}", words, [path]), words)

@@ -78,6 +78,19 @@ def test_meanings_are_of_columns_of_the_release(columns: dict[str, Any], told: s
         read_data(ReleaseSpec, data, "the request")
 
 
+def test_a_budget_of_all_releases_is_signed_and_absent_where_none_is_declared() -> None:
+    bare = build_spec(about=read_data(About, WHOLE, "it"))
+    assert b"budget" not in bare.to_bytes()
+    declared = build_spec(about=read_data(About, {**WHOLE, "budget": 3}, "it"))
+    assert ReleaseSpec.from_bytes(declared.to_bytes()) == declared
+    assert declared.about.facts["budget"] == "epsilon = 3 for all releases of the same patients"
+    with pytest.raises(InvalidInput):  # a second spelling of none
+        ReleaseSpec.from_bytes(declared.to_bytes().replace(b'"budget":3.0', b'"budget":0.0'))
+    low = declared.target.epsilon / 2
+    with pytest.raises(InvalidInput, match=f"epsilon = {low:g} is for all releases, and this one alone takes"):
+        read_data(ReleaseSpec, declared.model_dump(mode="json") | {"about": {**WHOLE, "budget": low}}, "the request")
+
+
 @pytest.mark.parametrize("identifier", ["05gq02987", "04wxnsj81", "02nr0ka47", "05dxps055", "03vek6s52"])
 def test_identifiers_of_organisations_are_known_by_their_check_digits(identifier: str) -> None:
     read_data(Creator, {"name": "A", "ror": f"https://ror.org/{identifier}"}, "it")

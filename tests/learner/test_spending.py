@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dprelease.about import About
 from dprelease.description.spending import Account, accounts, spending_document
 from dprelease.document.text import text
 from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
@@ -22,6 +24,7 @@ from learner.cli.main import main
 from learner.client.download import Patience
 from learner.client.pinned_roots import Trusted
 from learner.client.sources import signed_manifests
+from learner.hub.list_page import list_page
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.listing import Listed
@@ -82,9 +85,33 @@ def test_what_is_left_follows_from_a_budget_that_somebody_announced(account: Acc
         f"{latest.manifest.spec.digest()[:12]}."
     )
     assert plenty.table("rosters").grid.lines[0][3:] == (mu2_text(left), epsilon_text(left, DELTA))
-    assert "do not state the consortium's budget" in unsaid.notes[0]
+    assert "declare no budget" in unsaid.notes[0]
     assert over.notes[0] == "Roster roster-1: a budget of epsilon = 0.1 is exceeded."
     assert over.table("rosters").grid.lines[0][3:] == (mu2_text(account.remaining(0.1, DELTA)), "-")
+
+
+def test_what_is_left_of_a_budget_that_releases_declare_stands_on_the_list(world: World, tmp_path: Path) -> None:
+    """The latest release with a budget has the last word, at its own delta."""
+    about = {"description": "ages", "licence": "CC0-1.0", "creators": [{"name": "A clinic"}]}
+    asked = [{"delta": 1e-3}, {"about": About(**about, budget=3.0)}, {"about": About(**about)}]
+    with closing(Storage(tmp_path, 1 << 30)) as storage:
+        for hour, more in enumerate(asked):
+            sealed = world.sealed(f"release {hour}", mechanism="moments", epsilon=0.5, **more)
+            folder = publish_to(storage, world, sealed, NOW - timedelta(hours=3 - hour))
+        lines = list(storage.index.lines.values())[::-1]
+        page = list_page(folder.path.parent, lines)
+        (found,) = accounts(storage.release(line.digest).manifest() for line in lines)
+    declared = Target(scope="joint", epsilon=3.0, delta=found.releases[1].manifest.spec.target.delta)
+    assert found.declared == declared
+    more = (budget(declared) - found.total) // found.releases[-1].mu2
+    told = f"what is left of epsilon = 3 is enough for {more} more like the latest release"
+    assert told in page
+    assert 'class="limit"' in page
+    document = spending_document(CONSORTIUM, [found], DELTA, None)
+    assert told in document.notes[0]
+    left = document.table("rosters").grid.lines[0][3]
+    assert left == mu2_text(budget(declared) - found.total)
+    assert left in page
 
 
 def test_rosters_are_kept_apart(account: Account) -> None:
