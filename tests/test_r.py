@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from dprelease.errors import IntegrityError
+from dprelease.release.folder import load_folder
 from learner.hub.storage import Storage
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
 from tests.learner.world import World, publish_to
-from tests.support.r_folders import CASES, fitted, write_all
+from tests.support.r_folders import CASES, FALSE_RANGES, fitted, write_all, write_false_ranges
 from tests.support.web import Handler, serving
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +29,14 @@ FALSE = {
 }
 """Another shape is for blocks of four columns, which joint moments do not have."""
 VECTORS = ROOT / "docs" / "vectors"
+FITS = [
+    ("systolic", ("age",)),
+    ("systolic", ("age", "smoker")),
+    ("age", ("systolic",)),
+    ("smoker=yes", ("age", "systolic")),
+]
+READ = [f"good/{name}" for name in ("moments", "moments-ranges-first", "moments-unknown-bounds")]
+"""Vectors that R fits on."""
 BAD = [each["folder"] for each in json.loads((VECTORS / "vectors.json").read_text())["bad"]]
 
 
@@ -57,7 +67,14 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         found[name] = {"folder": str(folder.path), "root": str(folder.path / "root.pem"), "fits": fits}
     found["another root"] = {**found["example"], "root": str(EXAMPLE / "root.pem")}
     for line in vectors():
-        found[line["folder"]] = {"folder": str(VECTORS / line["folder"]), "root": str(VECTORS / "root.pem"), "fits": []}
+        fits = [{"target": y, "features": x} for y, x in FITS] if line["folder"] in READ else []
+        found[line["folder"]] = {
+            "folder": str(VECTORS / line["folder"]),
+            "root": str(VECTORS / "root.pem"),
+            "fits": fits,
+        }
+    for name, folder in write_false_ranges(home / "ranges").items():
+        found[f"false: {name}"] = {"folder": str(folder.path), "root": str(folder.path / "root.pem"), "fits": []}
     world, storage = World(home), Storage(home / "storage", 1 << 30)
     honest = publish_to(storage, world, world.sealed(mechanism="moments", rows=200))
     storage.close()
@@ -65,8 +82,6 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         folder = copy(honest, home / "false" / name)
         tamper(folder, world)
         found[f"false: {name}"] = {"folder": str(folder.path), "root": str(world.root_path), "fits": []}
-    for name in ("good/moments", *BAD):
-        found[name] = {"folder": str(VECTORS / name), "root": str(VECTORS / "root.pem"), "fits": []}
     with serving(home / "storage" / "published", Handler) as web:
         for name, url in (("mirror", web.url), ("release of a mirror", f"{web.url}/{honest.manifest().spec.digest()}")):
             found[name] = {"folder": url, "root": str(world.root_path), "fits": []}
@@ -111,6 +126,8 @@ def test_cases_are_of_all_kinds(asked: dict[str, Any]):
     assert any(fit["merged"] for fit in fits)
     assert any(fit["unidentified"] for fit in fits)
     assert any(math.isfinite(number(end)) for fit in fits for end in fit["conf.low"])
+    hidden = [json.loads((Path(asked[name]["folder"]) / "expected.json").read_text())["hidden"] for name in CASES]
+    assert {each for told in hidden for each in told} == {True, False}  # tails that counts show, and others
 
 
 @pytest.mark.parametrize("name", ["mirror", "release of a mirror", "good/moments"])
@@ -118,7 +135,7 @@ def test_an_honest_release_verifies_from_a_mirror_and_from_disk(asked: dict[str,
     assert len(asked[name]["answer"]["digest"]) == 64
 
 
-@pytest.mark.parametrize("name", ["another root", *(f"false: {name}" for name in FALSE), *BAD])
+@pytest.mark.parametrize("name", ["another root", *(f"false: {name}" for name in (*FALSE, *FALSE_RANGES)), *BAD])
 def test_a_false_release_is_refused_in_one_sentence(asked: dict[str, Any], name: str):
     assert list(asked[name]["answer"]) == ["refused"], asked[name]["answer"]
 
@@ -129,15 +146,39 @@ def test_a_vector_verifies_or_is_refused(asked: dict[str, Any], line: dict[str, 
     if line["must"] == "refuse":
         assert list(answer) == ["refused"], answer
         assert "Python" not in answer["refused"] or "format" in answer["refused"]
-    elif line["folder"] == "good/moments":
+    elif line["folder"] in READ or line["mechanism"] == "ranges":
         assert answer["digest"] == line["release"]
     else:  # kinds that R does not read
         assert "read this release with Python" in answer["refused"]
 
 
-def test_the_example_of_the_package_still_says_what_python_says():
-    from dprelease.release.folder import load_folder
+@pytest.mark.parametrize("folder", READ)
+def test_fits_on_vectors_equal_those_of_python(asked: dict[str, Any], folder: str):
+    release = load_folder(VECTORS / folder, VECTORS / "root.pem")
+    for fit, answer in zip(fitted(release, FITS), asked[folder]["answer"]["fits"], strict=True):
+        assert_same(fit, answer)
 
+
+@pytest.mark.parametrize("folder", ["good/ranges", *READ[1:]])
+def test_ranges_equal_those_of_python(asked: dict[str, Any], folder: str):
+    release = load_folder(VECTORS / folder, VECTORS / "root.pem")
+    ranges, answer = release.first_ranges or release.ranges(), asked[folder]["answer"]["ranges"]
+    for place, each in enumerate(ranges.columns):
+        seen = each.range.seen(each.column)
+        ours = (each.mean, each.mean_error, each.deviation, each.deviation_error, *seen.ends)
+        theirs = [answer[key][place] for key in ("mean", "mean_error", "sd", "sd_error", "lower", "upper")]
+        assert answer["column"][place] == each.column.name
+        assert theirs == pytest.approx(ours, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", FALSE_RANGES)
+def test_python_refuses_false_ranges_too(asked: dict[str, Any], name: str):
+    folder = Path(asked[f"false: {name}"]["folder"])
+    with pytest.raises(IntegrityError):
+        load_folder(folder, folder / "root.pem")
+
+
+def test_the_example_of_the_package_still_says_what_python_says():
     release = load_folder(EXAMPLE, EXAMPLE / "root.pem")
     expected = json.loads((EXAMPLE / "expected.json").read_text())
     for ours, theirs in zip(fitted(release, CASES["example"][2]), expected["fits"], strict=True):

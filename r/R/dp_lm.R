@@ -9,6 +9,7 @@ INTERCEPT <- "(Intercept)"
 
 dp_lm <- function(formula, release) {
   stopifnot(inherits(release, "dp_release"), inherits(formula, "formula"))
+  if (is.null(release$moments)) refuse(NO_FIT)
   if (length(formula) != 3) refuse("write the formula as outcome ~ feature + feature")
   y <- expand(release, words_of(formula[[2]]), reference = FALSE)
   if (length(y) != 1) refuse("a fit has one outcome; name one of ", paste0("`", y, "`", collapse = ", "))
@@ -80,10 +81,11 @@ of_features <- function(release, y, x) {
     found$sigma2 <- NA_real_
   }
   covariance <- found$covariance * outer(unit, unit)
+  value <- unit * found$value + c(target$middle, rep(0, length(x)))
   list(
     estimates = data.frame(
-      value = unit * found$value + c(target$middle, rep(0, length(x))), variance = diag(covariance), lean = unit * found$lean,
-      bend = found$bend, row.names = terms
+      value = value, variance = diag(covariance), lean = unit * found$lean, bend = found$bend,
+      wider = taken(release, y, x, value[-1]), row.names = terms
     ),
     vcov = structure(covariance, dimnames = list(terms, terms)), sigma = sqrt(found$sigma2) * abs(target$half),
     identified = identified, noise_ratio = found$ratio, unidentified = x[found$dropped], merged = list()
@@ -142,7 +144,7 @@ confint.dp_lm <- function(object, parm, level = 0.95, ...) {
   each <- object$estimates
   quantile <- stats::qt((1 + level) / 2, 1e10) # as in Python, the normal law to the last digit
   found <- matrix(
-    ends_of(each$value, each$variance, each$lean, each$bend, quantile), ncol = 2,
+    ends_of(each$value, each$variance, each$lean, each$bend, quantile) + outer(each$wider, c(-1, 1)), ncol = 2,
     dimnames = list(rownames(each), paste(format(100 * (1 + c(-1, 1) * level) / 2, trim = TRUE, digits = 3), "%"))
   )
   if (missing(parm)) found else found[parm, , drop = FALSE]
@@ -150,7 +152,8 @@ confint.dp_lm <- function(object, parm, level = 0.95, ...) {
 
 summary.dp_lm <- function(object, ...) {
   each <- object$estimates
-  z <- ratio_of(each$value, each$variance, each$lean, each$bend)
+  left <- ifelse(each$wider > 0, pmax(abs(each$value) - each$wider, 0) / abs(each$value), 1)
+  z <- ratio_of(each$value, each$variance, each$lean, each$bend) * left
   coefficients <- cbind(
     Estimate = each$value, "Std. Error" = sqrt(each$variance), "z value" = z, "Pr(>|z|)" = 2 * stats::pt(-abs(z), 1e10),
     confint(object)
@@ -177,7 +180,8 @@ notes_of <- function(fit) {
     if (!fit$identified) hidden,
     if (length(together)) paste0("Counted together, as one of the two has too few patients for the noise: ", listed(together), "."),
     if (fit$release$rows_per_subject > 1) ALIKE,
-    if (fit$identified) EQUAL_SPREAD
+    if (fit$identified) EQUAL_SPREAD,
+    clipping_notes(fit$release)
   )
 }
 

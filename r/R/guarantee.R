@@ -37,6 +37,11 @@ spent_of <- function(release) {
   delta2 <- (P2 + beta)^2 - if (bracket) (P2 - gamma)^2 + g else 0
   v <- if (bracket) 1 else P2 + g + p_b + (p_n + 1) / 2
   terms <- release$terms
+  if (length(terms$clipping)) {
+    clipped <- clipped_sensitivity(release)
+    delta2 <- clipped$squared
+    v <- clipped$weight
+  }
   square <- release$rows_per_subject^2 * 16^release$grid_bits * delta2
   shares <- length(release$parties) - terms$curious
   mu2 <- rational(terms$mu2)
@@ -50,13 +55,16 @@ spent_of <- function(release) {
 check_guarantee <- function(manifest, release) {
   target <- release$target
   fields(target, "target", c("delta", "epsilon", "scope"))
-  epsilon <- epsilon_of(sqrt(spent_of(release)), target$delta)
+  terms <- release$terms
+  ranges <- if (terms$mechanism == "ranges") terms else terms$first
+  first <- if (length(ranges)) spent_on_ranges(release, ranges) else 0
+  spent <- sum(first) + if (terms$mechanism == "moments") spent_of(release) else 0
+  epsilon <- epsilon_of(sqrt(spent), target$delta)
   if (epsilon > target$epsilon * (1 + ROUNDING)) refuse("the spec does not give the guarantee it claims")
   said <- regmatches(manifest$guarantee[[1]], regexec("^Joint: \\(epsilon, delta\\) = \\(([-+.0-9e]+), ([-+.0-9e]+)\\)", manifest$guarantee[[1]]))[[1]]
-  printed <- suppressWarnings(as.numeric(said[-1]))
-  exact <- c(epsilon, target$delta)
-  true <- length(printed) == 2 && !anyNA(printed) && all(printed >= exact * (1 - ROUNDING) & printed <= exact * (1 + 1e-5))
-  if (!true || !identical(unlist(manifest$guarantee), guarantee_words(release, said[2], said[3]))) {
+  price <- if (terms$mechanism == "ranges") ranges_price(release, first, manifest$guarantee) else moments_price(release, 100 * sum(first) / spent, manifest$guarantee)
+  true <- is_printed(said[-1], c(epsilon, target$delta))
+  if (!true || !identical(unlist(manifest$guarantee), guarantee_words(release, said[2], said[3], price))) {
     refuse("the guarantee printed in the manifest is not the one its spec gives")
   }
   if (!identical(unlist(manifest$trust), trust_words(release))) {
@@ -64,30 +72,19 @@ check_guarantee <- function(manifest, release) {
   }
 }
 
+# Whether figures are what they must be, rounded up to six digits.
+is_printed <- function(said, exact) {
+  printed <- suppressWarnings(as.numeric(said))
+  length(printed) == length(exact) && !anyNA(printed) && all(printed >= exact * (1 - ROUNDING) & printed <= exact * (1 + 1e-5))
+}
+
 several <- function(count) if (count == 1) "hospital" else sprintf("%d hospitals", count)
 
-guarantee_words <- function(release, epsilon, delta) {
+# The first sentences of a guarantee: the figure, whom it holds against, and what is charged to whom.
+guarantee_words <- function(release, epsilon, delta, price) {
   shown <- vapply(release$columns, `[[`, NA, "public")
   open <- any(shown)
-  terms <- release$terms
-  figures <- sprintf(
-    "Joint: (epsilon, delta) = (%s, %s) for all %s columns of a patient", epsilon, delta, if (open) "private" else "released"
-  )
-  owners <- Filter(function(part) !all(vapply(part$columns, `[[`, NA, "public")), release$parties)
-  split <- if (length(terms$parts)) {
-    paste0("in parts: ", paste(names(owners), unlist(terms$parts), collapse = ", "))
-  } else {
-    paste0("to the hospitals ", if (open) "with a private column ", "in equal parts")
-  }
-  who <- if (terms$curious == 1) "any single hospital" else sprintf("any %d hospitals that pool what they saw", terms$curious)
-  first <- if (length(release$parties) == 1) {
-    paste0(figures, ", provided the hospital added its declared noise.")
-  } else {
-    paste0(
-      figures, ", against the public, the hub, and ", who, ", also with the hub, provided every other hospital added its ",
-      "declared noise. Its price is charged ", split, "."
-    )
-  }
+  first <- c(sprintf("Joint: (epsilon, delta) = (%s, %s) for %s", epsilon, delta, price[1]), price[-1])
   known <- "Membership, the number of patients and the declarations of the columns are public and not protected."
   if (!open) {
     return(c(first, paste("Neighbouring tables: all private cells of one patient, in all hospitals, are replaced.", known)))
@@ -104,9 +101,64 @@ guarantee_words <- function(release, epsilon, delta) {
   ))
 }
 
+moments_price <- function(release, percent, said) {
+  open <- any(vapply(release$columns, `[[`, NA, "public"))
+  terms <- release$terms
+  whose <- sprintf("all %s columns of a patient", if (open) "private" else "released")
+  owners <- Filter(function(part) !all(vapply(part$columns, `[[`, NA, "public")), release$parties)
+  split <- if (length(terms$parts)) {
+    paste0("in parts: ", paste(names(owners), unlist(terms$parts), collapse = ", "))
+  } else {
+    paste0("to the hospitals ", if (open) "with a private column ", "in equal parts")
+  }
+  who <- if (terms$curious == 1) "any single hospital" else sprintf("any %d hospitals that pool what they saw", terms$curious)
+  # Exact fractions decide a half; doubles do not tell which way.
+  whole <- unique(as.integer(round(percent + c(-1, 1) * 1e-6)))
+  printed <- vapply(whole, function(one) any(grepl(sprintf("with %d %% of mu^2", one), unlist(said), fixed = TRUE)), NA)
+  c(
+    if (length(release$parties) == 1) {
+      paste0(whose, ", provided the hospital added its declared noise.")
+    } else {
+      paste0(
+        whose, ", against the public, the hub, and ", who, ", also with the hub, provided every other hospital added its ",
+        "declared noise. ", if (length(terms$first)) "The price of the moments" else "Its price", " is charged ", split, "."
+      )
+    },
+    if (length(terms$first)) {
+      sprintf(paste(
+        "Two rounds are in it: ranges of single columns, with %d %% of mu^2, of which each hospital is charged what its own columns",
+        "cost, and then moments of rows as coded in these ranges."
+      ), c(whole[printed], whole)[1])
+    }
+  )
+}
+
+# The same of ranges alone, where every hospital's own figure is printed too.
+ranges_price <- function(release, spent, said) {
+  delta <- release$target$delta
+  figures <- regmatches(said[[2]], gregexpr("(?<=epsilon = )[-+.0-9e]*[0-9]", said[[2]], perl = TRUE))[[1]]
+  exact <- vapply(spent[spent > 0], function(mu2) epsilon_of(sqrt(mu2), delta), 0)
+  if (!is_printed(figures, exact)) refuse("the guarantee printed in the manifest is not the one its spec gives")
+  each <- rep("no range", length(spent))
+  each[spent > 0] <- paste("epsilon =", figures)
+  at <- regmatches(said[[2]], regexec("at delta = ([-+.0-9e]+):", said[[2]]))[[1]][2]
+  c(
+    "the ranges of all numeric columns of a patient, provided every hospital added its declared noise.",
+    paste0("Each hospital's own columns, unconditional, at delta = ", at, ": ", paste(names(spent), each, sep = ": ", collapse = "; "), ".")
+  )
+}
+
 trust_words <- function(release) {
   curious <- release$terms$curious
-  found <- if (length(release$parties) == 1) {
+  found <- if (release$terms$mechanism == "ranges") {
+    c(
+      "Each hospital added the whole noise to its own columns; no other party, the coordinator or the hub saw a row.",
+      paste(
+        "The joint figure holds if every hospital added the noise it declared; each hospital's own figure needs no trust in anybody",
+        "else."
+      )
+    )
+  } else if (length(release$parties) == 1) {
     "The moments were computed and noised inside the one hospital; nobody else saw a row."
   } else {
     c(
@@ -133,5 +185,9 @@ trust_words <- function(release) {
     )
   }
   open <- any(vapply(release$columns, `[[`, NA, "public"))
-  c(found, if (open) "Public columns are the exception: their rows were published exactly, for everybody to read.")
+  c(
+    found, if (length(release$terms$first)) "In the first round each hospital added the whole noise to the ranges of its own columns.",
+    if (open) "Public columns are the exception: their rows were published exactly, for everybody to read.",
+    if (length(release$terms$clipping)) clipping_words(release)
+  )
 }

@@ -10,7 +10,7 @@ read_column <- function(column) {
     refuse("not a valid manifest: a column of an unknown kind")
   )
   if (!grepl(NAME, column$name)) refuse("not a valid manifest: a column has no name")
-  found <- list(name = column$name, unit = column$unit, public = isTRUE(column$public), kind = "number", values = character())
+  found <- list(name = column$name, unit = column$unit, public = isTRUE(column$public), kind = "number", unbounded = FALSE, values = character())
   if (kind == "categorical") {
     values <- c(unlist(column$levels), if (!isTRUE(column$exhaustive)) "other")
     if (anyDuplicated(values) || length(values) < 2) refuse("not a valid manifest: levels of ", column$name, " are not distinct")
@@ -20,9 +20,11 @@ read_column <- function(column) {
     found$released <- paste0(column$name, "=", values)
     return(found)
   }
-  if (!is.null(column$bounds)) refuse("R reads releases of numbers with public bounds, and ", column$name, " has none", PYTHON)
+  found$unbounded <- !is.null(column$bounds)
   scores <- if (length(column$scores)) unlist(column$scores) else seq_along(column$levels) - 1
   found$ends <- if (kind == "ordered") range(scores) else c(column$lower, column$upper)
+  unknown <- identical(column$bounds, "unknown") && all(abs(found$ends) == 1e9) && !found$public
+  if (found$unbounded && !unknown) refuse("not a valid manifest: ", column$name, " has bounds and has none")
   if (!found$ends[1] < found$ends[2]) refuse("not a valid manifest: the bounds of ", column$name, " are not in order")
   found$released <- column$name
   found
@@ -68,13 +70,13 @@ read_moments <- function(release) {
   entries <- layout$entries
   terms <- release$terms
   parties <- length(release$parties)
-  unit <- 4^-release$grid_bits
+  unit <- entry_unit(release)
   scale <- ifelse(entries$square, terms$diagonal_scale, terms$scale)
-  sums <- add_up(lapply(release$blocks, function(bytes) bytes[seq_len(8 * nrow(entries))]))
-  if (any(abs(sums) > release$rows / unit + floor(20 * scale * sqrt(parties)) + 1)) {
+  sums <- add_up(lapply(release$blocks, function(own) own[[length(own)]]$values))
+  if (any(abs(sums) > release$rows * 4^release$grid_bits + floor(20 * scale * sqrt(parties)) + 1)) {
     refuse("the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation")
   }
-  exact <- crossprod(public_codes(release)) * unit
+  exact <- crossprod(public_codes(release)) * 4^-release$grid_bits
   size <- nrow(variables)
   filled <- function(values, whole, shown) {
     found <- matrix(0, size, size)
@@ -108,7 +110,7 @@ public_codes <- function(release) {
   for (party in names(release$parties)) {
     names <- public_names(release, party)
     if (!length(names)) next
-    bytes <- release$blocks[[party]][-seq_len(8 * nrow(release$layout$entries))]
+    bytes <- release$blocks[[party]][[1]]$public
     codes <- matrix(readBin(bytes, "integer", length(bytes) / 4, 4, endian = "little"), ncol = length(names), byrow = TRUE)
     colnames(codes) <- names
     for (each in release$columns) {
@@ -126,6 +128,7 @@ public_codes <- function(release) {
 
 dp_moments <- function(release) {
   stopifnot(inherits(release, "dp_release"))
+  if (is.null(release$moments)) refuse(NO_FIT)
   first <- !duplicated(release$moments$readings$place)
   names <- c("(constant)", release$moments$readings$name[first])
   labelled <- function(values) structure(values, dimnames = list(names, names))

@@ -65,8 +65,8 @@ verified <- function(folder, root) {
     c("approvals", "blocks", "format", "guarantee", "hub_certificate", "published", "software", "spec", "trust")
   )
   # The type decides the spelling; a quotation mark within a string has a backslash before it.
-  float <- grepl('"(lower|upper|scale|diagonal_scale|epsilon|delta)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
-  integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence)":-?[0-9]+[.e]', text)
+  float <- grepl('"(lower|upper|(counts_|sum_|square_|decades_|diagonal_)?scale|epsilon|delta)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
+  integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence|constant|squared|centre|half_width|reach|low|high)":-?[0-9]+[.e]', text)
   if (float || integer) refuse("not a valid manifest: a number of another type")
   if (!identical(manifest$format, 1)) refuse("not a valid manifest: format ", manifest$format, " is not known", PYTHON)
   hub <- check_certificate(manifest$hub_certificate, root, moment(manifest$published), "hub")
@@ -76,7 +76,8 @@ verified <- function(folder, root) {
   check_guarantee(manifest, release)
   check_approvals(manifest$approvals, release, root, text)
   release$blocks <- check_blocks(manifest$blocks, release, root, manifest$published, folder)
-  release$moments <- read_moments(release)
+  release <- in_ranges(release)
+  if (release$terms$mechanism == "moments") release$moments <- read_moments(release)
   release[c("guarantee", "trust")] <- list(unlist(manifest$guarantee), unlist(manifest$trust))
   release$published <- manifest$published
   structure(release, class = "dp_release")
@@ -85,7 +86,7 @@ verified <- function(folder, root) {
 print.dp_release <- function(x, ...) {
   cat(
     x$title, "\n", x$consortium, ", release ", substr(x$digest, 1, 12), ": ", format(x$rows, big.mark = ","), " patients\n",
-    "Columns: ", paste(x$moments$readings$name, collapse = ", "), "\n",
+    "Columns: ", paste(unlist(lapply(x$columns, `[[`, "released")), collapse = ", "), "\n",
     sep = ""
   )
   cat(strwrap(x$guarantee), sep = "\n")
@@ -119,12 +120,7 @@ read_spec <- function(spec) {
     ), c("about", "aligned")
   )
   if (!identical(spec$format, 1) || spec$neighbours != "replace-one") refuse("not a valid manifest: a spec of another format", PYTHON)
-  terms <- spec$terms
-  if (!identical(terms$mechanism, "moments")) refuse("R reads releases of moments, not of ", terms$mechanism, PYTHON)
-  known <- c("curious", "dealer", "diagonal_scale", "mechanism", "mu2", "scale")
-  other <- setdiff(names(terms), c(known, "parts"))
-  if (length(other)) refuse("R reads releases of moments of all products in public bounds, and this one has ", other[1], PYTHON)
-  fields(terms, "terms", known, "parts")
+  terms <- check_terms(spec)
   parties <- lapply(spec$parties, fields, "a party", c("columns", "key", "party"))
   names(parties) <- vapply(parties, `[[`, "", "party")
   if (anyDuplicated(names(parties)) || !all(grepl(NAME, names(parties)))) refuse("parties must be distinct names")
@@ -135,6 +131,11 @@ read_spec <- function(spec) {
   shown <- vapply(spec$columns, `[[`, NA, "public")
   if (all(shown) || any(shown) == (spec$guarantee == "DP")) refuse("not a valid manifest: its guarantee has another name")
   spec$layout <- layout_of(spec$columns)
+  if (length(terms$clipping)) check_clipping(spec)
+  if (terms$mechanism == "moments" && !length(terms$clipping)) {
+    unknown <- names(spec$columns)[vapply(spec$columns, `[[`, NA, "unbounded")]
+    if (length(unknown)) refuse("not a valid manifest: moments in public bounds of ", unknown[1], ", which has none")
+  }
   spec
 }
 
@@ -158,16 +159,18 @@ check_holder <- function(holder, party, release, what) {
 }
 
 check_blocks <- function(entries, release, root, published, folder) {
+  shapes <- lapply(names(release$parties), function(party) block_shapes(release, party))
+  expected <- rep(names(release$parties), lengths(shapes))
   said <- vapply(entries, function(entry) entry$sealed$party, "")
-  if (!identical(said, names(release$parties))) refuse("blocks must name the spec's parties, in its order")
-  found <- lapply(entries, function(entry) {
+  if (!identical(said, expected)) refuse("blocks must name the spec's parties, in its order")
+  found <- Map(function(entry, shape, sequence) {
     fields(entry, "a block", c("certificate", "sealed"))
     sealed <- fields(entry$sealed, "a block", c("party", "sequence", "sha256", "signature", "size", "spec"))
     what <- paste("the block of", sealed$party)
-    public <- public_names(release, sealed$party)
-    lead <- block_lead(release, sealed$party, length(public))
-    size <- length(lead) + 8 * nrow(release$layout$entries) + 4 * release$rows * length(public)
-    if (sealed$spec != release$digest || sealed$sequence != 0 || sealed$size != size) {
+    public <- if (sequence) 0 else length(public_names(release, sealed$party))
+    lead <- block_lead(release, sealed$party, sequence, shape, public)
+    size <- length(lead) + 8 * prod(shape) + 4 * release$rows * public
+    if (sealed$spec != release$digest || sealed$sequence != sequence || sealed$size != size) {
       refuse(what, " is not the one that the release asks for")
     }
     holder <- check_certificate(entry$certificate, root, moment(published), "party")
@@ -179,17 +182,16 @@ check_blocks <- function(entries, release, root, published, folder) {
     bytes <- read_file(file.path(folder, block_file(sealed)), size)
     if (sha256(bytes) != sealed$sha256) refuse(what, " differs from the digest that it was signed under")
     if (length(bytes) != size || !identical(bytes[seq_along(lead)], lead)) refuse(what, " does not have the shape that it must have")
-    bytes[-seq_along(lead)]
-  })
-  names(found) <- said
-  found
+    list(values = bytes[length(lead) + seq_len(8 * prod(shape))], public = bytes[-seq_len(length(lead) + 8 * prod(shape))])
+  }, entries, unlist(shapes, recursive = FALSE), unlist(lapply(shapes, function(own) seq_along(own) - 1)))
+  split(unname(found), factor(said, names(release$parties)))
 }
 
 # The bytes before a block's numbers, known from the spec alone.
-block_lead <- function(release, party, public) {
+block_lead <- function(release, party, sequence, shape, public) {
   header <- sprintf(
-    '{"columns":%d,"format":1,"party":"%s","public":%d,"rows":1,"sequence":0,"spec":"%s"}',
-    nrow(release$layout$entries), party, public, release$digest
+    '{"columns":%d,"format":1,"party":"%s","public":%d,"rows":%d,"sequence":%d,"spec":"%s"}',
+    as.integer(shape[2]), party, as.integer(public), as.integer(shape[1]), as.integer(sequence), release$digest
   )
   c(MAGIC, rev(big_endian(nchar(header), 4)), charToRaw(header))
 }

@@ -12,8 +12,10 @@ fit_of <- function(release, asked) {
 }
 answer <- function(asked) {
   release <- dp_verify(dp_fetch(asked$folder), asked$root)
+  ranges <- if (any(vapply(release$ranges, function(each) !is.null(each$law), NA))) lapply(dp_ranges(release), I)
+  if (is.null(release$moments)) return(list(digest = release$digest, ranges = ranges))
   list(
-    digest = release$digest, gram = dp_moments(release)$sums, noise_sd = dp_moments(release)$noise_sd,
+    digest = release$digest, ranges = ranges, gram = dp_moments(release)$sums, noise_sd = dp_moments(release)$noise_sd,
     fits = lapply(asked$fits, function(fit) fit_of(release, fit))
   )
 }

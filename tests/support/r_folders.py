@@ -11,13 +11,15 @@ from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column
 from dprelease.estimators.design import design
 from dprelease.estimators.intervals.inference import Inference, infer
+from dprelease.release.block import Block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest, assemble, sign_manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
+from tests.mechanisms.test_contract import blocks_of
 from tests.support.certificates import NOW
-from tests.support.joint import compute
 from tests.support.noise import SeededNoise
+from tests.support.rounds import first_blocks, in_published_ranges, ranges_first, ranges_first_without_bounds
 from tests.support.specs import (
     Consortium,
     build_spec,
@@ -33,6 +35,7 @@ AGE, SYSTOLIC = numeric("age", 20.0, 90.0, unit="years"), numeric("systolic", 80
 SMOKER, STAGE = categorical("smoker", "no", "yes", exhaustive=True, fill="no"), categorical("stage", "I", "II", "III")
 GRADE = ordered("grade", "low", "middle", "high", scores=(1.0, 2.0, 5.0))
 SEX = categorical("sex", "female", "male", public=True)
+DOSE, WIDE_AGE = numeric("dose", 0.0, 50.0), numeric("age", 0.0, 30_000.0)
 
 Fit = tuple[str, tuple[str, ...]]
 CASES: Mapping[str, tuple[dict[str, tuple[Column, ...]], dict[str, object], Sequence[Fit]]] = {
@@ -61,8 +64,32 @@ CASES: Mapping[str, tuple[dict[str, tuple[Column, ...]], dict[str, object], Sequ
         {"rows": 400, "epsilon": 0.3},
         [("systolic", ("age",)), ("systolic", ("age", "smoker"))],
     ),
+    "ranges first, several numbers of a hospital, public columns": (
+        {"north": (AGE, DOSE, GRADE), "south": (SYSTOLIC, SMOKER, SEX), "east": (STAGE,)},
+        {"rows": 4000, "rows_per_subject": 2, "epsilon": 4.0, "ranges": "first"},
+        [
+            ("systolic", ("age", "dose", "smoker", "sex")),
+            ("dose", ("systolic", "grade", "stage")),
+            ("smoker=yes", ("age", "systolic")),
+        ],
+    ),
+    "ranges first, tails that noise hides": (
+        {"north": (WIDE_AGE, SMOKER), "south": (SYSTOLIC,)},
+        {"rows": 3000, "epsilon": 2.0, "ranges": "first"},
+        [("systolic", ("age", "smoker")), ("age", ("systolic",)), ("smoker=yes", ("age",))],
+    ),
+    "ranges first, numbers without bounds": (
+        {"north": (AGE, DOSE), "south": (SYSTOLIC, SMOKER)},
+        {"rows": 3000, "epsilon": 3.0, "ranges": "first", "unknown": ("dose", "systolic")},
+        [("systolic", ("age", "dose", "smoker")), ("dose", ("systolic",))],
+    ),
+    "ranges of another release, one hospital": (
+        {"north": (AGE, SYSTOLIC, SMOKER)},
+        {"rows": 3000, "ranges": "published", "unknown": ("age",)},
+        [("systolic", ("age", "smoker")), ("age", ("systolic",))],
+    ),
 }
-"""Name to columns, further fields of the spec, and fits."""
+"""Name to columns, further fields of the spec, and fits. ``ranges`` and ``unknown`` make moments in ranges of it."""
 
 
 def cells(columns: Sequence[Column], rows: int, seed: int) -> dict[str, object]:
@@ -82,9 +109,22 @@ def cells(columns: Sequence[Column], rows: int, seed: int) -> dict[str, object]:
     return {column.name: found[column.name] for column in columns}
 
 
-def written(folder: Path, consortium: Consortium, spec: ReleaseSpec, seed: int = 3) -> Manifest:
-    """A release of made-up rows as files."""
-    tables = {
+def spec_of(name: str, keys: Mapping[str, str]) -> ReleaseSpec:
+    """The spec of a case."""
+    columns, fields, _ = CASES[name]
+    known = {field: value for field, value in fields.items() if field not in ("ranges", "unknown")}
+    spec = build_spec(columns, keys=keys, mechanism="moments", title=name, **known)  # type: ignore[arg-type]
+    if "ranges" not in fields:
+        return spec
+    unknown: tuple[str, ...] = fields.get("unknown", ())  # type: ignore[assignment]
+    found = ranges_first_without_bounds(spec, unknown) if unknown else ranges_first(spec)
+    if fields["ranges"] == "first":
+        return found
+    return in_published_ranges(found, first_blocks(found, _tables(found, 4), SeededNoise(4)))
+
+
+def _tables(spec: ReleaseSpec, seed: int) -> dict[str, BoundedRows]:
+    return {
         part.party: BoundedRows(
             bound(cells(part.columns, spec.rows, seed), part.columns, spec.grid_bits),  # type: ignore[arg-type]
             part.columns,
@@ -92,25 +132,31 @@ def written(folder: Path, consortium: Consortium, spec: ReleaseSpec, seed: int =
         )
         for part in spec.parties
     }
-    blocks = {
-        party: block.to_bytes()
-        for party, block in compute(spec, tables, dict.fromkeys(tables, SeededNoise(seed))).blocks.items()
-    }
-    members = {party: consortium.parties[party] for party in blocks}
+
+
+def made(spec: ReleaseSpec, seed: int = 3) -> dict[str, tuple[Block, ...]]:
+    """Blocks of made-up rows."""
+    return blocks_of(spec, _tables(spec, seed), SeededNoise(seed))
+
+
+def written(folder: Path, consortium: Consortium, spec: ReleaseSpec, own: Mapping[str, tuple[Block, ...]]) -> Manifest:
+    """A release of these blocks as files, signed by everybody whatever is in them."""
+    blocks = {(party, at): block.to_bytes() for party, each in own.items() for at, block in enumerate(each)}
+    members = {party: consortium.parties[party] for party in own}
     manifest = assemble(
         spec,
-        [seal(member, spec, blocks[party]) for party, member in members.items()],
+        [seal(members[party], spec, block, at) for (party, at), block in blocks.items()],
         {party: sign_approval(member, spec) for party, member in members.items()},
         consortium.hub.certificate,
         "0.1.0",
         NOW,
     )
-    made = ReleaseFolder(folder)
-    made.path.mkdir(parents=True)
-    made.write_manifest(manifest.to_bytes(), sign_manifest(consortium.hub.key, manifest.to_bytes()))
-    for party, block in blocks.items():
-        made.block(party).parent.mkdir(exist_ok=True)
-        made.block(party).write_bytes(block)
+    release = ReleaseFolder(folder)
+    release.path.mkdir(parents=True)
+    release.write_manifest(manifest.to_bytes(), sign_manifest(consortium.hub.key, manifest.to_bytes()))
+    for (party, at), block in blocks.items():
+        release.block(party, at).parent.mkdir(exist_ok=True)
+        release.block(party, at).write_bytes(block)
     return manifest
 
 
@@ -142,20 +188,51 @@ def fitted(release: Release, fits: Sequence[Fit]) -> list[dict[str, object]]:
     ]
 
 
+UNKNOWN = "ranges first, numbers without bounds"
+FALSE_RANGES: Mapping[str, tuple[int, int, int]] = {
+    "count": (1, 128, 1 << 22),
+    "centre of the counts": (1, 255, 1000),
+    "scale of the counts": (1, 256, 1 << 20),
+    "sum": (1, 257, 1 << 27),
+    "centre": (1, 259, 1000),
+    "scale": (1, 260, 1 << 20),
+    "reach": (1, 261, 4),
+    "count of decades": (0, 80, 1 << 22),
+    "lower end of a box": (0, 120, -1),
+    "upper end of a box": (0, 121, 1),
+}
+"""Number that is changed in what a hospital publishes of its ranges, to its block, place and change."""
+
+
+def write_false_ranges(home: Path) -> dict[str, ReleaseFolder]:
+    """Releases with one false number each in the row of a number without bounds, signed by everybody."""
+    consortium = new_consortium(*CASES[UNKNOWN][0])
+    spec = spec_of(UNKNOWN, consortium.keys)
+    blocks, found = made(spec), {}
+    for name, (at, place, more) in FALSE_RANGES.items():
+        blocks["north"][at].values[-1, place] += more
+        written(home / name, consortium, spec, blocks)
+        blocks["north"][at].values[-1, place] -= more
+        (home / name / "root.pem").write_text(consortium.root.certificate)
+        found[name] = ReleaseFolder(home / name)
+    return found
+
+
 def write_all(home: Path) -> dict[str, ReleaseFolder]:
     """A folder for each case, `root.pem` and `expected.json` in it."""
-    made = {}
-    for name, (columns, fields, fits) in CASES.items():
+    folders = {}
+    for name, (columns, _, fits) in CASES.items():
         consortium, folder = new_consortium(*columns), ReleaseFolder(home / name)
-        spec = build_spec(columns, keys=consortium.keys, mechanism="moments", title=name, **fields)  # type: ignore[arg-type]
-        written(folder.path, consortium, spec)
+        spec = spec_of(name, consortium.keys)
+        written(folder.path, consortium, spec, made(spec))
         root = consortium.root.certificate
         (folder.path / "root.pem").write_text(root)
         release = folder.verify(root)
         told = {"gram": release.moments().gram.tolist(), "noise_sd": release.moments().noise_sd.tolist()}
+        told["hidden"] = [each.hidden for each in release.reaches]
         (folder.path / "expected.json").write_text(json.dumps(told | {"fits": fitted(release, fits)}))
-        made[name] = folder
-    return made
+        folders[name] = folder
+    return folders
 
 
 if __name__ == "__main__":
