@@ -12,9 +12,9 @@ check_terms <- function(spec) {
   kind <- if (is.character(terms$mechanism)) terms$mechanism else "another mechanism"
   if (kind == "ranges") return(fields(terms, "terms", RANGES_TERMS, "decades_scale"))
   if (kind != "moments") refuse("R reads releases of moments and of ranges, not of ", kind, PYTHON)
-  other <- setdiff(names(terms), c(MOMENTS_TERMS, "parts", "clipping", "first"))
-  if (length(other)) refuse("R reads releases of moments of all products, and this one has ", other[1], PYTHON)
-  fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first"))
+  fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first", "association"))
+  if (length(terms$association)) fields(terms$association, "association", ASSOCIATION_TERMS, "public_norm2")
+  if (length(terms$association) && length(terms$clipping)) refuse("not a valid manifest: rows are not clipped where outcomes are named")
   if (length(terms$first)) fields(terms$first, "terms", RANGES_TERMS, "decades_scale")
   clipping <- terms$clipping
   if (length(clipping)) {

@@ -16,11 +16,13 @@ dp_lm <- function(formula, release) {
   readings <- release$moments$readings
   own <- readings$column[readings$name == y]
   named <- words_of(formula[[3]])
-  if ("." %in% named) named <- c(setdiff(named, "."), names(release$columns)[-own])
+  if ("." %in% named) named <- c(setdiff(named, "."), setdiff(names(release$columns)[-own], outcomes_of(release)))
   x <- expand(release, named, reference = TRUE)
   found <- readings[match(x, readings$name), ]
   if (!length(x)) refuse("no feature is left to fit on; name at least one column beside the outcome")
   if (any(found$column == own)) refuse("the outcome's own column cannot be a feature")
+  only <- x[names(release$columns)[found$column] %in% outcomes_of(release)]
+  if (length(only)) refuse(paste(only, collapse = ", "), " cannot be a feature: products of two outcomes of this release are not released")
   if (anyDuplicated(found$place)) refuse("two features are the two levels of one column, which repeat each other; leave one out")
   fit <- inferred(release, y, x)
   structure(c(fit, list(call = match.call(), outcome = y, features = x, release = release)), class = "dp_lm")

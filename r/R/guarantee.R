@@ -58,7 +58,8 @@ check_guarantee <- function(manifest, release) {
   terms <- release$terms
   ranges <- if (terms$mechanism == "ranges") terms else terms$first
   first <- if (length(ranges)) spent_on_ranges(release, ranges) else 0
-  spent <- sum(first) + if (terms$mechanism == "moments") spent_of(release) else 0
+  last <- if (terms$mechanism == "ranges") 0 else if (length(terms$association)) spent_on_outcomes(release) else spent_of(release)
+  spent <- sum(first) + last
   epsilon <- epsilon_of(sqrt(spent), target$delta)
   if (epsilon > target$epsilon * (1 + ROUNDING)) refuse("the spec does not give the guarantee it claims")
   said <- regmatches(manifest$guarantee[[1]], regexec("^Joint: \\(epsilon, delta\\) = \\(([-+.0-9e]+), ([-+.0-9e]+)\\)", manifest$guarantee[[1]]))[[1]]
@@ -181,7 +182,13 @@ trust_words <- function(release) {
       paste(
         "Not covered: a hospital that runs altered software can feed numbers outside the declared bounds and read chosen",
         "patients' cells of other hospitals, undetected. Blocks of mechanism 'mixed' do not have this weakness."
-      )
+      ),
+      if (length(release$terms$association$public_norm2)) {
+        paste0(
+          "The noise for private features beside public outcomes counts on ", norm_owners(release), ", who has these outcomes, to have made ",
+          "sure that no patient's are longer than stated. Every verifier makes sure again."
+        )
+      }
     )
   }
   open <- any(vapply(release$columns, `[[`, NA, "public"))

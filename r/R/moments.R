@@ -31,7 +31,7 @@ read_column <- function(column) {
 }
 
 # Variables, one row for each entry of x = (1, z); readings, one row for each released column; and noisy entries, row by row.
-layout_of <- function(columns) {
+layout_of <- function(columns, outcomes = NULL) {
   variables <- data.frame(column = 0L, public = TRUE, number = FALSE, level = FALSE)
   readings <- NULL
   for (at in seq_along(columns)) {
@@ -52,6 +52,8 @@ layout_of <- function(columns) {
   same <- variables$column[row] == variables$column[column]
   square <- same & variables$number[row]
   noisy <- (!same | square) & !(variables$public[row] & variables$public[column])
+  only <- c("", names(columns))[variables$column + 1] %in% outcomes
+  noisy <- noisy & (row == column | !(only[row] & only[column]))
   list(
     variables = variables, readings = readings,
     entries = data.frame(row = row, column = column, square = square)[noisy, ]
@@ -71,12 +73,14 @@ read_moments <- function(release) {
   terms <- release$terms
   parties <- length(release$parties)
   unit <- entry_unit(release)
-  scale <- ifelse(entries$square, terms$diagonal_scale, terms$scale)
+  scale <- entry_scale(release)
   sums <- add_up(lapply(release$blocks, function(own) own[[length(own)]]$values))
   if (any(abs(sums) > release$rows * 4^release$grid_bits + floor(20 * scale * sqrt(parties)) + 1)) {
     refuse("the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation")
   }
-  exact <- crossprod(public_codes(release)) * 4^-release$grid_bits
+  codes <- public_codes(release)
+  check_public_norm(release, codes)
+  exact <- crossprod(codes) * 4^-release$grid_bits
   size <- nrow(variables)
   filled <- function(values, whole, shown) {
     found <- matrix(0, size, size)
@@ -85,6 +89,7 @@ read_moments <- function(release) {
     found[cbind(entries$column, entries$row)] <- values
     found[1, 1] <- whole
     for (at in which(!variables$public & !variables$number)) found[at, at] <- if (variables$level[at]) found[1, at] else whole
+    found[unreleased(release)] <- NA
     found
   }
   list(

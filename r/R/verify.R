@@ -130,7 +130,8 @@ read_spec <- function(spec) {
   if (anyDuplicated(names(spec$columns))) refuse("column names must be distinct across parties")
   shown <- vapply(spec$columns, `[[`, NA, "public")
   if (all(shown) || any(shown) == (spec$guarantee == "DP")) refuse("not a valid manifest: its guarantee has another name")
-  spec$layout <- layout_of(spec$columns)
+  if (length(terms$association)) check_outcomes(spec)
+  spec$layout <- layout_of(spec$columns, outcomes_of(spec))
   if (length(terms$clipping)) check_clipping(spec)
   if (terms$mechanism == "moments" && !length(terms$clipping)) {
     unknown <- names(spec$columns)[vapply(spec$columns, `[[`, NA, "unbounded")]

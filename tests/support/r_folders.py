@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column
 from dprelease.estimators.design import design
 from dprelease.estimators.intervals.inference import Inference, infer
+from dprelease.mechanisms.moments.released import Moments
 from dprelease.release.block import Block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest, assemble, sign_manifest
@@ -35,6 +37,7 @@ AGE, SYSTOLIC = numeric("age", 20.0, 90.0, unit="years"), numeric("systolic", 80
 SMOKER, STAGE = categorical("smoker", "no", "yes", exhaustive=True, fill="no"), categorical("stage", "I", "II", "III")
 GRADE = ordered("grade", "low", "middle", "high", scores=(1.0, 2.0, 5.0))
 SEX = categorical("sex", "female", "male", public=True)
+STATED = {"public_norm2": Fraction(1), "guarantee": "feature-DP"}
 DOSE, WIDE_AGE = numeric("dose", 0.0, 50.0), numeric("age", 0.0, 30_000.0)
 
 Fit = tuple[str, tuple[str, ...]]
@@ -67,11 +70,7 @@ CASES: Mapping[str, tuple[dict[str, tuple[Column, ...]], dict[str, object], Sequ
     "ranges first, several numbers of a hospital, public columns": (
         {"north": (AGE, DOSE, GRADE), "south": (SYSTOLIC, SMOKER, SEX), "east": (STAGE,)},
         {"rows": 4000, "rows_per_subject": 2, "epsilon": 4.0, "ranges": "first"},
-        [
-            ("systolic", ("age", "dose", "smoker", "sex")),
-            ("dose", ("systolic", "grade", "stage")),
-            ("smoker=yes", ("age", "systolic")),
-        ],
+        [("systolic", ("age", "dose", "smoker", "sex")), ("dose", ("systolic", "grade", "stage"))],
     ),
     "ranges first, tails that noise hides": (
         {"north": (WIDE_AGE, SMOKER), "south": (SYSTOLIC,)},
@@ -82,6 +81,21 @@ CASES: Mapping[str, tuple[dict[str, tuple[Column, ...]], dict[str, object], Sequ
         {"north": (AGE, DOSE), "south": (SYSTOLIC, SMOKER)},
         {"rows": 3000, "epsilon": 3.0, "ranges": "first", "unknown": ("dose", "systolic")},
         [("systolic", ("age", "dose", "smoker")), ("dose", ("systolic",))],
+    ),
+    "outcomes only": (
+        {"north": (AGE, SMOKER, GRADE), "south": (SYSTOLIC, STAGE)},
+        {"rows": 8000, "epsilon": 2.0, "outcomes": ("systolic", "stage")},
+        [("systolic", ("age", "smoker", "grade")), ("stage=II", ("age",))],
+    ),
+    "outcomes only, a public one with a stated norm": (
+        {"north": (AGE, DOSE, SYSTOLIC), "south": (SEX,)},
+        {"outcomes": ("systolic", "sex"), "rows": 4000, "rows_per_subject": 2, "epsilon": 3.0} | STATED,
+        [("systolic", ("age", "dose")), ("sex=male", ("age",))],
+    ),
+    "outcomes only, public features": (
+        {"north": (SEX, numeric("dose", 0.0, 5.0, public=True)), "south": (SYSTOLIC, SMOKER)},
+        {"rows": 4000, "outcomes": ("systolic", "smoker"), "guarantee": "label-DP"},
+        [("systolic", ("sex", "dose")), ("smoker=yes", ("dose",))],
     ),
     "ranges of another release, one hospital": (
         {"north": (AGE, SYSTOLIC, SMOKER)},
@@ -160,6 +174,20 @@ def written(folder: Path, consortium: Consortium, spec: ReleaseSpec, own: Mappin
     return manifest
 
 
+def matrices(moments: Moments) -> dict[str, list[list[float | None]]]:
+    """All released sums of products and the standard deviations of their noise; None between two outcomes."""
+    every, inner = range(len(moments.names) + 1), np.flatnonzero(~moments.layout.outcome)
+    found = {}
+    parts = ((moments.between, moments.own), (moments.noise_between, moments.noise_own))
+    for name, (between, own) in zip(("gram", "noise_sd"), parts, strict=True):
+        matrix = np.full((len(every), len(every)), np.nan)
+        matrix[inner] = between(inner, every)
+        matrix[:, inner] = matrix[inner].T
+        np.fill_diagonal(matrix, own(every))
+        found[name] = [[None if np.isnan(each) else float(each) for each in row] for row in matrix]
+    return found
+
+
 def numbers_of(found: Inference) -> dict[str, object]:
     """What Python says of a fit of one target, the intercept first."""
     slopes, constants = found.interval(), found.intercept_interval()
@@ -192,10 +220,8 @@ UNKNOWN = "ranges first, numbers without bounds"
 FALSE_RANGES: Mapping[str, tuple[int, int, int]] = {
     "count": (1, 128, 1 << 22),
     "centre of the counts": (1, 255, 1000),
-    "scale of the counts": (1, 256, 1 << 20),
     "sum": (1, 257, 1 << 27),
     "centre": (1, 259, 1000),
-    "scale": (1, 260, 1 << 20),
     "reach": (1, 261, 4),
     "count of decades": (0, 80, 1 << 22),
     "lower end of a box": (0, 120, -1),
@@ -228,8 +254,7 @@ def write_all(home: Path) -> dict[str, ReleaseFolder]:
         root = consortium.root.certificate
         (folder.path / "root.pem").write_text(root)
         release = folder.verify(root)
-        told = {"gram": release.moments().gram.tolist(), "noise_sd": release.moments().noise_sd.tolist()}
-        told["hidden"] = [each.hidden for each in release.reaches]
+        told = matrices(release.products) | {"hidden": [each.hidden for each in release.reaches]}
         (folder.path / "expected.json").write_text(json.dumps(told | {"fits": fitted(release, fits)}))
         folders[name] = folder
     return folders
