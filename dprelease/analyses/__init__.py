@@ -5,6 +5,7 @@ from dprelease.analyses.contingency import contingency_table
 from dprelease.analyses.correlation import correlations
 from dprelease.analyses.effect import effect
 from dprelease.analyses.groups import compare_groups
+from dprelease.analyses.hazards import hazards
 from dprelease.analyses.instruments import two_stage_least_squares
 from dprelease.analyses.lasso import lasso
 from dprelease.analyses.logistic import logistic
@@ -23,6 +24,7 @@ __all__ = [
     "correlations",
     "cronbach_alpha",
     "effect",
+    "hazards",
     "lasso",
     "logistic",
     "mediation",

@@ -19,11 +19,12 @@ BEYOND: Mapping[str, str] = MappingProxyType(
         "If the spread grows with the outcome, declare its logarithm before the release.",
         "cox": "Cox regression needs, at each event, who is still at risk: an order of times, not sums of products. Have the "
         'hospital of the times declare [columns.exit] with derived = { exit = ["followup", "died"], at = [1, 2, 5] } before the '
-        "release, and use `survival`. Events and person-time do for `rates`.",
+        "release. Then `hazards` takes several covariates, and `survival` has curves. Events and person-time do for `rates`.",
         "quantile": "Quantile regression needs the order of residuals, not sums of products. Declare indicators of the outcome "
         "being above chosen cut-offs before the release, and use `logistic` or `table`.",
         "maximum-likelihood": "The likelihood of a logistic regression needs every row. `logistic` comes within 2.5 standard "
-        "errors of it where outcome and features are categories; declare bands of numbers before the release.",
+        "errors of it where outcome and features are categories. So have a number's hospital declare [columns.age_band] with "
+        'derived = { bands = "age", at = [50, 60, 70] } before the release.',
         "mixed-models": "Random slopes need sums of products within each cluster, and clusters are not released. Declare a few "
         "clusters as a category before the release and use it as a factor, or as columns what is public of each cluster. A mean "
         "over a cluster's patients must not be a column: it is made of other patients' rows, and the guarantee is for one's own.",

@@ -6,7 +6,7 @@ entropy that has the pairs of the columns that an analysis names, and how far a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,9 @@ from scipy.linalg import eigh
 
 from dprelease.analyses.draws import LEAST
 from dprelease.analyses.estimates import Estimates, Link
-from dprelease.arrays import Floats
+from dprelease.arrays import Floats, Mask
 from dprelease.errors import InvalidInput
-from dprelease.estimators.log_linear import LogLinear
+from dprelease.estimators.log_linear import Index, LogLinear
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 
@@ -30,8 +30,14 @@ _LEAST = 1e-9
 """Variance of an indicator, and part of it, that is none."""
 
 
-def law_of(release: Release, outcomes: Sequence[str], features: Sequence[str]) -> LogLinear:
-    """The law of the columns behind released names.
+def law_of(
+    release: Release,
+    outcomes: Sequence[str],
+    features: Sequence[str],
+    possible: Callable[[Index], Mask] | None = None,
+    alike: Sequence[Sequence[int]] = (),
+) -> LogLinear:
+    """The law of the columns behind released names, the outcomes' first; `possible` and `alike` as of `LogLinear.of`.
 
     Raises:
         InvalidInput: a release without moments, a number, an outcome among the features, or too many combinations.
@@ -46,7 +52,7 @@ def law_of(release: Release, outcomes: Sequence[str], features: Sequence[str]) -
     twice = {release.column(name).name for name in outcomes} & {release.column(name).name for name in features}
     if twice:
         raise InvalidInput(f"{listed(sorted(twice))} cannot explain itself; leave it out of the features")
-    return LogLinear.of(release.moments(), columns)
+    return LogLinear.of(release.moments(), columns, possible, alike)
 
 
 def facts_of(law: LogLinear) -> Mapping[str, str]:
@@ -194,5 +200,13 @@ def estimated(
         link: as of `Estimates`.
         tested: as of `Estimates`.
     """
-    errors, noise = law.errors(influence)
-    return Estimates(tuple(names), values[None], errors[None], link=link, tested=tested, noise=noise)
+    return estimates_of(names, values, law.spread(influence), link, tested=tested)
+
+
+def estimates_of(
+    names: Sequence[str], values: Floats, spread: tuple[Floats, Floats], link: Link, *, tested: bool
+) -> Estimates:
+    """Estimates whose covariance, and the part of it that is sampling, are known; arguments as of `estimated`."""
+    variance, sampling = map(np.diag, spread)
+    noise = np.sqrt(np.maximum(variance - sampling, 0.0))
+    return Estimates(tuple(names), values[None], np.sqrt(variance)[None], link=link, tested=tested, noise=noise)

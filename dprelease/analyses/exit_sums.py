@@ -48,6 +48,7 @@ class ExitSums:
         margin: (levels,) patients at each level.
         shares: (G,) of the groups, in the model's order.
         later: share with an event among those who were followed to the end.
+        read: (C + 1,) what the indicator's variable is at an event of each cause and at a loss; empty without an indicator.
         noise: standard deviation of the noise of a cell, patients.
     """
 
@@ -61,6 +62,7 @@ class ExitSums:
     margin: Floats
     shares: Floats
     later: float
+    read: tuple[float, ...]
     noise: float
 
     def fit(self, *, proportional: bool) -> ExponentialFit:
@@ -109,8 +111,10 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
         shares = shares[list(order)]
     model = Exponential(exits.cuts, len(exits.causes), len(groups), False, exits.missing, event is not None)
     sums, later, ones = CellSums(), 0.0, np.ones(len(groups))
+    read: tuple[float, ...] = ()
     if event is not None:
         signs, turn = _signs(view, exit, event, exits, margin, spread)
+        read = (*(turn * sign for sign in signs), -turn)
         entry, sd = view.cells(places, view.coded[event].places[0])
         known = np.arange(len(places)) < exits.followed
         of_level = model.levels @ model.signs(signs)
@@ -133,7 +137,7 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
             for place, row in enumerate(model.levels):
                 sums.add(row, code[list(order)], cell[place], cell_sd[place])
     _check_events(exits, margin, spread)
-    return ExitSums(exits, groups, told, order, model, sums, products.rows, margin, shares, later, noise)
+    return ExitSums(exits, groups, told, order, model, sums, products.rows, margin, shares, later, read, noise)
 
 
 def _add_column(

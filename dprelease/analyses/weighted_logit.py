@@ -1,4 +1,4 @@
-"""Logistic regression of an indicator on combinations of levels that have probabilities instead of patients.
+"""Regression of an indicator on combinations of levels that have probabilities instead of patients: logistic, and of hazards.
 
 Maximum likelihood by Newton's method. It gives the coefficients that n patients with these probabilities would give. Their
 covariance is the inverse of n times the information.
@@ -19,6 +19,8 @@ from dprelease.errors import InvalidInput
 
 STEPS, CLOSE = 100, 1e-10
 HALVINGS = 30
+MOST = 30.0
+"""Largest cumulative hazard of an interval, and logarithm of the least."""
 LARGEST = 15.0
 """A log odds beyond says that a combination decides the outcome."""
 SINGULAR = 1e-9
@@ -53,16 +55,16 @@ class Logit:
             InvalidInput: a feature follows from others, or decides the outcome.
         """
         coef = np.zeros(design.shape[1]) if start is None else start.copy()
-        before = _loss(design, share, yes, coef)
+        before = cls._loss(design, share, yes, coef)
         for _ in range(STEPS):
-            fitted = expit(design @ coef)
-            information = design.T @ ((share * fitted * (1 - fitted))[:, None] * design)
-            slope = design.T @ (yes - share * fitted)
+            fitted, weight = cls.means(design @ coef)
+            information = design.T @ ((share * weight**2 * fitted * (1 - fitted))[:, None] * design)
+            slope = design.T @ (weight * (yes - share * fitted))
             step = _inverse(information) @ slope
             # The whole step is scaled: cut coefficient by coefficient, it ends at wrong values.
             for halving in range(HALVINGS):
                 tried = coef + step / 2**halving
-                after = _loss(design, share, yes, tried)
+                after = cls._loss(design, share, yes, tried)
                 if after <= before + 1e-15:
                     break
             gained, coef, before = before - after, tried, after
@@ -70,9 +72,14 @@ class Logit:
                 break
         if not np.abs(coef).max() <= LARGEST:  # a coefficient that is no number is refused too
             raise InvalidInput("a feature decides the outcome, and no odds ratio is finite; leave it out")
-        fitted = expit(design @ coef)
-        information = design.T @ ((share * fitted * (1 - fitted))[:, None] * design)
+        fitted, weight = cls.means(design @ coef)
+        information = design.T @ ((share * weight**2 * fitted * (1 - fitted))[:, None] * design)
         return cls(coef, information, fitted)
+
+    @staticmethod
+    def means(score: Floats) -> tuple[Floats, Floats]:
+        """Probabilities of the outcome, and weights of residuals in the score, by the linear predictor."""
+        return expit(score), np.ones_like(score)
 
     def influence(self, design: Floats, outcome: Floats) -> Floats:
         """(C, q) influence function of the coefficients.
@@ -81,14 +88,52 @@ class Logit:
             design: (C, q) features of combinations.
             outcome: (C,) 1 where they have the outcome.
         """
-        score = design * (outcome - expit(design @ self.coef))[:, None]
-        found: Floats = score @ _inverse(self.information)
-        return found
+        mean, weight = self.means(design @ self.coef)
+        score = design * (weight * (outcome - mean))[:, None]
+        return score @ self.inverse
+
+    @property
+    def inverse(self) -> Floats:
+        """(q, q) of the information, which is the covariance of one patient's coefficients.
+
+        Raises:
+            InvalidInput: it is singular to rounding.
+        """
+        return _inverse(self.information)
 
     def errors(self, patients: int) -> Floats:
         """(q,) standard errors of as many patients."""
-        found: Floats = np.sqrt(np.diag(_inverse(self.information)) / patients)
+        found: Floats = np.sqrt(np.diag(self.inverse) / patients)
         return found
+
+    @staticmethod
+    def _loss(design: Floats, share: Floats, yes: Floats, coef: Floats) -> float:
+        """Minus the log-likelihood of a patient."""
+        score = design @ coef
+        return float(share @ np.logaddexp(0.0, score) - yes @ score)
+
+
+class Cloglog(Logit):
+    """A regression with the complementary log-log link: coefficients are log hazard ratios of intervals.
+
+    An event in an interval has the probability 1 - exp(-exp(score)), whatever the hazard's course within it, if hazards are
+    proportional.
+
+    Source: Prentice, Gloeckler 1978, Regression analysis of grouped survival data, Biometrics 34(1).
+    """
+
+    @staticmethod
+    def means(score: Floats) -> tuple[Floats, Floats]:
+        """As of `Logit`."""
+        rate = np.exp(np.clip(score, -MOST, np.log(MOST)))
+        mean = -np.expm1(-rate)
+        return mean, rate / mean
+
+    @staticmethod
+    def _loss(design: Floats, share: Floats, yes: Floats, coef: Floats) -> float:
+        score = design @ coef
+        rate = np.exp(np.clip(score, -MOST, np.log(MOST)))
+        return float((share - yes) @ rate - yes @ np.log(-np.expm1(-rate)))
 
 
 def _inverse(information: Floats) -> Floats:
@@ -105,9 +150,3 @@ def _inverse(information: Floats) -> Floats:
     scaled = vectors / scale[:, None]
     found: Floats = (scaled / values) @ scaled.T
     return found
-
-
-def _loss(design: Floats, share: Floats, yes: Floats, coef: Floats) -> float:
-    """Minus the log-likelihood of a patient."""
-    score = design @ coef
-    return float(share @ np.logaddexp(0.0, score) - yes @ score)

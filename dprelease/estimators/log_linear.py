@@ -16,6 +16,8 @@ there n C V^-1 is 1, and U is the score of the exponential family. As t - n mu h
 expected derivative n C V^-1 n C + D, whatever V does, and U without D the variance n C V^-1 n C. So lambda is taken to be normal
 around the root with that derivative for precision. Gauss-Newton steps find the root, or the fit is refused.
 
+`alike` lets lambdas of similar levels differ little, and on a law that knows more than pairs, `on`, P(x) has it for a factor.
+
 No release tells how three columns depend on each other beyond their pairs, and another law with the same pairs would give other
 results. Its log odds are taken to differ by N(0, THREE^2) in each combination of three columns, pairs held fixed.
 
@@ -30,21 +32,21 @@ Analysis, 9.5, for logistic models of log-linear ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Floats
+from dprelease.arrays import Floats, Mask
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import Moments
 
 Index = npt.NDArray[np.int64]
 
-TAU, MAIN, THREE = 2.0, 3.0, 0.4
+TAU, MAIN, THREE, APART = 2.0, 3.0, 0.4, 0.5
 MOST = 1 << 16
 """Combinations of levels; a model of more takes too long."""
 STEPS, HALVINGS = 100, 20
@@ -67,34 +69,50 @@ class LogLinear:
     Attributes:
         columns: (k,) declarations.
         cells: (C, k) place of the level of each column.
-        shares: (C,) probabilities of the combinations.
         entries: (E, 2) released entries that are features: places among the variables of the columns, 0 being the constant.
         coding: (C, v + 1) variables of each combination, the constant first.
-        root: (E,) lambda.
-        covariance: (E, E) of lambda.
+        base: (C,) logarithms of what the law is nearest to: 0, equal shares, or as of `on`.
+        values: (E,) released.
+        scale: (E,) variances of their noise.
+        prior: (E, E) precision of lambda.
         patients: n.
         noise: largest standard deviation of the noise of an entry.
+        shares: (C,) probabilities of the combinations.
+        root: (E,) lambda.
+        covariance: (E, E) of lambda.
         misfit: chi-square an entry.
     """
 
     columns: tuple[Column, ...]
     cells: Index
-    shares: Floats
     entries: Index
     coding: Floats
-    root: Floats
-    covariance: Floats
+    base: Floats
+    values: Floats
+    scale: Floats
+    prior: Floats
     patients: int
     noise: float
+    shares: Floats
+    root: Floats
+    covariance: Floats
     misfit: float
 
     @classmethod
-    def of(cls, moments: Moments, columns: tuple[Column, ...]) -> LogLinear:
+    def of(
+        cls,
+        moments: Moments,
+        columns: tuple[Column, ...],
+        possible: Callable[[Index], Mask] | None = None,
+        alike: Sequence[Sequence[int]] = (),
+    ) -> LogLinear:
         """Fit to released moments.
 
         Args:
             moments: as released.
             columns: categories of them.
+            possible: tells of combinations, (C, k), which a patient can have; all if left out.
+            alike: groups of levels of the first column, whose lambdas with another variable differ by N(0, APART^2) only.
 
         Raises:
             InvalidInput: too many combinations of levels, two columns whose products are not released, or steps find no root.
@@ -106,23 +124,45 @@ class LogLinear:
                 f"the columns have {count:,} combinations of levels, more than {MOST:,}; name fewer columns"
             )
         cells = np.stack(np.unravel_index(np.arange(count), sizes), axis=1)
+        if possible is not None:
+            cells = cells[possible(cells)]
         places, coding = _coding(moments, columns, cells)
         entries, values, variance = _entries(moments, places, columns)
         scale = np.where(variance > 0, variance, (TINY * moments.rows) ** 2)
-        prior = np.where((entries == 0).any(axis=1), MAIN, TAU) ** -2.0
-        root, covariance, misfit = _posterior(coding, entries, values, scale, prior, moments.rows)
-        return cls(
-            columns,
-            cells,
-            _law(coding, entries, root),
-            entries,
-            coding,
-            root,
-            covariance,
-            moments.rows,
-            float(np.sqrt(variance.max())),
-            misfit,
+        n, prior, base, root = moments.rows, _prior(entries, alike), np.zeros(len(cells)), np.zeros(len(entries))
+        found = _posterior(coding, entries, values, scale, prior, n, base, root)
+        noise = float(np.sqrt(variance.max()))
+        return cls(columns, cells, entries, coding, base, values, scale, prior, n, noise, *found)
+
+    def on(self, base: Floats) -> LogLinear:
+        """The law with the released pairs that is nearest to another one instead of to equal shares.
+
+        Three columns then go together as in that one.
+
+        Source: Csiszar 1975, I-divergence geometry of probability distributions, Annals of Probability 3(1).
+
+        Args:
+            base: (C,) logarithms of its shares, up to what pairs give.
+        """
+        shares, root, covariance, misfit = _posterior(
+            self.coding, self.entries, self.values, self.scale, self.prior, self.patients, base, self.root
         )
+        return replace(self, base=base, shares=shares, root=root, covariance=covariance, misfit=misfit)
+
+    def moved(self, base: Floats) -> Floats:
+        """(C, q) first derivatives of the shares along directions of `base`, (C, q)."""
+        share, n = self.shares, self.patients
+        away = base - share @ base
+        mean, second = _moments(self.coding, self.entries, share)
+        along = np.zeros((len(self.entries), base.shape[1]))
+        for at, features in self._features():
+            along += (features - mean).T @ (share[at, None] * away[at])
+        weight = _inverse(n * second + np.diag(self.scale))
+        step = self.covariance @ (n * second @ (weight @ (n * along)))
+        for at, features in self._features():
+            away[at] -= (features - mean) @ step
+        found: Floats = share[:, None] * away
+        return found
 
     def has(self, released: str) -> Floats:
         """(C,) 1 where a combination has a level, given by its released name."""
@@ -130,14 +170,14 @@ class LogLinear:
         found: Floats = np.equal(self.cells[:, place], self.columns[place].released.index(released)).astype(float)
         return found
 
-    def errors(self, influence: Floats) -> tuple[Floats, Floats]:
-        """Standard errors of functionals, and the part of them that is not sampling.
+    def spread(self, influence: Floats) -> tuple[Floats, Floats]:
+        """Covariance of functionals, and the part of it that is sampling.
 
         Args:
             influence: (C, q) influence functions.
 
         Returns:
-            (q,) with privacy noise, sampling and what three columns may do; (q,) without sampling.
+            (q, q) with privacy noise, sampling and what three columns may do; (q, q) of sampling, as far as lambda can follow.
         """
         share = self.shares
         centred = influence - share @ influence
@@ -149,14 +189,13 @@ class LogLinear:
         rest = np.empty_like(centred)
         for at, features in self._features():
             rest[at] = centred[at] - (features - mean) @ slope
-        three, sizes = np.zeros(influence.shape[1]), [len(column.values) for column in self.columns]
-        weighted = share[:, None] * rest
+        sizes = [len(column.values) for column in self.columns]
+        weighted, whole = share[:, None] * rest, moved.T @ self.covariance @ moved
         for triple in combinations(range(len(sizes)), 3):
             at = np.ravel_multi_index(tuple(self.cells[:, triple].T), [sizes[each] for each in triple])
-            three += np.array([(np.bincount(at, own) ** 2).sum() for own in weighted.T])
-        variance = np.einsum("eq,ef,fq->q", moved, self.covariance, moved) + THREE**2 * three
-        sampling = np.einsum("eq,eq->q", slope, moved) / self.patients  # of the part that lambda can follow
-        return np.sqrt(variance), np.sqrt(np.maximum(variance - sampling, 0.0))
+            three = np.column_stack([np.bincount(at, own) for own in weighted.T])
+            whole += THREE**2 * three.T @ three
+        return whole, slope.T @ moved / self.patients
 
     def _features(self) -> Iterator[tuple[slice, Floats]]:
         """Pieces of the combinations, and their features."""
@@ -191,10 +230,21 @@ def _entries(moments: Moments, places: Index, columns: tuple[Column, ...]) -> tu
     return np.column_stack([row, column]), values, sd**2
 
 
-def _law(coding: Floats, entries: Index, root: Floats) -> Floats:
+def _prior(entries: Index, alike: Sequence[Sequence[int]]) -> Floats:
+    """(E, E) precision of lambda."""
+    spread = np.diag(np.where((entries == 0).any(axis=1), MAIN, TAU) ** 2.0)
+    for group in alike:
+        of_group = np.isin(entries[:, 0], np.asarray(group) + 1)
+        for other in set(entries[of_group, 1]):
+            (at,) = np.nonzero(of_group & (entries[:, 1] == other))
+            spread[np.ix_(at, at)] = TAU**2 + APART**2 * np.eye(len(at))
+    return _inverse(spread)
+
+
+def _law(coding: Floats, entries: Index, root: Floats, base: Floats) -> Floats:
     matrix = np.zeros((coding.shape[1],) * 2)
     matrix[entries[:, 0], entries[:, 1]] = root
-    score = np.einsum("ci,ij,cj->c", coding, matrix, coding, optimize=True)
+    score = base + np.einsum("ci,ij,cj->c", coding, matrix, coding, optimize=True)
     law = np.exp(score - score.max())
     found: Floats = law / law.sum()
     return found
@@ -213,32 +263,39 @@ def _moments(coding: Floats, entries: Index, law: Floats) -> tuple[Floats, Float
 
 
 def _posterior(
-    coding: Floats, entries: Index, values: Floats, variance: Floats, prior: Floats, n: int
-) -> tuple[Floats, Floats, float]:
-    """Root, covariance and chi-square an entry, by Gauss-Newton steps that are halved until they gain.
+    coding: Floats,
+    entries: Index,
+    values: Floats,
+    variance: Floats,
+    prior: Floats,
+    n: int,
+    base: Floats,
+    root: Floats,
+) -> tuple[Floats, Floats, Floats, float]:
+    """Shares, root, covariance and chi-square an entry, by Gauss-Newton steps that are halved until they gain.
 
     With V held at a step's start the step falls along away' V^-1 away + root' D root, whose slope there is -2 U.
 
     Raises:
         InvalidInput: steps end far from it.
     """
-    root = np.zeros(len(entries))
     for _ in range(STEPS):
-        mean, covariance = _moments(coding, entries, _law(coding, entries, root))
+        shares = _law(coding, entries, root, base)
+        mean, covariance = _moments(coding, entries, shares)
         jacobian, away = n * covariance, values - n * mean
         weight = _inverse(jacobian + np.diag(variance))
-        spread = _inverse(jacobian @ weight @ jacobian + np.diag(prior))
-        slope = jacobian @ (weight @ away) - prior * root
+        spread = _inverse(jacobian @ weight @ jacobian + prior)
+        slope = jacobian @ (weight @ away) - prior @ root
         step = spread @ slope
         distance = float(slope @ step) / len(root)
         if distance < CLOSE:
             break
-        before = away @ weight @ away + prior @ root**2
+        before = away @ weight @ away + root @ prior @ root
         gains = (
             tried
             for tried in (root + step / 2**halving for halving in range(HALVINGS))
-            for off in [values - n * _means(coding, entries, _law(coding, entries, tried))]
-            if off @ weight @ off + prior @ tried**2 < before
+            for off in [values - n * _means(coding, entries, _law(coding, entries, tried, base))]
+            if off @ weight @ off + tried @ prior @ tried < before
         )
         better = next(gains, None)
         if better is None:
@@ -246,7 +303,7 @@ def _posterior(
         root = better
     if not distance < ENOUGH:  # a distance that is no number is refused too
         raise InvalidInput(UNSETTLED)
-    return root, spread, float(away @ weight @ away / len(entries))
+    return shares, root, spread, float(away @ weight @ away / len(entries))
 
 
 def _inverse(matrix: Floats) -> Floats:

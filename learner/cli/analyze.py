@@ -16,6 +16,7 @@ from dprelease.analyses import (
     correlations,
     cronbach_alpha,
     effect,
+    hazards,
     lasso,
     logistic,
     mediation,
@@ -205,6 +206,18 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
                 type=click.Path(dir_okay=False, path_type=Path),
                 help="Draw curves and numbers at risk to this file, e.g. survival.png; needs matplotlib, the extra plot.",
             ),
+        ),
+    ),
+    "hazards": (
+        hazards,
+        "Hazard ratios of several covariates, out of exits.\n\n"
+        "Proportional hazards on the modelled joint of categories, as Cox regression on times that are known to an interval. EXIT "
+        "is a column of exits as for `survival`, and each cause of an event has ratios of its own.",
+        "exit --on treatment,stage,age_band --event died",
+        (
+            click.argument("exit"),
+            _listed("--on", "Covariates, categories.", required=True),
+            click.option("--event", metavar="COLUMN", help="Indicator of the event beside EXIT: less noise."),
         ),
     ),
 }

@@ -43,6 +43,7 @@ LINES = {
     "alpha": ("age", "glucose"),
     "rates": ("smoker", "--time", "age", "--by", "stage"),
     "survival": ("exit", "--by", "smoker"),
+    "hazards": ("exit", "--on", "smoker,ward"),
 }
 
 (EXIT_COLUMN,) = exit_columns(Exits((0.5, 1.0)), {})

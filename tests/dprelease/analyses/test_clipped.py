@@ -67,9 +67,16 @@ def clipped(kept: float, sd: float = 0.0, **changed: float) -> Release:
 
 
 def test_no_analysis_of_numbers_is_without_a_width() -> None:
-    assert {*ASKED, "contingency_table", "effect", "missing_cells", "survival", "Analysis", "Survival"} == set(
-        analyses.__all__
-    )
+    assert {
+        *ASKED,
+        "contingency_table",
+        "effect",
+        "hazards",
+        "missing_cells",
+        "survival",
+        "Analysis",
+        "Survival",
+    } == set(analyses.__all__)
     release = clipped(0.8)
     for name, ask in ASKED.items():
         for caption, table in ask(release).tables.items():

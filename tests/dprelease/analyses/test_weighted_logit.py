@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dprelease.analyses.weighted_logit import Logit
+from dprelease.analyses.weighted_logit import Cloglog, Logit
 from dprelease.errors import InvalidInput
 from tests.dprelease.analyses.survey import anes
 
@@ -35,3 +35,15 @@ def test_a_feature_that_follows_from_others_is_refused() -> None:
     rows = np.column_stack([rows, rows @ np.array([0.1, 0.7, 1 / 3]) + 1e-9 * random.random(50)])
     with pytest.raises(InvalidInput, match="follows from the others"):
         Logit.of(rows, np.full(50, 0.02), np.full(50, 0.008) * random.random(50))
+
+
+def test_the_complementary_log_log_link_is_that_of_a_generalised_linear_model() -> None:
+    table, _ = anes()
+    x = np.column_stack([np.ones(len(table)), table["party"] == "left", table["young"] == "yes"]).astype(float)
+    y = (table["vote"] == "dole").to_numpy()
+    rows, at = np.unique(x, axis=0, return_inverse=True)
+    share, yes = (np.bincount(at, each, len(rows)) / len(y) for each in (np.ones(len(y)), y))
+    found = Cloglog.of(rows, share, yes)
+    wanted = sm.GLM(y.astype(float), x, sm.families.Binomial(sm.families.links.CLogLog())).fit()
+    np.testing.assert_allclose(found.coef, wanted.params, rtol=1e-5)
+    np.testing.assert_allclose(found.errors(len(y)), wanted.bse, rtol=1e-4)

@@ -149,3 +149,31 @@ def test_a_reference_that_nobody_has_and_a_rare_named_level_are_refused_by_name(
     with pytest.raises(InvalidInput, match="does not tell the patients of stage=other from none; leave it out"):
         logistic(release, "ill", ["stage=other"])
     assert logistic(release, "ill", ["stage=I"]).tables["coefficients"].names == ("stage=I",)
+
+
+def test_a_law_on_another_one_has_its_threes_and_the_released_pairs() -> None:
+    """From a law with three columns that go together pairs alone do not come to it, and on it they do; `moved` is a derivative."""
+    table, random = patients(20_000, 4), np.random.default_rng(4)
+    law = LogLinear.of(released(COLUMNS, table, 0.002, 4).moments(), COLUMNS)
+    three = law.has("ill=yes") * law.has("one=yes") * law.has("two=c")
+    on = law.on(three)
+    ratio = np.log(on.shares) - np.log(law.shares)
+    # Eight combinations, with signs, of what pairs do not hold.
+    signs = [
+        (-1) ** (ill + one + two)
+        * law.has(f"ill={('yes', 'other')[ill]}")
+        * law.has(f"one={('yes', 'other')[one]}")
+        * law.has(f"two={'ca'[two]}")
+        * law.has("rare=a")
+        for ill in (0, 1)
+        for one in (0, 1)
+        for two in (0, 1)
+    ]
+    assert sum(ratio @ each for each in signs) == pytest.approx(1.0, abs=1e-6)
+    ends = law.coding.T @ ((on.shares - law.shares)[:, None] * law.coding)
+    assert np.abs(ends).max() < 0.002
+    direction = random.normal(size=(len(three), 2))
+    step = 1e-3
+    for place in (0, 1):
+        ahead, behind = (law.on(sign * step * direction[:, place]).shares for sign in (1, -1))
+        np.testing.assert_allclose(law.moved(direction)[:, place], (ahead - behind) / (2 * step), atol=2e-4)
