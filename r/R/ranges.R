@@ -340,11 +340,17 @@ signed_integers <- function(bytes) {
   words[2, ] * 2^32 + words[1, ] %% 2^32
 }
 
+# The ranges that a release has counts of.
+published_ranges <- function(release) {
+  stopifnot(inherits(release, "dp_release"))
+  found <- Filter(function(each) !is.null(each$law), release$ranges)
+  if (!length(found)) refuse("this release publishes no ranges of its own; dp_moments() has the means of its numbers")
+  found
+}
+
 # What a release says of single numbers: mean, standard deviation and their errors, and the ends of what later rounds code.
 dp_ranges <- function(release) {
-  stopifnot(inherits(release, "dp_release"))
-  if (!length(release$ranges)) refuse("this release publishes no ranges: its numbers have public bounds")
-  do.call(rbind, lapply(unname(release$ranges), function(each) {
+  do.call(rbind, lapply(unname(published_ranges(release)), function(each) {
     unit <- diff(each$ends) / 2 / STEPS
     data.frame(
       column = each$name, unit = release$columns[[each$name]]$unit, mean = each$mean, mean_error = each$mean_error,

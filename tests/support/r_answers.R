@@ -12,12 +12,13 @@ fit_of <- function(release, asked) {
 }
 answer <- function(asked) {
   release <- dp_verify(dp_fetch(asked$folder), asked$root)
-  ranges <- if (any(vapply(release$ranges, function(each) !is.null(each$law), NA))) lapply(dp_ranges(release), I)
-  if (is.null(release$moments)) return(list(digest = release$digest, ranges = ranges))
-  list(
-    digest = release$digest, ranges = ranges, gram = dp_moments(release)$sums, noise_sd = dp_moments(release)$noise_sd,
+  counted <- any(vapply(release$ranges, function(each) !is.null(each$law), NA))
+  told <- c(digest = release$digest, if (counted) list(ranges = c(dp_ranges(release), lapply(dp_quantiles(release)[-1], I))))
+  if (is.null(release$moments)) return(told)
+  c(told, list(
+    gram = dp_moments(release)$sums, noise_sd = dp_moments(release)$noise_sd,
     fits = lapply(asked$fits, function(fit) fit_of(release, fit))
-  )
+  ))
 }
 answers <- lapply(jsonlite::fromJSON(arguments[2], simplifyVector = FALSE), function(asked) {
   tryCatch(answer(asked),
