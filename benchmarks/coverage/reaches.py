@@ -25,7 +25,7 @@ from benchmarks.coverage.long_tails import TABLES as LONG
 from benchmarks.coverage.long_tails import drawn
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
-from dprelease.estimators.intervals.clipped import ends, lost, steepest
+from dprelease.estimators.intervals.clipped import Clipped, ends
 from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.mechanisms.moments.entries import Layout, code
@@ -189,8 +189,8 @@ def _slopes(
         units = half[y] / half[features][None]
         weights = fit.weights.transposed.in_units(units)
         places = [i + 1 for i in features]
-        most = steepest(moments, [y + 1], places, kept[[y]], spreads[[y]], intercept=True)
-        wider = lost(weights.value, kept[[y]], kept[features], most * units)
+        clipped = Clipped.of(moments, [y + 1], places, intercept=True)
+        wider = units * clipped.lost(weights.value / units, kept[[y]], kept[features], spreads[[y]])
         lower, upper = (end[0] for end in ends(weights, QUANTILE, wider))
         design = np.column_stack([np.ones(len(rows)), rows[:, features]])
         truth = np.linalg.lstsq(design.T @ design, design.T @ rows[:, y], rcond=None)[0][1:]

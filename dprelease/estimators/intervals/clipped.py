@@ -1,7 +1,13 @@
 """Coefficients about all rows out of clipped ones: intervals are wider by what clipping may take.
 
-A slope v of y on x whose columns keep the parts s_y and s_x may be off by w = |v| (1/(s_y s_x) - 1), an estimate. If
-the tail of either is in no count, or s_y s_x is below `LEAST_KEPT`, Cauchy's inequality bounds it:
+Clipping takes D_ab = |C_ab| (1/(s_a s_b) - 1) at most from the covariance C_ab of two columns that keep the parts s_a and s_b,
+an estimate. Slopes v = C_xx^-1 C_xy move to first order by C_xx^-1 (D_xy - D_xx v). Signs of these moves are not known, and none
+follows from another, so that w is the root of the sum of their squares:
+
+    w_j^2 = sum_k (C_xx^-1)_jk^2 (D_ky^2 + sum_l D_kl^2 v_l^2).
+
+Features that go together move one another's slopes: without them, w of one feature is |v| (1/(s_y s_x) - 1) and misses. If
+the tail of y or x_j is in no count, or s_y s_j is below `LEAST_KEPT`, Cauchy's inequality bounds it:
 
     |slope| <= sd(y) / sd(x given the other features),
 
@@ -16,6 +22,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -49,9 +57,10 @@ def taken(
     columns = (names.targets, names.features)
     outcome, feature = (np.array([reaches[name].kept if name in reaches else 1.0 for name in each]) for each in columns)
     spreads = np.array([reaches[name].spread if name in reaches else np.inf for name in names.targets])
-    units = np.abs(names.target_half_width)
-    most = steepest(view, names.target_index, names.feature_index, outcome, spreads / units, intercept=intercept)
-    wider = lost(estimates, outcome, feature, most * units[:, None] / np.abs(names.feature_half_width))
+    heights, widths = np.abs(names.target_half_width), np.abs(names.feature_half_width)
+    unit = heights[:, None] / widths
+    of = Clipped.of(view, names.target_index, names.feature_index, intercept=intercept)
+    wider = unit * of.lost(estimates / unit, outcome, feature, spreads / heights)
     means = [np.array([_mean(view, name) for name in each]) for each in columns]
     moved = [
         np.array([moved_by(reaches.get(name), mean) for name, mean in zip(each, own, strict=True)])
@@ -61,46 +70,70 @@ def taken(
 
 
 def lost(estimates: Floats, outcomes: Floats, features: Floats, most: Floats) -> Floats:
-    """(l, d) w of slopes, or what clipping may have taken from covariances; NaN where they are.
+    """(l, d) what clipping may have taken from covariances or slopes one by one; NaN where they are.
 
     Args:
         estimates: (l, d) of clipped rows.
         outcomes: (l,) kept parts.
         features: (d,) kept parts.
-        most: (l, d) sizes that Cauchy's inequality allows, in the same units; of slopes those of `steepest`.
+        most: (l, d) sizes that Cauchy's inequality allows, in the same units.
     """
-    parts, size = np.outer(outcomes, features), np.abs(estimates)
-    found: Floats = np.where(parts < LEAST_KEPT, size + most, size * (1 / np.maximum(parts, LEAST_KEPT) - 1))
+    few = np.outer(outcomes, features) < LEAST_KEPT
+    return np.where(few, np.abs(estimates) + most, _cut(estimates, outcomes, features))
+
+
+def _cut(estimates: Floats, outcomes: Floats, features: Floats) -> Floats:
+    parts = np.maximum(np.outer(outcomes, features), LEAST_KEPT)
+    found: Floats = np.abs(estimates) * (1 / parts - 1)
     return found
 
 
-def steepest(
-    view: NoisyMoments,
-    targets: Sequence[int],
-    features: Sequence[int],
-    kept: Floats,
-    spreads: Floats,
-    *,
-    intercept: bool,
-) -> Floats:
-    """(l, d) bounds of the slopes' sizes, in scaled units; NaN where the features cannot be told from noise.
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """Covariances of clipped rows, in scaled units: (d, d) among features, (l, d) of targets with them, (l,) targets' variances."""
 
-    Args:
-        view: moments of rows as clipped.
-        targets: l places in their matrix.
-        features: d places.
-        kept: (l,) parts of the targets.
-        spreads: (l,) the largest root mean square distances of the targets from 0, in scaled units.
-        intercept: whether there is one.
-    """
-    mean = view.gram / view.rows
-    if intercept:
-        mean = mean - np.outer(mean[0], mean[0])
-    seen = np.sqrt(np.maximum(mean[targets, targets], 0.0))
-    outcomes = np.where(kept < LEAST_KEPT, spreads, seen / np.maximum(kept, LEAST_KEPT))
-    alone = np.linalg.pinv(mean[np.ix_(features, features)], hermitian=True).diagonal()
-    found: Floats = np.outer(outcomes, np.sqrt(np.where(alone > 0, alone, np.nan)))
-    return found
+    among: Floats
+    across: Floats
+    own: Floats
+
+    @classmethod
+    def of(cls, view: NoisyMoments, targets: Sequence[int], features: Sequence[int], *, intercept: bool) -> Clipped:
+        """Of l targets and d features, by their places in the matrix; about 0 without an intercept."""
+        mean = view.gram / view.rows
+        if intercept:
+            mean = mean - np.outer(mean[0], mean[0])
+        return cls(mean[np.ix_(features, features)], mean[np.ix_(targets, features)], mean[targets, targets])
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """(d, d) of the features' covariances."""
+        return np.linalg.pinv(self.among, hermitian=True)
+
+    def lost(self, slopes: Floats, outcomes: Floats, features: Floats, spreads: Floats) -> Floats:
+        """(l, d) w of slopes; NaN where they are.
+
+        Args:
+            slopes: (l, d) of clipped rows.
+            outcomes: (l,) kept parts.
+            features: (d,) kept parts.
+            spreads: (l,) the largest root mean square distances of the targets from 0.
+        """
+        with_outcomes, among = _cut(self.across, outcomes, features), _cut(self.among, features, features)
+        carried = np.sqrt((with_outcomes**2 + slopes**2 @ among**2) @ self.inverse**2)
+        few = np.outer(outcomes, features) < LEAST_KEPT
+        found: Floats = np.where(few, np.abs(slopes) + self.steepest(outcomes, spreads), carried)
+        return found
+
+    def steepest(self, outcomes: Floats, spreads: Floats) -> Floats:
+        """(l, d) bounds of the slopes' sizes; NaN where the features cannot be told from noise.
+
+        Args:
+            outcomes: (l,) kept parts.
+            spreads: (l,) the largest root mean square distances of the targets from 0.
+        """
+        seen = np.sqrt(np.maximum(self.own, 0.0)) / np.maximum(outcomes, LEAST_KEPT)
+        alone = self.inverse.diagonal()
+        return np.outer(np.where(outcomes < LEAST_KEPT, spreads, seen), np.sqrt(np.where(alone > 0, alone, np.nan)))
 
 
 def moved_by(reach: Reach | None, mean: float) -> float:
