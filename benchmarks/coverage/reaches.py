@@ -25,6 +25,7 @@ from benchmarks.coverage.long_tails import TABLES as LONG
 from benchmarks.coverage.long_tails import drawn
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
+from dprelease.document.cells import LEVEL
 from dprelease.estimators.intervals.clipped import Clipped, ends
 from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_moments import learned_from_moments
@@ -39,7 +40,6 @@ LEAST, LEAST_HARD, LEAST_KNOWN, FEW = 0.93, 0.90, 0.90, 5000
 """Coverage, that of `costs`, and the share of slopes with an interval from so many patients on."""
 ALIKE = 0.95
 """Correlation from which on two numbers are nearly the same."""
-QUANTILE = 1.959964
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ def _slopes(
         places = [i + 1 for i in features]
         clipped = Clipped.of(moments, [y + 1], places, intercept=True)
         wider = units * clipped.lost(weights.value / units, kept[[y]], kept[features], spreads[[y]])
-        lower, upper = (end[0] for end in ends(weights, QUANTILE, wider))
+        lower, upper = (end[0] for end in ends(weights, LEVEL, wider))
         design = np.column_stack([np.ones(len(rows)), rows[:, features]])
         truth = np.linalg.lstsq(design.T @ design, design.T @ rows[:, y], rcond=None)[0][1:]
         scale = rows[:, y].std() / rows[:, features].std(axis=0)

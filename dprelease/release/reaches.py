@@ -1,11 +1,11 @@
 """How far each number of a release in ranges reaches, and what slopes keep of it: about all rows, from clipped ones.
 
 The kept part of a slope on a number is read off the hospital's published counts (`dprelease.mechanisms.ranges.reach`) and
-the clipping of the release. A slope of y on x with the kept parts s_y and s_x is off by about its value times 1/(s_x s_y) -
-1 at most, which intervals are wider by on either side. It is an estimate and no bound: it leaves out clipping of other
-features, and tails that no count shows. Counts may show that rows lie further from the centre than the margin says; slopes
-keep less by the ratio of the two mean squares. If it is below `LEAST_KEPT`, most of the slope would be a guess, and the
-spread that counts and public bounds leave open bounds it instead.
+the clipping of the release. A covariance of y and x with the kept parts s_y and s_x is off by about its value times
+1/(s_x s_y) - 1 at most, which intervals of slopes hold. It is an estimate and no bound: it leaves out relations that are
+others in the tail, and tails that no count shows. Counts may show that rows lie further from the centre than the margin
+says; slopes keep less by the ratio of the two mean squares. If it is below `LEAST_KEPT`, most of the slope would be a guess,
+and the spread that counts and public bounds leave open bounds it instead.
 """
 
 from __future__ import annotations

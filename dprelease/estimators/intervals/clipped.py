@@ -1,13 +1,16 @@
-"""Coefficients about all rows out of clipped ones: intervals are wider by what clipping may take.
+"""Coefficients about all rows out of clipped ones: what clipping may have taken is a bias of known size.
 
-Clipping takes D_ab = |C_ab| (1/(s_a s_b) - 1) at most from the covariance C_ab of two columns that keep the parts s_a and s_b,
-an estimate. Slopes v = C_xx^-1 C_xy move to first order by C_xx^-1 (D_xy - D_xx v). Signs of these moves are not known, and none
-follows from another, so that w is the root of the sum of their squares:
+Columns a and b keep the parts s_a and s_b of slopes on them. If a relation is the same in the tails as elsewhere, clipping takes at
+most D_ab = |C_ab| (1/(s_a s_b) - 1) from the covariance C_ab, an estimate. Slopes v = C_xx^-1 C_xy move by
+C_xx^-1 (dC_xy - dC_xx v), to first order. Neither signs nor sizes of the dC_ab within D_ab are known, and none follows from
+another. So w is the root of the sum of their squared effects, in which C_kl = C_lk is one. With S = C_xx^-1,
 
-    w_j^2 = sum_k (C_xx^-1)_jk^2 (D_ky^2 + sum_l D_kl^2 v_l^2).
+    w_j^2 = sum_k (S_jk D_ky)^2 + sum_k (S_jk D_kk v_k)^2 + sum_{k<l} D_kl^2 (S_jk v_l + S_jl v_k)^2.
 
-Features that go together move one another's slopes: without them, w of one feature is |v| (1/(s_y s_x) - 1) and misses. If
-the tail of y or x_j is in no count, or s_y s_j is below `LEAST_KEPT`, Cauchy's inequality bounds it:
+Features that go together move one another's slopes, and D_jy alone, |v_j| (1/(s_y s_j) - 1), misses that. The sum of the
+effects' sizes would be a bound if the D_ab are. It is longer by a third and more, and not needed (docs/methods.md, "Reach"). Parts
+s_a s_b below `LEAST_KEPT` count as `LEAST_KEPT`. If s_y s_j itself is below it, or the tail of y or x_j is in no count,
+Cauchy's inequality bounds the slope:
 
     |slope| <= sd(y) / sd(x given the other features),
 
@@ -15,7 +18,14 @@ so that w is |v| and this bound. Clipping makes spreads smaller, so the x of cli
 sd(y) as clipped over s_y; of a y in whose tail nothing is seen it is the spread that counts and public bounds leave open.
 
 An intercept is off by what clipping moves the means of y and of the features, the latter times their slopes, and by what it takes
-from slopes times these means. Source: `dprelease.release.reaches`, docs/methods.md, "Reach".
+from slopes times these means.
+
+An estimate with the error se and a bias up to w is off by less than w + k se with the probability P(|Z + w/se| <= w/se + k) or
+more, Z normal. Setting this to the level gives k. It falls from the two-sided quantile to the one-sided one, as noise and bias
+add up on one side only. Intervals are those of k, wider by w on either side, and p-values are the same condition at 0. Moments
+alone are clipped, and their errors are normal.
+
+Source: Armstrong, Kolesar (2018, Econometrica 86, 655), for intervals around a bias; `dprelease.release.reaches`.
 """
 
 from __future__ import annotations
@@ -26,6 +36,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import chndtrix, ndtr
 
 from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
@@ -38,6 +49,9 @@ WIDER = "intervals are wider by what clipping may take, which is estimated"
 MISSED = (
     "The estimate misses slopes that change in the tail, and extreme values of so few patients that noise hides them."
 )
+
+ONE_SIDED = 10.0
+"""Bias in standard errors from which on noise beyond it in the other direction has the probability 0, to the last digit."""
 
 HIDDEN = "counts and public bounds alone bound what depends on it, by a wide interval"
 
@@ -57,10 +71,9 @@ def taken(
     columns = (names.targets, names.features)
     outcome, feature = (np.array([reaches[name].kept if name in reaches else 1.0 for name in each]) for each in columns)
     spreads = np.array([reaches[name].spread if name in reaches else np.inf for name in names.targets])
-    heights, widths = np.abs(names.target_half_width), np.abs(names.feature_half_width)
-    unit = heights[:, None] / widths
+    unit = names.target_half_width[:, None] / names.feature_half_width
     of = Clipped.of(view, names.target_index, names.feature_index, intercept=intercept)
-    wider = unit * of.lost(estimates / unit, outcome, feature, spreads / heights)
+    wider = np.abs(unit) * of.lost(estimates / unit, outcome, feature, spreads / np.abs(names.target_half_width))
     means = [np.array([_mean(view, name) for name in each]) for each in columns]
     moved = [
         np.array([moved_by(reaches.get(name), mean) for name, mean in zip(each, own, strict=True)])
@@ -98,7 +111,7 @@ class Clipped:
 
     @classmethod
     def of(cls, view: NoisyMoments, targets: Sequence[int], features: Sequence[int], *, intercept: bool) -> Clipped:
-        """Of l targets and d features, by their places in the matrix; about 0 without an intercept."""
+        """Covariances of l targets and d features, by their places in the matrix; about 0 without an intercept."""
         mean = view.gram / view.rows
         if intercept:
             mean = mean - np.outer(mean[0], mean[0])
@@ -107,7 +120,8 @@ class Clipped:
     @cached_property
     def inverse(self) -> Floats:
         """(d, d) of the features' covariances."""
-        return np.linalg.pinv(self.among, hermitian=True)
+        found: Floats = np.asarray(np.linalg.pinv(self.among, hermitian=True), dtype=np.float64)
+        return found
 
     def lost(self, slopes: Floats, outcomes: Floats, features: Floats, spreads: Floats) -> Floats:
         """(l, d) w of slopes; NaN where they are.
@@ -118,8 +132,11 @@ class Clipped:
             features: (d,) kept parts.
             spreads: (l,) the largest root mean square distances of the targets from 0.
         """
-        with_outcomes, among = _cut(self.across, outcomes, features), _cut(self.among, features, features)
-        carried = np.sqrt((with_outcomes**2 + slopes**2 @ among**2) @ self.inverse**2)
+        with_outcomes, among = _cut(self.across, outcomes, features) ** 2, _cut(self.among, features, features) ** 2
+        others = among - np.diag(among.diagonal())
+        twice = np.array([(((path := self.inverse * own) @ others) * path).sum(axis=1) for own in slopes])
+        squares = (with_outcomes + slopes**2 @ among) @ self.inverse**2 + twice
+        carried = np.sqrt(np.maximum(squares, 0.0))
         few = np.outer(outcomes, features) < LEAST_KEPT
         found: Floats = np.where(few, np.abs(slopes) + self.steepest(outcomes, spreads), carried)
         return found
@@ -156,19 +173,38 @@ def _mean(view: NoisyMoments, name: str) -> float:
     return float(middle + half_width * view.gram[0, place] / view.rows)
 
 
-def less(of: ProfiledEstimates, wider: Floats | None) -> Floats:
-    """Ratios of estimates that are nearer to 0 by w."""
-    if wider is None:
-        return of.ratio
-    size = np.abs(of.value)
-    left: Floats = np.divide(np.maximum(size - wider, 0.0), size, out=np.zeros_like(size), where=size > 0)
-    return of.ratio * left
+def less(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """Estimates that are nearer to 0 by w, in the standard errors that they would have there; 0 within w."""
+    found: Floats = np.copysign(np.maximum(_beyond(of, wider), 0.0), of.value)
+    return found
 
 
-def ends(of: ProfiledEstimates, quantile: float, wider: Floats | None) -> tuple[Floats, Floats]:
-    """Ends of intervals, wider by w on either side."""
-    lower, upper = of.interval(quantile)
-    return (lower, upper) if wider is None else (lower - wider, upper + wider)
+def p_values(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """The largest of all biases up to w, two-sided; below 1 - level exactly where `ends` leave 0 out, from level = 1/2 on."""
+    beyond = _beyond(of, wider)
+    found: Floats = np.minimum(ndtr(-beyond) + ndtr(-beyond - 2 * _bias(of, wider)), 1.0)
+    return found
+
+
+def ends(of: ProfiledEstimates, level: float, wider: Floats) -> tuple[Floats, Floats]:
+    """Ends of intervals that hold the truth with the probability `level`, whatever the bias up to w."""
+    bias = _bias(of, wider)
+    lower, upper = of.interval(np.maximum(np.sqrt(chndtrix(level, 1.0, bias**2)) - bias, 0.0))
+    return lower - wider, upper + wider
+
+
+def _beyond(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """How far estimates are from all values up to w on their side of 0, in the errors that they would have there."""
+    side = np.copysign(1.0, of.value)
+    found: Floats = np.minimum(side * of.against(0.0), side * of.against(side * wider))
+    return found
+
+
+def _bias(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """W in standard errors, `ONE_SIDED` at most."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = np.minimum(wider / of.standard_error, ONE_SIDED)
+    return found
 
 
 def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:

@@ -48,9 +48,14 @@ class ProfiledEstimates:
     @property
     def ratio(self) -> Floats:
         """Estimates in the standard errors that they would have if the truth were 0."""
-        at_zero = np.sqrt(np.maximum(self.variance - self.value * self.lean + self.value**2 * self.bend, 0.0))
+        return self.against(0.0)
+
+    def against(self, null: Floats | float) -> Floats:
+        """How far estimates are above a value, in the standard errors that they would have if it were the truth."""
+        apart = self.value - null
+        error = np.sqrt(np.maximum(self.variance - apart * self.lean + apart**2 * self.bend, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: Floats = self.value / at_zero
+            found: Floats = apart / error
         return found
 
     def in_units(self, unit: Floats, middle: Floats | float = 0.0) -> ProfiledEstimates:
@@ -68,14 +73,14 @@ class ProfiledEstimates:
         per = (factor**2)[:, None]
         return ProfiledEstimates(self.value, per * self.variance, per * self.lean, per * self.bend)
 
-    def interval(self, quantile: float) -> tuple[Floats, Floats]:
+    def interval(self, quantile: Floats | float) -> tuple[Floats, Floats]:
         """(lower, upper) ends, infinite where the release sets no bound.
 
         If t^2 bend > 1 a test may keep all values but a gap. If 0 is in the gap, values of the other sign are left out with
         it: for them the features' moments would have to be negative, which no moments are. Otherwise there is no bound.
 
         Args:
-            quantile: t.
+            quantile: t, one for all or one for each.
         """
         squared = quantile**2
         whole, half, rest = 1 - squared * self.bend, squared * self.lean / 2, squared * self.variance

@@ -31,7 +31,7 @@ from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design, design
-from dprelease.estimators.intervals.clipped import ends, less, notes, taken
+from dprelease.estimators.intervals.clipped import ends, less, notes, p_values, taken
 from dprelease.estimators.intervals.estimates import LIMIT, PopulationFit, ProfiledEstimates
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.estimators.intervals.of_rows import learned_from_rows
@@ -62,7 +62,7 @@ class Inference:
         noise_to_signal: how far noise moves the features' second moments in the worst direction, as a part of them.
         unidentified: features to leave out for the coefficients of the others to be identified; empty where all are.
         reaches: how far each private number reaches, and what slopes keep of it; empty in public bounds.
-        wider: (l, d) w, what clipping may take from coefficients: intervals are wider by it on either side; None in public bounds.
+        wider: (l, d) w, what clipping may take from coefficients, a bias that intervals hold; None in public bounds.
         wider_intercept: (l,) the same of the intercepts.
         merged: features that are counted with the reference of their category, and its values; nothing is known of their own
             coefficients, and the others are those of a fit without them.
@@ -102,22 +102,23 @@ class Inference:
     @property
     def z(self) -> Floats:
         """(l, d) estimates, less what clipping may take, in the standard errors that they would have without an effect."""
-        return less(self.slopes, self.wider)
+        return self.slopes.ratio if self.wider is None else less(self.slopes, self.wider)
 
     @property
     def intercept_z(self) -> Floats:
         """(l,) intercepts, less what clipping may take, in the standard errors that they would have at 0."""
-        return less(self.intercepts, self.wider_intercept)
+        wider = self.wider_intercept
+        return self.intercepts.ratio if wider is None else less(self.intercepts, wider)
 
     @property
     def p_value(self) -> Floats:
-        """(l, d) two-sided, by Student's law; in public bounds below 1 - level exactly where an interval leaves 0 out."""
-        return self._two_sided(self.z)
+        """(l, d) two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
+        return self._two_sided(self.slopes, self.wider)
 
     @property
     def intercept_p_value(self) -> Floats:
         """(l,) two-sided."""
-        return self._two_sided(self.intercept_z)
+        return self._two_sided(self.intercepts, self.wider_intercept)
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """(lower, upper) ends of confidence intervals of the coefficients, each (l, d); infinite where there is no bound.
@@ -128,7 +129,7 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        return ends(self.slopes, self._quantile(level), self.wider)
+        return self._ends(self.slopes, self.wider, level)
 
     def intercept_interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """(lower, upper) ends for the intercepts, each (l,).
@@ -136,7 +137,7 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        return ends(self.intercepts, self._quantile(level), self.wider_intercept)
+        return self._ends(self.intercepts, self.wider_intercept, level)
 
     @property
     def bounded(self) -> npt.NDArray[np.bool_]:
@@ -189,14 +190,18 @@ class Inference:
         wider = None if self.wider is None else spread(self.wider)
         return replace(self, slopes=slopes, wider=wider, merged=merged)
 
-    def _two_sided(self, z: Floats) -> Floats:
-        found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(z))
+    def _two_sided(self, of: ProfiledEstimates, wider: Floats | None) -> Floats:
+        if wider is not None:
+            return p_values(of, wider)
+        found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(of.ratio))
         return found
 
-    def _quantile(self, level: float) -> float:
+    def _ends(self, of: ProfiledEstimates, wider: Floats | None, level: float) -> tuple[Floats, Floats]:
         if not 0 < level < 1:
             raise InvalidInput(f"the level of an interval lies between 0 and 1, and {level:g} does not; 0.95 is usual")
-        return float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2))
+        if wider is not None:
+            return ends(of, level, wider)
+        return of.interval(float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2)))
 
 
 def infer(release: Release, names: Design, *, intercept: bool) -> Inference:

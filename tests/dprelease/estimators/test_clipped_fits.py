@@ -1,15 +1,17 @@
 """What a fit of clipped rows says about all rows: how far numbers reach, how much wider intervals are, and in which words."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
+from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
+from dprelease.document.cells import LEVEL
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.intervals.clipped import HIDDEN, moved_by
+from dprelease.estimators.intervals.clipped import HIDDEN, Clipped, ends, moved_by, p_values
 from dprelease.estimators.result import MOST_TABLES
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise
@@ -47,6 +49,15 @@ def fitted(release: Release, targets: int = 1) -> FitResult:
     return fit(release, NUMBERS[:targets], [*NUMBERS[-2:], "smoker"], "ols")
 
 
+def covariances(release: Release, names: Sequence[str], *, intercept: bool = True) -> tuple[Floats, Floats]:
+    """Those of numbers as clipped, about 0 without an intercept, and their units."""
+    moments = release.moments()
+    places, _, units = zip(*map(moments.lookup, names), strict=True)
+    mean = moments.gram / ROWS
+    mean = mean - np.outer(mean[0], mean[0]) if intercept else mean
+    return mean[np.ix_(places, places)], np.array(units)
+
+
 def table_of(result: FitResult) -> list[list[str]]:
     return [line.split() for line in result.summary().splitlines()]
 
@@ -56,17 +67,18 @@ def test_intervals_are_wider_by_what_slopes_lose_and_only_by_that(far: Release) 
     found, kept = result.inference, {each.name: each.kept for each in far.reaches}
     assert found.wider is not None
     assert set(kept) == set(NUMBERS)
-    for place, name in enumerate(result.features):
-        part = kept[NUMBERS[0]] * kept.get(name, 1.0)
-        assert found.wider[0, place] == pytest.approx(abs(found.estimate[0, place]) * (1 / part - 1))
-    inner, outer = found.slopes.interval(1.959964), found.interval()
-    np.testing.assert_allclose(outer[0], inner[0] - found.wider)
-    np.testing.assert_allclose(outer[1], inner[1] + found.wider)
+    square, units = covariances(far, (*result.features, NUMBERS[0]))
+    parts = np.array([kept.get(name, 1.0) for name in result.features])
+    slopes = found.estimate * units[:-1] / units[-1]
+    clipped = Clipped(square[:-1, :-1], square[-1:, :-1], square[-1:, -1])
+    expected = clipped.lost(slopes, np.array([kept[NUMBERS[0]]]), parts, np.ones(1))
+    np.testing.assert_allclose(found.wider, expected * np.abs(units[-1] / units[:-1]))
+    np.testing.assert_allclose(found.interval(), ends(found.slopes, LEVEL, found.wider))
     assert np.all(np.abs(found.z) < np.abs(found.slopes.ratio))
-    np.testing.assert_allclose(found.p_value, 2 * ndtr(-np.abs(found.z)), rtol=1e-4)
-    inner, outer = found.intercepts.interval(1.959964), found.intercept_interval()
+    np.testing.assert_allclose(found.p_value, p_values(found.slopes, found.wider))
     assert found.wider_intercept is not None
-    np.testing.assert_allclose(outer, (inner[0] - found.wider_intercept, inner[1] + found.wider_intercept))
+    np.testing.assert_allclose(found.intercept_interval(), ends(found.intercepts, LEVEL, found.wider_intercept))
+    np.testing.assert_allclose(found.intercept_p_value, p_values(found.intercepts, found.wider_intercept))
 
 
 def test_intercepts_are_wider_by_means_that_clipping_moves(far: Release) -> None:
@@ -146,11 +158,7 @@ def test_what_hides_in_its_tail_is_bounded_by_spreads_and_is_no_evidence(
     reaches[NUMBERS[hidden]] = replace(reaches[NUMBERS[hidden]], kept=0.0)
     release.__dict__["reaches"] = tuple(reaches.values())
     found = fit(release, NUMBERS[1:2], [NUMBERS[0], NUMBERS[2]], "ols", fit_intercept=intercept).inference
-    moments = far.moments()
-    places, units = zip(*((place, unit) for place, _, unit in map(moments.lookup, NUMBERS[:3])), strict=True)
-    square = (moments.gram / ROWS)[np.ix_(places, places)]
-    if intercept:
-        square -= np.outer(moments.gram[0, places], moments.gram[0, places]) / ROWS**2
+    square, units = covariances(far, NUMBERS[:3], intercept=intercept)
     square *= np.outer(units, units)
     y = reaches[NUMBERS[1]].spread if hidden == 1 else np.sqrt(square[1, 1]) / reaches[NUMBERS[1]].kept
     for place, (x, other) in enumerate([(0, 2), (2, 0)]):
@@ -161,7 +169,7 @@ def test_what_hides_in_its_tail_is_bounded_by_spreads_and_is_no_evidence(
             assert (found.z[0, place], found.p_value[0, place]) == (0.0, 1.0)
         else:
             kept = reaches[NUMBERS[1]].kept * reaches[NUMBERS[x]].kept
-            assert found.wider[0, place] == pytest.approx(abs(found.estimate[0, place]) * (1 / kept - 1))
+            assert found.wider[0, place] > abs(found.estimate[0, place]) * (1 / kept - 1)
     assert found.bounded.all()
     assert f"Noise hides the tail of {NUMBERS[hidden]}: {HIDDEN}." in found.clipping_notes
 
