@@ -8,9 +8,9 @@ another. So w is the root of the sum of their squared effects, in which C_kl = C
     w_j^2 = sum_k (S_jk D_ky)^2 + sum_k (S_jk D_kk v_k)^2 + sum_{k<l} D_kl^2 (S_jk v_l + S_jl v_k)^2.
 
 Features that go together move one another's slopes, and D_jy alone, |v_j| (1/(s_y s_j) - 1), misses that. The sum of the
-effects' sizes would be a bound if the D_ab are. It is longer by a third and more, and not needed (docs/methods.md, "Reach"). Parts
-s_a s_b below `LEAST_KEPT` count as `LEAST_KEPT`. If s_y s_j itself is below it, or the tail of y or x_j is in no count,
-Cauchy's inequality bounds the slope:
+effects' sizes would be a bound if the D_ab are. It makes intervals longer by a third, and is not needed (docs/methods.md,
+"Reach"). Parts s_a s_b below `LEAST_KEPT` count as `LEAST_KEPT`. If s_y s_j itself is below it, or the tail of y
+or x_j is in no count, Cauchy's inequality bounds the slope:
 
     |slope| <= sd(y) / sd(x given the other features),
 
