@@ -23,7 +23,7 @@ from dprelease.document.html import Commands, Download, Downloads, Figure, Folde
 from dprelease.mechanisms.ranges.released import HIDDEN
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import counted, one_line
-from dprelease.publication.figures import correlations, figures
+from dprelease.publication.figures import ColumnFigure, correlations, figures
 from dprelease.publication.plain import cited, creators
 from dprelease.release.folder import block_file
 from dprelease.release.manifest import Manifest
@@ -34,8 +34,10 @@ LARGEST_EPSILON = 700.0
 """Epsilon up to which exp(epsilon) is a double."""
 MOST_PICTURED = 20
 """Columns whose correlations a picture has."""
-MOST_COLUMNS = 300
-"""Released columns in a table; a page stays below 300 kB."""
+LARGEST = 300_000
+"""Bytes below which a page stays."""
+MOST_COLUMNS = (300, 150, 75, 30)
+"""Columns in tables and metadata: the first number with which a page is small enough, or else the last."""
 LONGEST_EXTENT = 160
 """Letters of a column's bounds or levels."""
 MOST_DESCRIBED = 5000
@@ -50,7 +52,7 @@ AS_RELEASED = (
 
 
 def release_page(release: Release, manifest: Manifest, signed: Mapping[str, bytes], plain: Mapping[str, bytes]) -> str:
-    """The page as text, both HTML and well-formed XML.
+    """The page as text, both HTML and well-formed XML. It leaves columns to columns.csv that would make it large.
 
     Args:
         release: verified.
@@ -58,11 +60,25 @@ def release_page(release: Release, manifest: Manifest, signed: Mapping[str, byte
         signed: name to bytes of the manifest and its signature.
         plain: the same of other files beside it that the page offers.
     """
+    files, found = _downloads(manifest, signed, plain), figures(release)
+    for most in MOST_COLUMNS:
+        made = _page(release, manifest, files, found, most)
+        if len(made.encode()) < LARGEST:
+            break
+    return made
+
+
+def _page(
+    release: Release,
+    manifest: Manifest,
+    files: tuple[Download, ...],
+    found: Mapping[str, ColumnFigure],
+    most: int,
+) -> str:
+    """The page with so many columns at most."""
     spec, label = release.spec, release.spec.guarantee
-    lead = description(release)
-    files = _downloads(manifest, signed, plain)
-    sections = (_about(release, manifest), _privacy(release, manifest), _columns(release), *_pictures(release))
-    sections += (_download(release, files), _cite(release, manifest))
+    sections = [_about(release, manifest), _privacy(release, manifest), _columns(release, found, most)]
+    sections += [*_pictures(release), _download(release, files), _cite(release, manifest)]
     made: str = (
         environment("dprelease.publication")
         .get_template("release.html")
@@ -71,9 +87,9 @@ def release_page(release: Release, manifest: Manifest, signed: Mapping[str, byte
             kind="Differentially private release"
             if label == "DP"
             else f"Release under {label}: some columns are public",
-            lead=lead,
+            lead=description(release),
             promise=_promise(release),
-            metadata=_embedded(metadata(release, manifest, files)),
+            metadata=_embedded(metadata(release, manifest, files, most)),
             sections=sections,
         )
     )
@@ -89,8 +105,8 @@ def description(release: Release) -> str:
     )
 
 
-def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...]) -> dict[str, Any]:
-    """The release as a Dataset of schema.org, for search engines."""
+def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...], most: int) -> dict[str, Any]:
+    """The release as a Dataset of schema.org, for search engines, with so many columns at most."""
     spec, about = release.spec, release.spec.about
     told = (*(() if about is None else (about.description,)), description(release), *release.guarantee)
     return {
@@ -115,9 +131,9 @@ def metadata(release: Release, manifest: Manifest, files: tuple[Download, ...]) 
         "keywords": [
             *(() if about is None else about.keywords),
             "differential privacy",
-            *(column.name for column in spec.columns[:MOST_COLUMNS]),
+            *(column.name for column in spec.columns[:most]),
         ],
-        "variableMeasured": [_variable(release, column) for column in spec.columns[:MOST_COLUMNS]],
+        "variableMeasured": [_variable(release, column) for column in spec.columns[:most]],
         "distribution": [
             {
                 "@type": "DataDownload",
@@ -223,10 +239,10 @@ def _privacy(release: Release, manifest: Manifest) -> Section:
     return Section("Privacy and trust", parts, "privacy")
 
 
-def _columns(release: Release) -> Section:
-    spec, found = release.spec, figures(release)
+def _columns(release: Release, found: Mapping[str, ColumnFigure], most: int) -> Section:
+    spec = release.spec
     owner = {name: part.party for part in spec.parties for name in part.released}
-    names = release.columns[:MOST_COLUMNS]
+    names = release.columns[:most]
     rows = [
         (name, owner[name], _extent(release.column(name)), *_told(found, name), _unit(release, name)) for name in names
     ]
@@ -243,15 +259,18 @@ def _columns(release: Release) -> Section:
     said = [AS_RELEASED.replace("`", "")] if found else []
     said += [CLIPPED] if found and release.view.clipping else []
     if len(release.columns) > len(names):
-        said.append(f"These are {len(names)} of {len(release.columns):,} columns; the manifest has all.")
+        said.append(f"These are {len(names)} of {len(release.columns):,} columns; columns.csv has all.")
     title = "Columns; errors of the privacy noise in brackets" if found else "Columns"
-    meanings = [(each.name, each.label, each.concept) for each in (spec.about.columns if spec.about else ())]
-    meant = Table.of("meanings", (Heading("name", "column"), "label", "concept"), meanings, title="Labels and codes")
+    said_of = spec.about.columns if spec.about else ()
+    meanings = [(each.name, each.label, each.concept) for each in said_of[:most]]
+    more = (f"These are {most} of {len(said_of):,} columns; columns.csv has all.",) if len(said_of) > most else ()
+    named = (Heading("name", "column"), "label", "concept")
+    meant = Table.of("meanings", named, meanings, title="Labels and codes", below=more)
     tables = (Table.of("columns", shown, cells, title=title, below=tuple(said)), *((meant,) if meanings else ()))
     return Section("Columns", tables, "columns")
 
 
-def _told(found: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+def _told(found: Mapping[str, ColumnFigure], name: str) -> tuple[Any, Any]:
     figure = found.get(name)
     if figure is None:
         return "-", "-"

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from dprelease.about import About
-from dprelease.publication import beside
+from dprelease.publication import beside, page
 from dprelease.publication.beside import altered, files_beside
 from dprelease.publication.figures import correlations, figures
 from dprelease.release.folder import PAGE, ReleaseFolder
@@ -197,6 +197,37 @@ def test_whoever_holds_the_release_makes_the_same_bytes(consortium: World, hub: 
     release = folder.verify(consortium.root.certificate)
     assert files_beside(folder, release)[PAGE] == (folder.path / PAGE).read_bytes()
     assert altered(folder, release) == ()
+
+
+def test_a_page_leaves_to_the_table_what_would_make_it_large(
+    consortium: World, hub: Storage, monkeypatch: pytest.MonkeyPatch
+):
+    folder = found(hub, "mixed")
+    release = folder.verify(consortium.root.certificate)
+    whole = files_beside(folder, release)[PAGE].decode()
+    told = f"These are 2 of {len(release.columns)} columns; columns.csv has all."
+    assert told not in whole
+    monkeypatch.setattr(page, "MOST_COLUMNS", (300, 2))
+    monkeypatch.setattr(page, "LARGEST", len(whole.encode()) + 1)
+    assert files_beside(folder, release)[PAGE].decode() == whole
+    monkeypatch.setattr(page, "LARGEST", len(whole.encode()))
+    cut = files_beside(folder, release)[PAGE].decode()
+    assert told in cut
+    assert len(Crawler(cut).found[0]["variableMeasured"]) == 2
+    assert release.columns[2] not in "".join(next(iter(parsed(cut).iter("tbody"))).itertext())
+
+
+@pytest.mark.slow
+def test_a_page_of_three_hundred_columns_with_the_longest_names_is_small(tmp_path: Path):
+    names = [f"{'n' * 60}_{number:03}" for number in range(300)]
+    columns = {name: {"label": "l" * 200, "concept": f"LOINC:{'c' * 190}"} for name in names}
+    about = About.model_validate({**ABOUT.model_dump(mode="json"), "columns": columns})
+    world = World(tmp_path, {"north": tuple(numeric(name, 0.0, 10.0, unit="u" * 60) for name in names)})
+    with closing(Storage(tmp_path / "hub", 1 << 30)) as storage:
+        folder = publish_to(storage, world, world.sealed(mechanism="moments", rows=40, about=about))
+    text = (folder.path / PAGE).read_text()
+    assert len(text.encode()) < 300_000
+    assert "of 300 columns; columns.csv has all." in text
 
 
 def test_verify_says_whether_a_page_follows_from_the_release(consortium: World, hub: Storage, tmp_path: Path):
