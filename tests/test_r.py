@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from dprelease.about import About, Creator
 from dprelease.errors import IntegrityError
-from dprelease.release.folder import load_folder
+from dprelease.release.folder import ReleaseFolder, load_folder
 from learner.hub.storage import Storage
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
 from tests.learner.world import World, publish_to
@@ -31,6 +32,7 @@ FALSE = {
 FITS = [("systolic", ("age",)), ("systolic", ("age", "smoker")), ("systolic", ("age", "smoker=yes"))]
 READ = [f"good/{name}" for name in ("moments", "moments-outcomes", "moments-ranges-first", "moments-unknown-bounds")]
 """Vectors that R fits on."""
+ABOUT = About(description="ages", licence="CC0-1.0", creators=(Creator(name="A clinic"),), budget=30.0)
 
 
 def vectors() -> list[dict[str, str]]:
@@ -69,13 +71,17 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name, folder in write_false_ranges(home / "ranges").items():
         found[f"false: {name}"] = question(folder.path, folder.path / "root.pem")
     world, storage = World(home), Storage(home / "storage", 1 << 30)
-    honest = publish_to(storage, world, world.sealed(mechanism="moments", rows=200))
+    honest = publish_to(storage, world, world.sealed(mechanism="moments", rows=200, about=ABOUT))
     storage.close()
     for name, tamper in FALSE.items():
         folder = copy(honest, home / "false" / name)
         tamper(folder, world)
         found[f"false: {name}"] = question(folder.path, world.root_path)
-    with serving(home / "storage" / "published", Handler) as web:
+    example = ReleaseFolder(Path(found["example"]["folder"]))
+    digest = example.manifest().spec.digest()
+    shutil.copytree(example.path, home / "mirror" / digest)
+    with serving(home / "storage" / "published", Handler) as web, serving(home / "mirror", Handler) as mirror:
+        found["fit from a mirror"] = {**found["example"], "folder": f"{mirror.url}/{digest}"}
         for name, url in (("mirror", web.url), ("release of a mirror", f"{web.url}/{honest.manifest().spec.digest()}")):
             found[name] = question(url, world.root_path)
         (home / "asked.json").write_text(json.dumps(list(found.values())))
@@ -128,6 +134,10 @@ def test_cases_are_of_all_kinds(asked: dict[str, Any]):
 @pytest.mark.parametrize("name", ["mirror", "release of a mirror", "good/moments"])
 def test_an_honest_release_verifies_from_a_mirror_and_from_disk(asked: dict[str, Any], name: str):
     assert len(asked[name]["answer"]["digest"]) == 64
+
+
+def test_a_fit_from_the_address_of_a_mirror_is_that_from_disk(asked: dict[str, Any]):
+    assert asked["fit from a mirror"]["answer"] == asked["example"]["answer"]
 
 
 @pytest.mark.parametrize("name", ["another root", *(f"false: {name}" for name in (*FALSE, *FALSE_RANGES))])

@@ -206,7 +206,7 @@ print.summary.dp_lm <- function(x, ...) {
   invisible(x)
 }
 
-predict.dp_lm <- function(object, newdata, ...) {
+predict.dp_lm <- function(object, newdata, se.fit = FALSE, ...) {
   if (!is.data.frame(newdata)) refuse("newdata must be a data frame with a column for each feature")
   release <- object$release
   readings <- release$moments$readings
@@ -223,11 +223,15 @@ predict.dp_lm <- function(object, newdata, ...) {
   cells <- matrix(cells, nrow = nrow(newdata))
   if (!all(is.finite(cells))) refuse("newdata has missing or infinite cells; fill them or leave the rows out")
   # A level that is counted with its reference has no coefficient of its own.
-  slopes <- coef(object)[-1]
-  slopes[names(object$merged)] <- 0
-  predicted <- as.vector(cells %*% slopes) + coef(object)[[1]]
+  own <- !object$features %in% names(object$merged)
+  cells <- cbind(1, cells[, own, drop = FALSE])
+  kept <- c(TRUE, own)
+  predicted <- as.vector(cells %*% coef(object)[kept])
   ends <- release$columns[[readings$column[match(object$outcome, readings$name)]]]$ends
-  pmin(pmax(predicted, ends[1] - diff(ends)), ends[2] + diff(ends))
+  predicted <- pmin(pmax(predicted, ends[1] - diff(ends)), ends[2] + diff(ends))
+  if (!se.fit) return(predicted)
+  variance <- rowSums((cells %*% vcov(object)[kept, kept]) * cells)
+  list(fit = predicted, se.fit = sqrt(pmax(variance, 0)), residual.scale = object$sigma)
 }
 
 plot.dp_lm <- function(x, level = 0.95, ...) {

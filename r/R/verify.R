@@ -65,7 +65,7 @@ verified <- function(folder, root) {
     c("approvals", "blocks", "format", "guarantee", "hub_certificate", "published", "software", "spec", "trust")
   )
   # The type decides the spelling; a quotation mark within a string has a backslash before it.
-  float <- grepl('"(lower|upper|(counts_|sum_|square_|decades_|diagonal_)?scale|epsilon|delta)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
+  float <- grepl('"(lower|upper|(counts_|sum_|square_|decades_|diagonal_)?scale|epsilon|delta|budget)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
   integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence|constant|squared|centre|half_width|reach|low|high)":-?[0-9]+[.e]', text)
   integer <- integer || grepl('"weights":\\[[^]]*[.e]', text)
   if (float || integer) refuse("not a valid manifest: a number of another type")
