@@ -14,7 +14,7 @@ from audit.states import AlignmentRun, Hospital, Office, alignments, hospitals, 
 from dprelease.canonical import sha256
 from dprelease.data.columns import public
 from dprelease.errors import DpReleaseError
-from dprelease.publication.beside import altered
+from dprelease.publication.beside import compared
 from dprelease.release.accounting import guarantee
 from dprelease.release.folder import PAGE, ReleaseFolder
 from dprelease.release.manifest import Manifest
@@ -115,7 +115,7 @@ def _publications(
         if isinstance(read, str):
             yield Violation(str(release.path.name), f"does not verify: {read}")
             continue
-        for name in altered(release, read):
+        for name in compared(release, read).altered:
             yield Violation(str(release.path.name), f"{name} is not made from the signed bytes")
         data, _ = release.signed_manifest()
         manifest = Manifest.from_bytes(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from dprelease.publication.page import release_page
@@ -49,14 +50,30 @@ def missing(folder: ReleaseFolder) -> tuple[str, ...]:
     return tuple(name for name in names if not (folder.path / name).exists())
 
 
-def differing(folder: ReleaseFolder, release: Release) -> tuple[str, ...]:
-    """Names of files in the folder that are not what this version makes of the signed bytes; a missing one does not count."""
-    made = files_beside(folder, release)
-    return tuple(
-        name for name, data in made.items() if (folder.path / name).exists() and file_beside(folder, name) != data
-    )
+@dataclass(frozen=True)
+class Compared:
+    """Files beside a release, compared with what this version makes of the signed bytes.
+
+    Attributes:
+        differing: names of files that are something else; a missing one does not count.
+        layout: that README.txt says they have, as of `layout_beside`.
+    """
+
+    differing: tuple[str, ...]
+    layout: int | None
+
+    @property
+    def altered(self) -> tuple[str, ...]:
+        """Names of files that differ though they say that they are of this version's layout."""
+        return self.differing if self.layout == LAYOUT else ()
 
 
-def altered(folder: ReleaseFolder, release: Release) -> tuple[str, ...]:
-    """Names of files that differ though they say that they are of this version's layout."""
-    return differing(folder, release) if layout_beside(folder) == LAYOUT else ()
+def compared(folder: ReleaseFolder, release: Release) -> Compared:
+    """Compare the files in a folder with what follows from its verified release.
+
+    Raises:
+        ImportError: jinja2, which makes pages, is missing.
+    """
+    there = {name: data for name, data in files_beside(folder, release).items() if (folder.path / name).exists()}
+    differing = tuple(name for name, data in there.items() if file_beside(folder, name) != data)
+    return Compared(differing, layout_beside(folder))

@@ -154,15 +154,16 @@ def _beside(opened: Opened) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (), ()
     if not installed("jinja2"):
         return (), ("Files beside the release were not compared with it, which takes Jinja2.",)
-    from dprelease.publication.beside import differing  # it loads jinja2
-    from dprelease.publication.plain import LAYOUT, layout_beside
+    from dprelease.publication.beside import compared  # it loads jinja2
+    from dprelease.publication.plain import LAYOUT
 
-    wrong, written = differing(opened.folder, opened.release), layout_beside(opened.folder)
+    found = compared(opened.folder, opened.release)
+    wrong = found.differing
     if not wrong:
         return (), ("Files beside the release follow from its signed bytes.",)
-    if written == LAYOUT:
+    if found.altered:
         return wrong, (f"The signed release is genuine. Not made from its bytes: {listed(wrong)}.",)
-    of = "no layout" if written is None else f"layout {written}"
+    of = "no layout" if found.layout is None else f"layout {found.layout}"
     return (), (
         f"Another version of dprelease wrote files beside the release: README.txt says {of}, and this version makes layout "
         f"{LAYOUT}. So it cannot check {listed(wrong)}. The signed release is genuine.",

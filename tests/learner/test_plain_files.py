@@ -22,7 +22,7 @@ from dprelease.description.described import described
 from dprelease.document.text import text
 from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.publication import plain
-from dprelease.publication.beside import altered, missing
+from dprelease.publication.beside import compared, missing
 from dprelease.publication.plain import CONSTANT, README, plain_files
 from dprelease.release.folder import PAGE, ReleaseFolder
 from dprelease.release.manifest import Manifest
@@ -253,18 +253,18 @@ def test_an_altered_table_is_found_out_and_one_of_another_layout_told_apart(
     folder = ReleaseFolder(Path(copytree(made.path, tmp_path / "copy")))
     TrustStore(tmp_path / "home").add(CONSORTIUM, root, "h:1")
     verify = ("--home", str(tmp_path / "home"), "verify", str(folder.path))
-    assert altered(folder, release) == ()
+    assert compared(folder, release).altered == ()
     assert "follow from its signed bytes" in CliRunner().invoke(main, verify).output
     table, readme = folder.path / "moments.csv", folder.path / README
     table.write_bytes(table.read_bytes().replace(b"age", b"wage", 1))
-    assert altered(folder, release) == ("moments.csv",)
+    assert compared(folder, release).altered == ("moments.csv",)
     shown = CliRunner().invoke(main, verify)
     assert shown.exit_code == EXIT["IntegrityError"]
     assert "The signed release is genuine" in shown.output
     assert "altered beside the signed release: moments.csv" in shown.output
     for said, line in (("layout 2", b"Files (layout 2):"), ("no layout", b"Files:")):
         readme.write_bytes(re.sub(rb"Files.*:\n", line + b"\n", readme.read_bytes()))
-        assert altered(folder, release) == ()
+        assert compared(folder, release).altered == ()
         shown = CliRunner().invoke(main, verify)
         words = " ".join(shown.output.split())
         assert shown.exit_code == 0
@@ -317,5 +317,5 @@ def test_a_file_that_cannot_be_made_or_is_gone_is_written_at_the_next_start(
         (folder.path / "moments.csv").unlink()  # only the page says that there was one
         assert missing(folder) == ("CITATION.cff", "moments.csv")
         mend(storage, world.root.certificate)
-        assert missing(folder) == altered(folder, folder.verify(world.root.certificate)) == ()
+        assert missing(folder) == compared(folder, folder.verify(world.root.certificate)).altered == ()
         assert 'href="CITATION.cff"' in (folder.path / PAGE).read_text()

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from dprelease.about import About
 from dprelease.publication import beside, page
-from dprelease.publication.beside import altered, files_beside
+from dprelease.publication.beside import compared, files_beside
 from dprelease.publication.figures import correlations, figures
 from dprelease.release.folder import PAGE, ReleaseFolder
 from learner.cli.main import main
@@ -196,7 +196,7 @@ def test_whoever_holds_the_release_makes_the_same_bytes(consortium: World, hub: 
     folder = found(hub, "moments")
     release = folder.verify(consortium.root.certificate)
     assert files_beside(folder, release)[PAGE] == (folder.path / PAGE).read_bytes()
-    assert altered(folder, release) == ()
+    assert compared(folder, release).altered == ()
 
 
 def test_a_page_leaves_to_the_table_what_would_make_it_large(
