@@ -52,8 +52,10 @@ clipping_notes <- function(release) {
   reaches <- reaches_of(release)
   hidden <- names(Filter(function(each) each$hidden, reaches))
   counted <- all(vapply(reaches, `[[`, NA, "counted"))
+  kept <- vapply(reaches[setdiff(names(reaches), hidden)], `[[`, 0, "kept")
   c(
     "Coefficients describe all rows; intervals are wider by what clipping may take, which is estimated.",
+    if (length(kept)) paste0("Clipping leaves of slopes on ", paste0(names(kept), sprintf(" %.0f %%", 100 * kept), collapse = ", on "), "."),
     "z and P test the estimate less that width, so z is not the estimate over its error.",
     "The estimate misses slopes that change in the tail, and extreme values of so few patients that noise hides them.",
     if (length(hidden)) {
