@@ -1,7 +1,7 @@
 # Coefficients about all rows, out of clipped ones: intervals are wider by what clipping may take. In Python
 # dprelease.estimators.intervals.clipped, whose formulas have the same names here. One outcome at a time.
 
-# How far the intervals of an intercept and of slopes reach further on either side; none in public bounds.
+# A bias that clipping may have given an intercept and slopes at most; 0 in public bounds.
 taken <- function(release, y, x, slopes) {
   if (!length(release$terms$clipping)) return(numeric(1 + length(x)))
   moments <- release$moments
@@ -12,28 +12,60 @@ taken <- function(release, y, x, slopes) {
   means <- read$middle + read$half * moments$gram[1, read$place] / moments$rows
   moved <- mapply(function(name, mean) moved_by(reaches[[name]], mean), names, means)
   spread <- if (is.null(reaches[[y]])) Inf else reaches[[y]]$spread
-  unit <- abs(read$half)
-  most <- steepest(moments, read$place[1], read$place[-1], kept[1], spread / unit[1]) * unit[1] / unit[-1]
-  wider <- lost(slopes, kept[1], kept[-1], most)
+  unit <- read$half[1] / read$half[-1]
+  wider <- abs(unit) * lost(moments, read$place[1], read$place[-1], slopes / unit, kept[1], kept[-1], spread / abs(read$half[1]))
   unname(c(moved[1] + sum(abs(slopes) * moved[-1]) + sum(wider * abs(means[-1])), wider))
 }
 
-lost <- function(slopes, outcome, features, most) {
-  parts <- outcome * features
-  size <- abs(slopes)
-  ifelse(parts < LEAST_KEPT, size + most, size * (1 / pmax(parts, LEAST_KEPT) - 1))
-}
-
-# The largest sizes of slopes that Cauchy's inequality allows, in scaled units.
-steepest <- function(moments, y, x, kept, spread) {
+# The root of the sum of squares of what covariances may have lost, carried to slopes; or Cauchy's inequality. In scaled units.
+lost <- function(moments, y, x, slopes, outcome, features, spread) {
   mean <- moments$gram / moments$rows
   mean <- mean - outer(mean[1, ], mean[1, ])
-  outcome <- if (kept < LEAST_KEPT) spread else sqrt(max(mean[y, y], 0)) / kept
+  cut <- function(covariance, parts) abs(covariance) * (1 / pmax(parts, LEAST_KEPT) - 1)
   found <- eigen(mean[x, x, drop = FALSE], symmetric = TRUE)
   used <- abs(found$values) > 1e-15 * max(abs(found$values))
   vectors <- found$vectors[, used, drop = FALSE]
-  alone <- rowSums(sweep(vectors^2, 2, found$values[used], "/"))
-  outcome * sqrt(ifelse(alone > 0, alone, NA_real_))
+  inverse <- vectors %*% (t(vectors) / found$values[used])
+  across <- cut(mean[y, x], outcome * features)^2
+  among <- cut(mean[x, x, drop = FALSE], outer(features, features))^2
+  path <- sweep(inverse, 2, slopes, "*")
+  twice <- rowSums((path %*% (among - diag(diag(among), length(x)))) * path)
+  carried <- sqrt(pmax(as.vector(inverse^2 %*% (across + as.vector(among %*% slopes^2))) + twice, 0))
+  alone <- sqrt(ifelse(diag(inverse) > 0, diag(inverse), NA_real_))
+  most <- alone * if (outcome < LEAST_KEPT) spread else sqrt(max(mean[y, y], 0)) / outcome
+  ifelse(outcome * features < LEAST_KEPT, abs(slopes) + most, carried)
+}
+
+# Where noise alone is beyond a bias w at most, in standard errors, with so much probability (Armstrong and Kolesar 2018).
+beyond_bias <- function(level, bias) {
+  found <- max(stats::qnorm(level), 0) + 0 * bias
+  for (turn in 1:60) {
+    over <- stats::pnorm(found) - stats::pnorm(-found - 2 * bias) - level
+    found <- found - over / (stats::dnorm(found) + stats::dnorm(found + 2 * bias))
+  }
+  pmax(found, 0)
+}
+
+# Ends of intervals that hold the truth with the probability of the level, whatever the bias up to what clipping may take.
+clipped_ends <- function(each, level) {
+  quantile <- beyond_bias(level, bias_of(each))
+  ends_of(each$value, each$variance, each$lean, each$bend, quantile) + outer(each$wider, c(-1, 1))
+}
+
+bias_of <- function(each) pmin(each$wider / sqrt(each$variance), 10)
+
+# How far estimates are from all values up to w on their side of 0, in the errors that they would have there, and the P of that.
+clipped_ratio <- function(each) {
+  side <- ifelse(each$value < 0, -1, 1)
+  beyond <- pmin(side * against(each, 0), side * against(each, side * each$wider))
+  list(
+    z = side * pmax(beyond, 0), p = pmin(stats::pnorm(-beyond) + stats::pnorm(-beyond - 2 * bias_of(each)), 1)
+  )
+}
+
+against <- function(each, null) {
+  apart <- each$value - null
+  ratio_of(apart, each$variance, each$lean, each$bend)
 }
 
 # How far clipping may have moved a mean: the root mean square of what both rounds leave open.

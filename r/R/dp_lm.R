@@ -145,8 +145,9 @@ confint.dp_lm <- function(object, parm, level = 0.95, ...) {
   }
   each <- object$estimates
   quantile <- stats::qt((1 + level) / 2, 1e10) # as in Python, the normal law to the last digit
+  clipped <- length(object$release$terms$clipping) > 0
   found <- matrix(
-    ends_of(each$value, each$variance, each$lean, each$bend, quantile) + outer(each$wider, c(-1, 1)), ncol = 2,
+    if (clipped) clipped_ends(each, level) else ends_of(each$value, each$variance, each$lean, each$bend, quantile), ncol = 2,
     dimnames = list(rownames(each), paste(format(100 * (1 + c(-1, 1) * level) / 2, trim = TRUE, digits = 3), "%"))
   )
   if (missing(parm)) found else found[parm, , drop = FALSE]
@@ -154,10 +155,10 @@ confint.dp_lm <- function(object, parm, level = 0.95, ...) {
 
 summary.dp_lm <- function(object, ...) {
   each <- object$estimates
-  left <- ifelse(each$wider > 0, pmax(abs(each$value) - each$wider, 0) / abs(each$value), 1)
-  z <- ratio_of(each$value, each$variance, each$lean, each$bend) * left
+  z <- ratio_of(each$value, each$variance, each$lean, each$bend)
+  test <- if (length(object$release$terms$clipping)) clipped_ratio(each) else list(z = z, p = 2 * stats::pt(-abs(z), 1e10))
   coefficients <- cbind(
-    Estimate = each$value, "Std. Error" = sqrt(each$variance), "z value" = z, "Pr(>|z|)" = 2 * stats::pt(-abs(z), 1e10),
+    Estimate = each$value, "Std. Error" = sqrt(each$variance), "z value" = test$z, "Pr(>|z|)" = test$p,
     confint(object)
   )
   rownames(coefficients) <- rownames(each)
