@@ -257,6 +257,8 @@ def test_secret_keystreams_are_another_type_than_public_ones() -> None:
             "intersection.tables",
             "mpc.correlated_randomness",
             "mpc.matrix_product",
+            "mpc.proof.field",
+            "mpc.proof.plan",
             "mechanisms.moments.privatize",
         )
     }

@@ -1,0 +1,93 @@
+"""D's part of a proof: one answer, from what it dealt and R's three challenges. It sees no column.
+
+    g = Y tau' + psi      z_1, z_2, z_3 = what D's columns and shares of M, K and T add to equations (1), (2) and (3)
+
+Source: docs/range_proofs.md 3, step 6; the equations in `plan`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dprelease.errors import Conflict, InvalidInput
+from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Lines, Matrices, ProofPlan
+from dprelease.mpc.proof.sweeps import (
+    ColumnRows,
+    OwnSums,
+    RowEntries,
+    Side,
+    folded,
+    of_directions,
+    of_fold,
+    of_matrices,
+    repeated,
+    traced,
+)
+from dprelease.mpc.ring import Words
+
+
+class RangeDealer:
+    """D for one P and one R. It answers once: two answers to different third challenges would show R entries of D's side.
+
+    Args:
+        plan: the public parameters.
+        masks: rows of A as dealt.
+        seed: 32 bytes that D dealt to P for proofs, kept in memory only.
+
+    Raises:
+        InvalidInput: the seed has another length.
+    """
+
+    def __init__(self, plan: ProofPlan, masks: ColumnRows, seed: bytes) -> None:
+        if len(seed) != SEED_BYTES:
+            raise InvalidInput(f"a secret seed has {SEED_BYTES} bytes, not {len(seed)}")
+        self._plan = plan
+        self._held: tuple[bytes, ColumnRows] | None = (seed, masks)
+
+    def forget(self) -> None:
+        """Let go of all secrets: at the deadline, and when the session is given up."""
+        self._held = None
+
+    def answer(self, challenges: tuple[bytes, bytes, bytes]) -> bytes:
+        """g and z: 8 (lines + 3) bytes. The secrets are let go of first, so that no second answer can be made.
+
+        Args:
+            challenges: c1, c2 and c3 as R sent them.
+
+        Raises:
+            Conflict: it has answered, or has let go.
+        """
+        held, self._held = self._held, None
+        if held is None:
+            raise Conflict("a dealer answers one challenge of a proof, and holds nothing after that")
+        (seed, masks), plan = held, self._plan
+        stream = plan.bit_masks(seed)
+        side = Side(lambda start, rows: plan.masks(stream, start, rows), masks)
+        shares = plan.matrix_share(seed, challenges[0]), plan.lines_share(seed, challenges[0], challenges[1])
+        return plan.field.encode(dealer_answer(plan, plan.challenges(challenges), side, *shares))
+
+
+def dealer_answer(
+    plan: ProofPlan, challenges: Challenges, side: Side, matrices: Matrices, lines: Lines
+) -> tuple[Words, Words]:
+    """g, (lines,), and z, (3,).
+
+    Args:
+        plan: the public parameters.
+        challenges: all three.
+        side: a and A.
+        matrices: D's shares of M and every K.
+        lines: D's share of T, and psi.
+    """
+    first, second, third = challenges
+    entries, own, found = RowEntries(plan, second.right), OwnSums(plan, first, -1), []
+    for start, rows in plan.chunks():
+        weights = repeated(third.right, rows)
+        found.append(folded(plan, entries(side, start, rows), weights, lines.psi, start))
+        own.add(side.columns(start, rows), first.alpha(start, rows))
+    scalars = (
+        own.total + of_matrices(plan, first, matrices),
+        of_directions(plan, second, matrices) - traced(plan, lines.share),
+        of_fold(plan, third, lines.share),
+    )
+    return np.concatenate(found).reshape(-1), np.array([each % plan.field.p for each in scalars], np.uint64)

@@ -1,0 +1,295 @@
+"""Sums over all rows that the three parties of a proof make, chunk by chunk, from elements alone.
+
+P makes M and K from both sides' bits and columns, and T from both sides' entries. R and D each fold the entries of their own side
+by the third challenge, and add up their part of equation (1). Nothing here draws, keeps or sends anything.
+
+Source: docs/range_proofs.md 3; the equations in `plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dprelease.mpc.proof.claim import Bits
+from dprelease.mpc.proof.field import Elements
+from dprelease.mpc.proof.plan import Combination, Directions, Fold, Matrices, ProofPlan
+from dprelease.mpc.proof.signs import COUNTED_ROWS, SignTables, in_lines, sign_products
+from dprelease.mpc.ring import Words
+
+BitRows = Callable[[int, int], Bits]
+"""(first, number) to the bits of these rows."""
+ColumnRows = Callable[[int, int], Words]
+"""(first, number) to the elements of these rows, (number, d)."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side's shares of bits and columns: u and U at R, a and A at D, both at P.
+
+    Attributes:
+        bits: (rows, units).
+        columns: (rows, d).
+    """
+
+    bits: BitRows
+    columns: ColumnRows
+
+
+def matrices(plan: ProofPlan, challenge: Combination, receiver: Side, dealer: Side) -> Matrices:
+    """M and every K.
+
+    Args:
+        plan: the public parameters.
+        challenge: c1.
+        receiver: R's side.
+        dealer: D's side.
+    """
+    field = plan.field
+    found = [np.zeros(shape, np.uint64) for shape in plan.matrix_shapes]
+    most = max(1, COUNTED_ROWS // (2 * plan.line)) * 2 * plan.line
+    for first, rows in plan.chunks(most):
+        alpha = challenge.alpha(first, rows)
+        more = sign_products(field, alpha, receiver.bits(first, rows), dealer.bits(first, rows), plan.unit)
+        found[0] = field.add(found[0], more)
+    if plan.claim.norms:
+        for first, rows in plan.chunks():
+            alpha = challenge.alpha(first, rows)[:, None]
+            left, right = receiver.columns(first, rows), dealer.columns(first, rows)
+            for place, norm in enumerate(plan.claim.norms, 1):
+                columns = list(norm.columns)
+                more = field.product(field.multiply(left[:, columns], alpha), right[:, columns])
+                found[place] = field.add(found[place], more)
+    return tuple(found)
+
+
+class RowEntries:
+    """<sigma, entry> for every entry of rows of one side.
+
+    Args:
+        plan: the public parameters.
+        vectors: sigma or tau of the second challenge.
+    """
+
+    def __init__(self, plan: ProofPlan, vectors: tuple[Words, ...]) -> None:
+        self._field = plan.field
+        self._tables = SignTables(plan.field, vectors[0])
+        norms = zip(plan.claim.norms, vectors[1:], strict=True)
+        self._norms = [(list(norm.columns), vector) for norm, vector in norms]
+
+    def __call__(self, side: Side, first: int, rows: int) -> Words:
+        """(entries, rows); columns are only asked for if there are norms."""
+        found = self._tables.sums(side.bits(first, rows))
+        if not self._norms:
+            return found
+        field, shown = self._field, side.columns(first, rows)
+        norms = [field.total(field.multiply(shown[:, places], vector), 1) for places, vector in self._norms]
+        return np.concatenate([found, np.stack(norms)])
+
+
+def line_products(
+    plan: ProofPlan,
+    challenge: Combination,
+    directions: Directions,
+    blindings: tuple[Elements, Elements],
+    sides: tuple[Side, Side],
+) -> Words:
+    """T = [X chi]' [Y psi].
+
+    Args:
+        plan: the public parameters.
+        challenge: c1.
+        directions: c2.
+        blindings: chi and psi.
+        sides: R's and D's.
+    """
+    field, entries = plan.field, (RowEntries(plan, directions.left), RowEntries(plan, directions.right))
+    total = np.zeros(plan.line_shape, np.uint64)
+    for first, rows in plan.chunks():
+        receiver, dealer = (each(side, first, rows) for each, side in zip(entries, sides, strict=True))
+        weighed = field.multiply(receiver, challenge.alpha(first, rows))
+        left, right = (
+            _blinded(plan, in_lines(values, plan.line), blinding, first)
+            for values, blinding in zip((weighed, dealer), blindings, strict=True)
+        )
+        total = field.add(total, field.product(left, right))
+    return total
+
+
+def _blinded(plan: ProofPlan, lines: Words, blinding: Elements, first: int) -> Words:
+    """(entries, blocks, line) as a matrix of lines, with one blinding element behind each."""
+    entries, blocks, line = lines.shape
+    out = np.empty((entries, blocks, line + 1), np.uint64)
+    out[..., :line] = lines
+    out[..., line] = blinding_of(plan, blinding, first, blocks)
+    return out.reshape(-1, line + 1)
+
+
+def blinding_of(plan: ProofPlan, blinding: Elements, first: int, blocks: int) -> Words:
+    """Elements of the lines of some rows: (entries, blocks). The stream has one block of rows after the other."""
+    start = first // plan.line * plan.entries
+    return blinding(start, blocks * plan.entries).reshape(blocks, plan.entries).T
+
+
+def folded(plan: ProofPlan, entries: Words, weights: Words, blinding: Elements, first: int) -> Words:
+    """For each line the sum of entries times weights, and its blinding: a chunk of f or g, (blocks, entries).
+
+    Args:
+        plan: the public parameters.
+        entries: (entries, r).
+        weights: (r,), the third challenge for these rows, times alpha on R's side.
+        blinding: chi or psi.
+        first: the first row.
+    """
+    field = plan.field
+    sums = field.total(in_lines(field.multiply(entries, weights), plan.line), 2)
+    return field.add(sums, blinding_of(plan, blinding, first, sums.shape[1])).T
+
+
+def repeated(vector: Words, rows: int) -> Words:
+    """The third challenge for each of so many rows from the beginning of a line."""
+    return np.tile(vector, -(-rows // len(vector)))[:rows]
+
+
+# Equation (1), whose parts R, P's matrices and D add to.
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Equation (1) of one first challenge, sorted by what is multiplied.
+
+    Attributes:
+        columns: (d,), of U or -A, each weighted by alpha: gamma + delta of its groups.
+        diagonal: (bits,), of the diagonal of M, bit by bit.
+        constant: of the sum of alpha.
+    """
+
+    columns: Words
+    diagonal: Words
+    constant: int
+
+
+def coefficients(plan: ProofPlan, challenge: Combination) -> Coefficients:
+    """Coefficients of equation (1).
+
+    Args:
+        plan: the public parameters.
+        challenge: c1.
+    """
+    field, claim = plan.field, plan.claim
+    columns = [int(each) for each in challenge.gamma]
+    numbers = [-each for each in columns]
+    constant = 0
+    for each, group in zip(challenge.delta, claim.groups, strict=True):
+        constant -= int(each) * group.level
+        for place in group.columns:
+            columns[place] += int(each)
+        if group.open:
+            numbers.append(int(each))
+    for each, norm in zip(challenge.theta, claim.norms, strict=True):
+        constant -= int(each) * norm.squared
+        numbers.append(int(each))
+    for weight, number in zip(numbers, claim.numbers, strict=True):
+        constant += weight * (number.lower + number.step * number.span * field.half)
+    reduced = np.array([weight % field.p for weight in numbers], np.uint64)
+    diagonal = field.multiply(reduced[claim.number_of], field.integers(claim.weights))
+    return Coefficients(
+        np.array([each % field.p for each in columns], np.uint64),
+        field.scaled(-field.half, diagonal),
+        constant % field.p,
+    )
+
+
+def of_matrices(plan: ProofPlan, challenge: Combination, shares: Matrices) -> int:
+    """The part of equation (1) that is linear in M and K, of the matrices or of shares of them."""
+    field, bits = plan.field, len(plan.claim.weights)
+    diagonal = np.diagonal(shares[0], axis1=1, axis2=2).reshape(-1)[:bits]
+    total = field.dot(coefficients(plan, challenge).diagonal, diagonal)
+    for each, share in zip(challenge.theta, shares[1:], strict=True):
+        total -= 2 * int(each) * _trace(share)
+    return total % field.p
+
+
+class OwnSums:
+    """One side's own part of equation (1), but for the sum of alpha: linear in its columns, and their squares in norms.
+
+    Args:
+        plan: the public parameters.
+        challenge: c1.
+        sign: 1 for U, -1 for A.
+    """
+
+    def __init__(self, plan: ProofPlan, challenge: Combination, sign: int) -> None:
+        self._plan, self._challenge = plan, challenge
+        self._columns = plan.field.scaled(sign, coefficients(plan, challenge).columns)
+        self.total = 0
+
+    def add(self, columns: Words, alpha: Words) -> None:
+        """Add rows.
+
+        Args:
+            columns: (r, d).
+            alpha: (r,).
+        """
+        field = self._plan.field
+        sums = field.product(columns, alpha[:, None])[:, 0]
+        total = field.dot(sums, self._columns)
+        for each, norm in zip(self._challenge.theta, self._plan.claim.norms, strict=True):
+            shown = columns[:, list(norm.columns)]
+            total += int(each) * field.dot(field.multiply(shown, shown), np.broadcast_to(alpha[:, None], shown.shape))
+        self.total = (self.total + total) % field.p
+
+
+def of_directions(plan: ProofPlan, directions: Directions, shares: Matrices) -> int:
+    """The left side of equation (2), of the matrices or of shares of them."""
+    field, total = plan.field, 0
+    for left, share, right in zip(directions.left, shares, directions.right, strict=True):
+        total += field.dot(field.multiply(left[..., :, None], right[..., None, :]), share)
+    return total % field.p
+
+
+def traced(plan: ProofPlan, lines: Words) -> int:
+    """The right side of equation (2), of T or of a share of it."""
+    return _trace(lines[: plan.line, : plan.line]) % plan.field.p
+
+
+def of_fold(plan: ProofPlan, fold: Fold, lines: Words) -> int:
+    """The left side of equation (3), of T or of a share of it."""
+    one = np.ones(1, np.uint64)
+    outer = plan.field.multiply(np.append(fold.left, one)[:, None], np.append(fold.right, one))
+    return plan.field.dot(outer, lines)
+
+
+def _trace(matrix: Words) -> int:
+    return sum(int(each) for each in np.diagonal(matrix))
+
+
+def regrouped(pieces: Iterable[tuple[Words, Bits]], rows: int) -> Iterator[tuple[Words, Bits]]:
+    """The same rows in pieces of so many, the last one smaller.
+
+    Args:
+        pieces: of any size.
+        rows: of each.
+    """
+    waiting: list[tuple[Words, Bits]] = []
+    held = 0
+    for columns, bits in pieces:
+        start = 0
+        while held + len(columns) - start >= rows:
+            end = start + rows - held
+            waiting.append((columns[start:end], bits[start:end]))
+            yield _joined(waiting)
+            waiting, held, start = [], 0, end
+        if start < len(columns):
+            waiting.append((columns[start:], bits[start:]))
+            held += len(columns) - start
+    if held:
+        yield _joined(waiting)
+
+
+def _joined(pieces: list[tuple[Words, Bits]]) -> tuple[Words, Bits]:
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate([each for each, _ in pieces]), np.concatenate([each for _, each in pieces])

@@ -1,0 +1,181 @@
+"""R's part of a proof: fresh challenges, each after what it is about, and the decision.
+
+Source: docs/range_proofs.md 3, steps 2, 4, 6 and 7; the equations in `plan`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dprelease.errors import Conflict, IntegrityError, InvalidInput
+from dprelease.mpc.encryption import Draw
+from dprelease.mpc.proof.claim import Bits
+from dprelease.mpc.proof.field import Elements
+from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Matrices, ProofPlan
+from dprelease.mpc.proof.sweeps import (
+    OwnSums,
+    RowEntries,
+    Side,
+    coefficients,
+    folded,
+    of_directions,
+    of_fold,
+    of_matrices,
+    regrouped,
+    repeated,
+    traced,
+)
+from dprelease.mpc.ring import Words
+
+_CHALLENGES = 3
+
+
+@dataclass(frozen=True, repr=False)
+class RangeVerifier:
+    """R towards one P: what has been sent and got so far. Each step gives a new one, to be frozen on disk before anything is sent.
+
+    The first challenge is drawn for a commitment that is there: U, u and chi, whose digests everybody has signed. Each later one is
+    drawn when the message that it is about has come, and that message stays. So no challenge is known before what it checks.
+
+    Attributes:
+        plan: the public parameters.
+        chi: 32 bytes, part of P's commitment.
+        challenges: seeds of c1, c2 and c3, as far as they are drawn.
+        messages: P's answers to c1 and c2, as far as they have come.
+    """
+
+    plan: ProofPlan
+    chi: bytes
+    challenges: tuple[bytes, ...]
+    messages: tuple[bytes, ...] = ()
+
+    def __post_init__(self) -> None:
+        seeds = (self.chi, *self.challenges)
+        if len(self.challenges) != len(self.messages) + 1 or any(len(seed) != SEED_BYTES for seed in seeds):
+            raise InvalidInput("a verifier has seeds of 32 bytes, and one challenge more than messages")
+
+    @classmethod
+    def begin(cls, plan: ProofPlan, chi: bytes, draw: Draw = secrets.token_bytes) -> RangeVerifier:
+        """Draw the first challenge, for a commitment that is fixed.
+
+        Args:
+            plan: the public parameters.
+            chi: from what P sent with its columns.
+            draw: fresh randomness, from the operating system outside tests.
+
+        Raises:
+            IntegrityError: chi has another length.
+        """
+        if len(chi) != SEED_BYTES:
+            raise IntegrityError(f"a seed of {SEED_BYTES} bytes comes with masked columns, not one of {len(chi)}")
+        return cls(plan, chi, (draw(SEED_BYTES),))
+
+    def take(self, message: bytes, draw: Draw = secrets.token_bytes) -> RangeVerifier:
+        """Take P's answer to the last challenge, and draw the next.
+
+        Args:
+            message: shares of M and every K, then the share of T.
+            draw: fresh randomness, from the operating system outside tests.
+
+        Raises:
+            IntegrityError: the message has another length, or a number that is no element.
+            Conflict: all challenges are drawn.
+        """
+        if len(self.challenges) == _CHALLENGES:
+            raise Conflict("a verifier draws three challenges, once")
+        made = replace(self, challenges=(*self.challenges, draw(SEED_BYTES)), messages=(*self.messages, message))
+        made.shares()
+        return made
+
+    def shares(self) -> tuple[Words, ...]:
+        """P's shares so far: M and every K, then T.
+
+        Raises:
+            IntegrityError: a message has another length, or a number that is no element.
+        """
+        shapes = (self.plan.matrix_shapes, (self.plan.line_shape,))
+        read = zip(self.messages, shapes, strict=False)
+        return tuple(part for data, shape in read for part in self.plan.field.decode(data, shape, "a proof's step"))
+
+    def check(self, answer: bytes, columns: Iterable[tuple[Words, Bits]]) -> None:
+        """Decide, in one sweep over what P committed to.
+
+        Args:
+            answer: D's.
+            columns: pieces of U, (r, d) as they came, and u, (r, units), of as many rows.
+
+        Raises:
+            IntegrityError: the proof does not show the claim, or something is not of the form that the plan says. It names no
+                equation: the sentence is the same whoever deviated.
+            Conflict: challenges are missing.
+        """
+        if len(self.challenges) != _CHALLENGES:
+            raise Conflict("a verifier decides after three challenges")
+        plan = self.plan
+        g, scalars = plan.field.decode(answer, plan.answer_shapes, "a dealer's answer")
+        *matrices, lines = self.shares()
+        first, second, third = self.challenges
+        challenges = plan.challenges((first, second, third))
+        own = verifier_sums(plan, challenges, plan.chi(self.chi), g, columns)
+        if any(residuals(plan, challenges, (tuple(matrices), lines), own, scalars)):
+            raise IntegrityError("the proof that masked columns lie in their bounds failed")
+
+
+def verifier_sums(
+    plan: ProofPlan, challenges: Challenges, chi: Elements, g: Words, columns: Iterable[tuple[Words, Bits]]
+) -> tuple[int, int]:
+    """R's part of equation (1), and <f, g>.
+
+    Args:
+        plan: the public parameters.
+        challenges: all three.
+        chi: the stream that P committed to.
+        g: (lines,), D's.
+        columns: pieces of U and u.
+
+    Raises:
+        IntegrityError: there are more or fewer rows or columns, or a number is no element.
+    """
+    first, second, third = challenges
+    field, entries, own = plan.field, RowEntries(plan, second.left), OwnSums(plan, first, 1)
+    product, ones, start = 0, 0, 0
+    for shown, bits in regrouped(columns, plan.chunk_rows):
+        rows = len(shown)
+        if shown.shape != (rows, plan.width) or bits.shape != (rows, plan.units) or start + rows > plan.rows:
+            raise IntegrityError("masked columns and their bits have another shape than the plan of the proof")
+        field.canonical(shown, "masked columns")
+        alpha = first.alpha(start, rows)
+        side = Side(lambda _first, _rows, bits=bits: bits, lambda _first, _rows, shown=shown: shown)  # type: ignore[misc]
+        weights = field.multiply(alpha, repeated(third.left, rows))
+        f = folded(plan, entries(side, start, rows), weights, chi, start)
+        at = start // plan.line * plan.entries
+        product += field.dot(f.reshape(-1), g[at : at + f.size])
+        own.add(shown, alpha)
+        ones += int(field.total(alpha[None], 1)[0])
+        start += rows
+    if start != plan.rows:
+        raise IntegrityError("masked columns and their bits have another shape than the plan of the proof")
+    return (own.total + ones * coefficients(plan, first).constant) % field.p, product % field.p
+
+
+def residuals(
+    plan: ProofPlan, challenges: Challenges, shares: tuple[Matrices, Words], own: tuple[int, int], scalars: Words
+) -> tuple[int, int, int]:
+    """How far each of the three equations is from holding: 0 for all, if P is honest.
+
+    Args:
+        plan: the public parameters.
+        challenges: all three.
+        shares: P's, of M and every K, and of T.
+        own: from `verifier_sums`.
+        scalars: z, D's.
+    """
+    (first, second, third), (matrices, lines), p = challenges, shares, plan.field.p
+    z = [int(each) for each in scalars]
+    return (
+        (own[0] + of_matrices(plan, first, matrices) + z[0]) % p,
+        (of_directions(plan, second, matrices) - traced(plan, lines) + z[1]) % p,
+        (of_fold(plan, third, lines) + z[2] - own[1]) % p,
+    )

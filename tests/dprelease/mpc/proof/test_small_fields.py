@@ -1,0 +1,353 @@
+"""Everything that anybody can do, in fields of 3 to 11 elements, with the code of the large one.
+
+Units are of one or two bits and lines of one row, so that all errors in M, K and T, all challenges and all masks can be tried.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dprelease.arrays import Integers
+from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
+from dprelease.mpc.proof.dealer import dealer_answer
+from dprelease.mpc.proof.field import Field
+from dprelease.mpc.proof.plan import Challenges, Combination, Directions, Fold, Lines, Matrices, ProofPlan
+from dprelease.mpc.proof.sweeps import Side, line_products, matrices, of_directions, of_fold, of_matrices, traced
+from dprelease.mpc.proof.verifier import residuals, verifier_sums
+from dprelease.mpc.ring import Words
+from tests.support.range_proofs import fixed, plan_of
+
+BIT = GridInterval(0, 1)
+
+
+def words(values: npt.ArrayLike) -> Words:
+    return np.asarray(values, np.uint64)
+
+
+def tuples(p: int, size: int) -> Integers:
+    """All tuples of so many elements: (p^size, size)."""
+    return np.indices((p,) * size).reshape(size, -1).T.astype(np.int64)
+
+
+def split(values: Integers, shapes: tuple[tuple[int, ...], ...]) -> tuple[Words, ...]:
+    """Elements in parts of these shapes."""
+    ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
+    return tuple(words(values[a:b]).reshape(shape) for a, b, shape in zip(ends, ends[1:], shapes, strict=False))
+
+
+def firsts(plan: ProofPlan) -> Iterator[Combination]:
+    """All first challenges."""
+    shapes = ((plan.rows,), (plan.width,), (len(plan.claim.groups),), (len(plan.claim.norms),))
+    for values in tuples(plan.field.p, sum(shape[0] for shape in shapes)):
+        alpha, *others = split(values, shapes)
+        yield Combination(fixed(alpha), *others)
+
+
+def vectors(plan: ProofPlan) -> tuple[tuple[int, ...], ...]:
+    return ((plan.units, plan.unit), *((len(norm.columns),) for norm in plan.claim.norms))
+
+
+def seconds(plan: ProofPlan) -> Iterator[Directions]:
+    """All second challenges."""
+    shapes = vectors(plan)
+    for values in tuples(plan.field.p, 2 * sum(int(np.prod(shape)) for shape in shapes)):
+        found = split(values, (*shapes, *shapes))
+        yield Directions(found[: len(shapes)], found[len(shapes) :])
+
+
+def thirds(plan: ProofPlan) -> Iterator[Fold]:
+    """All third challenges."""
+    for values in tuples(plan.field.p, 2 * plan.line):
+        yield Fold(*split(values, ((plan.line,), (plan.line,))))
+
+
+@dataclass
+class Table:
+    """What R and D hold of one session: columns U and A, bits u and a."""
+
+    plan: ProofPlan
+    columns: tuple[Words, Words]
+    bits: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
+    chi: Words
+    psi: Words
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        receiver, dealer = (
+            Side(
+                lambda first, rows, b=bits: b[first : first + rows],
+                lambda first, rows, c=shown: c[first : first + rows],
+            )
+            for bits, shown in zip(self.bits, self.columns, strict=True)
+        )
+        return receiver, dealer
+
+    def honest(self, challenges: Challenges) -> tuple[Matrices, Words]:
+        """M, K and T."""
+        made = matrices(self.plan, challenges[0], *self.sides)
+        blindings = fixed(self.chi), fixed(self.psi)
+        return made, line_products(self.plan, challenges[0], challenges[1], blindings, self.sides)
+
+    def residuals(self, challenges: Challenges, made: Matrices, lines: Words) -> tuple[int, int, int]:
+        """Of R's three equations, D's shares being 0."""
+        plan = self.plan
+        nothing = tuple(np.zeros(shape, np.uint64) for shape in plan.matrix_shapes)
+        share = Lines(np.zeros(plan.line_shape, np.uint64), fixed(self.psi))
+        g, z = dealer_answer(plan, challenges, self.sides[1], nothing, share)
+        pieces = [(self.columns[0], self.bits[0])]
+        return residuals(
+            plan, challenges, (made, lines), verifier_sums(plan, challenges, fixed(self.chi), g, pieces), z
+        )
+
+
+def table(plan: ProofPlan, codes: Integers, said: list[Integers], salt: int = 0) -> Table:
+    """Columns Q = codes and bits that say something else, under drawn masks."""
+    rng, field = np.random.default_rng(salt), plan.field
+    masks, chi, psi = (
+        rng.integers(0, field.p, size).astype(np.uint64) for size in (codes.shape, plan.lines, plan.lines)
+    )
+    a = rng.integers(0, 1 << plan.unit, (plan.rows, plan.units)).astype(np.uint32)
+    shown = field.add(field.integers(codes), masks)
+    return Table(plan, (shown, masks), (plan.claim.packed(said, plan.unit) ^ a, a), chi, psi)
+
+
+def best(made: Table) -> float:
+    """Largest probability that R accepts, over every prover: any E on M and K after c1, and any F on T after c2.
+
+    Residuals are affine in E and F. Their linear parts are read off the verifier's own functions, and held against its
+    decision on drawn errors; then all errors and all challenges are gone through.
+    """
+    plan = made.plan
+    p, shapes, side = plan.field.p, plan.matrix_shapes, plan.line + 1
+    size = sum(int(np.prod(shape)) for shape in shapes)
+    ones = [split(row, shapes) for row in np.eye(size, dtype=np.int64)]
+    squares = [words(row).reshape(side, side) for row in np.eye(side * side, dtype=np.int64)]
+    errors, more = tuples(p, size), tuples(p, side * side)
+
+    folds = np.array([[of_fold(plan, fold, each) for each in squares] for fold in thirds(plan)])
+    passed = np.mean(more @ folds.T % p == 0, axis=1)
+    traces = more @ np.array([traced(plan, each) for each in squares]) % p
+    third = np.array([passed[traces == value].max() for value in range(p)])  # by how far equation (2) is to be mended
+
+    directions = np.array([[of_directions(plan, each, one) for one in ones] for each in seconds(plan)])
+    second = np.mean(third[errors @ directions.T % p], axis=1)
+
+    total, everything = 0.0, list(firsts(plan))
+    quiet = next(seconds(plan)), next(thirds(plan))
+    for challenge in everything:
+        linear = np.array([of_matrices(plan, challenge, one) for one in ones])
+        off = made.residuals((challenge, *quiet), *made.honest((challenge, *quiet)))[0]
+        total += max(second[(off + errors @ linear) % p == 0], default=0.0)
+    return total / len(everything)
+
+
+def check_linear(made: Table, times: int) -> None:
+    """The three residuals of drawn errors under drawn challenges are what `best` takes them for."""
+    plan, rng = made.plan, np.random.default_rng(1)
+    p, shapes = plan.field.p, plan.matrix_shapes
+    drawn = [list(each) for each in (firsts(plan), seconds(plan), thirds(plan))]
+    for _ in range(times):
+        first, second, third = (each[rng.integers(len(each))] for each in drawn)
+        error = split(rng.integers(0, p, sum(int(np.prod(shape)) for shape in shapes)), shapes)
+        other = rng.integers(0, p, plan.line_shape).astype(np.uint64)
+        true, lines = made.honest((first, second, third))
+        off = made.residuals((first, second, third), true, lines)
+        assert off[1:] == (0, 0)
+        wrong = tuple(plan.field.add(x, e) for x, e in zip(true, error, strict=True))
+        found = made.residuals((first, second, third), wrong, plan.field.add(lines, other))
+        assert found == (
+            (off[0] + of_matrices(plan, first, error)) % p,
+            (of_directions(plan, second, error) - traced(plan, other)) % p,
+            of_fold(plan, third, other),
+        )
+
+
+NORMED = Claim((BIT,), (), (RowNorm((0,), 0),))
+PAIR = Claim((GridInterval(0, 1),) * 2, (OneHot((0, 1), 1),))
+CHEATS = [
+    ("a number", Claim((BIT,)), 1, 1, [[2]], [[0]], (3, 5, 7)),
+    ("a number, by two", Claim((BIT,)), 1, 1, [[3]], [[1]], (5, 7)),
+    ("a row of two", Claim((BIT,)), 2, 1, [[0], [2]], [[0], [1]], (3, 5)),
+    ("two rows, that cancel", Claim((BIT,)), 2, 1, [[2], [2]], [[1], [0]], (3,)),
+    ("a norm", NORMED, 1, 1, [[1]], [[1]], (3, 5)),
+    ("two levels", PAIR, 1, 2, [[1, 1]], [[1, 1]], (3,)),
+    ("no level", PAIR, 1, 2, [[0, 0]], [[0, 0]], (3,)),
+    ("in two units", Claim((GridInterval(0, 1),) * 2), 1, 1, [[0, 2]], [[0, 0]], (3,)),
+]
+
+
+@pytest.mark.parametrize(
+    ("claim", "rows", "unit", "codes", "said", "p"),
+    [(*rest, p) for _, *rest, primes in CHEATS for p in primes],
+    ids=[f"{name}, p = {p}" for name, *_, primes in CHEATS for p in primes],
+)
+def test_the_best_prover_reaches_exactly_the_bound(
+    claim: Claim, rows: int, unit: int, codes: list[list[int]], said: list[list[int]], p: int
+) -> None:
+    """Three bilinear forms, each zero with (2p - 1)/p^2: 1 - (1 - (2p - 1)/p^2)^3, which is below 6/p.
+
+    A wrong sum of levels whose bits are true cannot be mended where all gamma are 0 and alpha and delta are not: then P has lost.
+    """
+    plan = plan_of(claim, rows, Field(p), unit, line=1)
+    steps = [np.array(column) for column in zip(*said, strict=True)]
+    steps += [np.zeros(rows, np.int64)] * (len(claim.numbers) - len(steps))
+    made = table(plan, np.array(codes), steps)
+    check_linear(made, 20)
+    zero = (2 * p - 1) / p**2
+    bound = 1 - (1 - zero) ** 3
+    lost = p**-2 * (1 - zero) * (1 - (1 - zero) ** 2) if claim.groups else 0
+    assert best(made) == pytest.approx(bound - lost, abs=1e-12)
+    assert bound < 6 / p
+
+
+def test_an_honest_prover_always_passes() -> None:
+    plan = plan_of(Claim((BIT,)), 1, Field(3), 1, 1)
+    made = table(plan, np.array([[1]]), [np.array([1])])
+    for challenges in product(firsts(plan), seconds(plan), thirds(plan)):
+        assert made.residuals(challenges, *made.honest(challenges)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("skipped", range(3))
+def test_a_verifier_that_skips_an_equation_is_seen(skipped: int) -> None:
+    """Its errors pass with 1, or with what is left of three bilinear forms: the search above would not give the bound."""
+    plan = plan_of(Claim((BIT,)), 1, Field(5), 1, 1)
+    made = table(plan, np.array([[2]]), [np.array([1])])
+    p, challenges = (
+        5,
+        (
+            Combination(fixed(words([2])), words([3]), words([]), words([])),
+            Directions((words([[1]]),), (words([[4]]),)),
+            Fold(words([2]), words([3])),
+        ),
+    )
+    true, lines = made.honest(challenges)
+    weight = of_matrices(plan, challenges[0], (words([[[1]]]),))
+    error = 0 if skipped == 0 else -made.residuals(challenges, true, lines)[0] * pow(weight, -1, p) % p
+    wrong = (plan.field.add(true[0], words([[[error]]])),)
+    mend = words([[0, 0], [0, 0]]) if skipped < 2 else words([[made.residuals(challenges, wrong, lines)[1], 0], [0, 0]])
+    found = made.residuals(challenges, wrong, plan.field.add(lines, mend))
+    assert [place for place, off in enumerate(found) if off] == [skipped]
+
+
+# Privacy. The cell is 0 or 1, p = 3, and everything that P and D draw is gone through.
+
+
+class View:
+    """Laws of all that R sees of one row, in its own challenges and in what D was told, over A, a and D's shares."""
+
+    def __init__(self, cell: int) -> None:
+        self.plan = plan_of(Claim((BIT,)), 1, Field(3), 1, 1)
+        self.field, self.cell = self.plan.field, cell
+        self.shares = np.arange(3)
+        self.share_lines = tuples(3, 4)
+
+    def table(self, mask: int, a: int, psi: int) -> Table:
+        shown, bits = words([[(self.cell + mask) % 3]]), np.array([[self.cell ^ a]], np.uint32)
+        return Table(self.plan, (shown, words([[mask]])), (bits, np.array([[a]], np.uint32)), words([1]), words([psi]))
+
+    def law(self, asked: Challenges, told: Challenges, *, bound: bool = True) -> Integers:
+        """Counts of every view.
+
+        D's shares of M, and of T with psi, are those that P used if their challenges agree, and independent ones if not. Then P's
+        message is uniform whatever is in it, and is left out. With `bound` false D's shares are P's in any case.
+        """
+        same_first = not bound or same(asked[0], told[0])
+        same_second = not bound or (same_first and same(asked[1], told[1]))
+        seen: list[Integers] = []
+        directions = of_directions(self.plan, told[1], (words([[[1]]]),))
+        weight = of_matrices(self.plan, told[0], (words([[[1]]]),))
+        z2 = (self.shares[:, None] * directions - self.share_lines[:, 0]) % 3
+        z3 = np.array([of_fold(self.plan, told[2], words(row).reshape(2, 2)) for row in self.share_lines])
+        for mask, a, psi in product(range(3), range(2), range(3)):
+            made = self.table(mask, a, psi)
+            true, lines = made.honest(asked)
+            nothing = Lines(np.zeros((2, 2), np.uint64), fixed(words([psi])))
+            g, z = dealer_answer(self.plan, told, made.sides[1], (words([[[0]]]),), nothing)
+            parts = [int(made.columns[0][0, 0]), int(made.bits[0][0, 0]), int(g[0])]
+            z1 = (int(z[0]) + self.shares * weight) % 3
+            shares = [(int(true[0][0, 0, 0]) - self.shares) % 3] if same_first else []
+            code = np.zeros((3, 81), np.int64)
+            for part in (*parts, *(each[:, None] for each in (z1, *shares)), z2, z3[None]):
+                code = 3 * code + part
+            if same_second:
+                for place in range(4):
+                    code = 3 * code + (int(lines.reshape(-1)[place]) - self.share_lines[:, place]) % 3
+            seen.append(code.reshape(-1))
+        return np.bincount(np.concatenate(seen), minlength=3**12)
+
+
+def same(one: Combination | Directions, other: Combination | Directions) -> bool:
+    return one is other
+
+
+EVERY = 13
+"""One in so many of all 729 challenges is taken. It has no factor of three, so that each of the three takes all its values."""
+
+
+def challenged() -> list[Challenges]:
+    plan = plan_of(Claim((BIT,)), 1, Field(3), 1, 1)
+    return list(product(firsts(plan), seconds(plan), thirds(plan)))
+
+
+def test_a_receivers_view_has_one_law_for_both_values_of_a_cell() -> None:
+    """Zero challenges among them, which R may choose as it likes."""
+    views = View(0), View(1)
+    for challenges in challenged()[::EVERY]:
+        one, other = (view.law(challenges, challenges) for view in views)
+        assert np.array_equal(one, other)
+        assert one.max() < one.sum()
+
+
+@pytest.mark.parametrize("differs", range(3))
+def test_other_challenges_told_to_the_dealer_show_nothing(differs: int) -> None:
+    views, everything = (View(0), View(1)), challenged()
+    rng = np.random.default_rng(differs)
+    for _ in range(12):
+        asked, other = (everything[each] for each in rng.choice(len(everything), 2, replace=False))
+        told = tuple(other[place] if place == differs else asked[place] for place in range(3))
+        first, second, third = told
+        laws = [view.law(asked, (first, second, third)) for view in views]
+        assert np.array_equal(*laws)
+
+
+def test_shares_that_do_not_depend_on_challenges_would_show_the_cell() -> None:
+    """The reason to derive them: with one share for all first challenges, the two views differ."""
+    views, everything = (View(0), View(1)), challenged()
+    rng, differ = np.random.default_rng(0), 0
+    for _ in range(12):
+        asked, other = (everything[each] for each in rng.choice(len(everything), 2, replace=False))
+        laws = [view.law(asked, (other[0], asked[1], asked[2]), bound=False) for view in views]
+        differ += not np.array_equal(*laws)
+    assert differ > 0
+
+
+def test_a_dealer_that_answers_wrongly_is_accepted_by_chance_alone() -> None:
+    """D sends g + delta and moves its scalar as it likes: of all chi one in p accepts, whatever the columns are."""
+    plan = plan_of(Claim((BIT,)), 2, Field(3), 1, 1)
+    rng = np.random.default_rng(0)
+    challenges = (
+        Combination(fixed(words([1, 2])), words([1]), words([]), words([])),
+        Directions((words([[2]]),), (words([[1]]),)),
+        Fold(words([1]), words([2])),
+    )
+    for codes in product(range(2), repeat=2):
+        cells = np.array(codes)[:, None]
+        made = table(plan, cells, [cells[:, 0]], int(rng.integers(100)))
+        share = Lines(np.zeros((2, 2), np.uint64), fixed(made.psi))
+        nothing = tuple(np.zeros(shape, np.uint64) for shape in plan.matrix_shapes)
+        g, z = dealer_answer(plan, challenges, made.sides[1], nothing, share)
+        accepted = np.zeros((3, 3, 3), np.int64)
+        for chi in tuples(3, 2):
+            made.chi = words(chi)
+            sent = made.honest(challenges)
+            for delta, moved in product(tuples(3, 2), range(3)):
+                shown, scalars = plan.field.add(g, words(delta)), words([z[0], z[1], (int(z[2]) + moved) % 3])
+                own = verifier_sums(plan, challenges, fixed(made.chi), shown, [(made.columns[0], made.bits[0])])
+                accepted[(*delta, moved)] += residuals(plan, challenges, sent, own, scalars) == (0, 0, 0)
+        assert accepted[0, 0].tolist() == [9, 0, 0]
+        accepted[0, 0] = 3
+        assert (accepted == 3).all()

@@ -1,0 +1,84 @@
+"""Proofs of ranges in one process: parties with seeded randomness, and provers that deviate."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.arrays import Integers
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.proof.claim import UNIT, Bits, Claim
+from dprelease.mpc.proof.dealer import RangeDealer
+from dprelease.mpc.proof.field import FIELD, Elements, Field
+from dprelease.mpc.proof.plan import LINE, ProofPlan
+from dprelease.mpc.proof.prover import RangeProver
+from dprelease.mpc.proof.sweeps import ColumnRows
+from dprelease.mpc.proof.verifier import RangeVerifier
+from dprelease.mpc.ring import Words
+
+CONTEXT = Context("", "a" * 64, "b" * 64, "north", "south", "east")
+
+
+def plan_of(claim: Claim, rows: int, field: Field = FIELD, unit: int = UNIT, line: int = LINE) -> ProofPlan:
+    return ProofPlan(claim, rows, CONTEXT, field, unit, line)
+
+
+def fixed(elements: Words) -> Elements:
+    """A stream that is written down."""
+    return lambda first, number: elements[first : first + number]
+
+
+class Liar(RangeProver):
+    """Masks any columns and says any numbers about them, and is honest from there on."""
+
+    said: list[Integers]
+
+    def plain_bits(self, first: int, rows: int) -> Bits:
+        steps = [each[first : first + rows] for each in self.said]
+        return self._plan.claim.packed(steps, self._plan.unit)
+
+
+@dataclass
+class Proof:
+    """One proof from dealing to decision; `said` are the numbers of a liar, in steps."""
+
+    plan: ProofPlan
+    codes: npt.NDArray[np.int64]
+    said: list[Integers] | None = None
+    salt: int = 0
+
+    def __post_init__(self) -> None:
+        self.draw = random.Random(self.salt).randbytes
+        self.seed, self.chi = self.draw(32), self.draw(32)
+        columns = self.plan.field.uniform(self.draw(32), CONTEXT)
+        width = self.plan.width
+        self.masks: ColumnRows = lambda first, rows: columns(first * width, rows * width).reshape(rows, width)
+        kind = RangeProver if self.said is None else Liar
+        self.prover = kind(self.plan, self.codes, self.masks, self.seed, self.chi)
+        if isinstance(self.prover, Liar) and self.said is not None:
+            self.prover.said = self.said
+        self.dealer = RangeDealer(self.plan, self.masks, self.seed)
+        self.verifier = RangeVerifier.begin(self.plan, self.chi, self.draw)
+
+    def pieces(self, rows: int = 0) -> Iterator[tuple[Words, Bits]]:
+        """U and u, in pieces of so many rows, all by default."""
+        size = rows or self.plan.rows
+        whole = self.prover.masked_columns(0, self.plan.rows), self.prover.masked_bits(0, self.plan.rows)
+        return ((whole[0][at : at + size], whole[1][at : at + size]) for at in range(0, self.plan.rows, size))
+
+    def ask(self) -> RangeVerifier:
+        """Both of the prover's answers; the verifier with all three challenges."""
+        asked = self.verifier.take(self.prover.first(self.verifier.challenges[0]), self.draw)
+        return asked.take(self.prover.second(*asked.challenges), self.draw)
+
+    def run(self, rows: int = 0) -> None:
+        """Everything; raises if R refuses."""
+        asked = self.ask()
+        asked.check(self.dealer.answer(three(asked)), self.pieces(rows))
+
+
+def three(verifier: RangeVerifier) -> tuple[bytes, bytes, bytes]:
+    first, second, third = verifier.challenges
+    return first, second, third
