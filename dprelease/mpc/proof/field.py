@@ -89,17 +89,25 @@ class Field:
         middle &= np.uint64((1 << 30) - 1)
         middle <<= bits
         total += middle
-        return self._reduced(total)
+        return self.reduced(total)
 
     def scaled(self, factor: int, values: Words) -> Words:
         """factor times values, for any integer."""
         return self.multiply(values, np.array(factor % self.p, np.uint64))
 
+    def reduced(self, words: Words) -> Words:
+        """Any words mod p."""
+        if self.p != MERSENNE:
+            return np.asarray(words % self._p)
+        total = words & self._p
+        total += words >> np.uint64(MERSENNE_BITS)
+        return self._smaller(total, total - self._p)
+
     def total(self, values: Words, axis: int) -> Words:
         """Sums along an axis of at most 2^32 elements, of arrays with two axes or more."""
         half = np.uint64(32)
-        low = self._reduced((values & np.uint64((1 << 32) - 1)).sum(axis, dtype=np.uint64))
-        high = self._reduced((values >> half).sum(axis, dtype=np.uint64))
+        low = self.reduced((values & np.uint64((1 << 32) - 1)).sum(axis, dtype=np.uint64))
+        high = self.reduced((values >> half).sum(axis, dtype=np.uint64))
         return self.add(low, self.scaled(1 << 32, high))
 
     def dot(self, left: Words, right: Words) -> int:
@@ -112,7 +120,7 @@ class Field:
         total = np.zeros(widths, np.uint64)
         for start in range(0, len(left), _EXACT_ROWS):
             sums = _limbs(left[start : start + _EXACT_ROWS]).T @ _limbs(right[start : start + _EXACT_ROWS])
-            blocks = self._reduced(sums.astype(np.uint64)).reshape(_LIMBS, widths[0], _LIMBS, widths[1])
+            blocks = self.reduced(sums.astype(np.uint64)).reshape(_LIMBS, widths[0], _LIMBS, widths[1])
             for i in range(_LIMBS):
                 for j in range(_LIMBS):
                     total = self.add(total, self.scaled(1 << _LIMB_BITS * (i + j), blocks[i, :, j]))
@@ -184,14 +192,6 @@ class Field:
     @staticmethod
     def _smaller(one: Words, other: Words) -> Words:
         return np.asarray(np.minimum(one, other))
-
-    def _reduced(self, words: Words) -> Words:
-        """Any words mod p."""
-        if self.p != MERSENNE:
-            return np.asarray(words % self._p)
-        total = words & self._p
-        total += words >> np.uint64(MERSENNE_BITS)
-        return self._smaller(total, total - self._p)
 
 
 FIELD = Field()

@@ -44,7 +44,7 @@ from dprelease.mpc.ring import SecretStream, Words
 
 SEED_BYTES = 32
 LINE = 64
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class ProofPlan:
 
     @cached_property
     def chunk_rows(self) -> int:
-        """Rows that are worked on at a time: an even number of lines; their words of columns or of entries take about 1 MiB."""
+        """Rows that are worked on at a time: an even number of lines; their words of columns or of entries take about 2 MiB."""
         pair = 2 * self.line
         return max(1, _CHUNK_BYTES // (8 * max(self.width, self.entries) * pair)) * pair
 
