@@ -36,7 +36,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dprelease.errors import InvalidInput
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mpc.encryption import Context, derive
 from dprelease.mpc.proof.claim import UNIT, Bits, Claim
 from dprelease.mpc.proof.field import FIELD, Elements, Field
@@ -194,6 +194,20 @@ class ProofPlan:
     def answer_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of g and of D's three scalars: its answer."""
         return (self.lines,), (3,)
+
+    def encode_bits(self, bits: Bits) -> bytes:
+        """Bits as bytes: 4 for each unit, little-endian, row by row."""
+        return bits.astype("<u4").tobytes()
+
+    def decode_bits(self, data: bytes, rows: int) -> Bits:
+        """Bits of so many rows from bytes; (rows, units).
+
+        Raises:
+            IntegrityError: there are more or fewer bytes.
+        """
+        if len(data) != 4 * self.units * rows:
+            raise IntegrityError(f"bits of {rows} rows have {len(data)} bytes, not {4 * self.units * rows}")
+        return np.frombuffer(data, "<u4").reshape(rows, self.units).astype(np.uint32)
 
     # Challenges: the same seeds give the same elements to all three.
 

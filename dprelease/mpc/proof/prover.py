@@ -21,6 +21,9 @@ from dprelease.mpc.ring import Words
 class RangeProver:
     """P towards one receiver. The same arguments give the same bytes; two challenges give answers under independent masks.
 
+    Guarantee: R, whatever challenges it tells to whom, learns that the claim is true of every row, and nothing else. All that P
+    sends is for R alone. D, who knows its shares, would read bits from M or T.
+
     Args:
         plan: the public parameters.
         codes: (n, d), Q.

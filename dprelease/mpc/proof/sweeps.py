@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprelease.errors import IntegrityError
 from dprelease.mpc.proof.claim import Bits
 from dprelease.mpc.proof.field import Elements
 from dprelease.mpc.proof.plan import Combination, Directions, Fold, Matrices, ProofPlan
@@ -272,11 +273,16 @@ def regrouped(pieces: Iterable[tuple[Words, Bits]], rows: int) -> Iterator[tuple
     Args:
         pieces: of any size.
         rows: of each.
+
+    Raises:
+        IntegrityError: columns and bits of a piece do not have the same rows.
     """
     waiting: list[tuple[Words, Bits]] = []
     held = 0
     for columns, bits in pieces:
         start = 0
+        if len(bits) != len(columns):
+            raise IntegrityError("masked columns and their bits do not have the same rows")
         while held + len(columns) - start >= rows:
             end = start + rows - held
             waiting.append((columns[start:end], bits[start:end]))

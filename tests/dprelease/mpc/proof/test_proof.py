@@ -89,8 +89,12 @@ def test_honest_columns_are_accepted_in_every_field(p: int) -> None:
 def test_bits_are_sent_as_the_plan_says() -> None:
     plan = plan_of(CLAIMS["all"], 300)
     proof = Proof(plan, rows_of(plan.claim, 300))
-    sent = b"".join(chunk.astype("<u4").tobytes() for chunk in proof.prover.bits())
+    sent = b"".join(map(plan.encode_bits, proof.prover.bits()))
     assert len(sent) == plan.bits_size
+    assert np.array_equal(plan.decode_bits(sent, 300), next(proof.pieces())[1])
+    for bad in (sent[:-1], sent + bytes(4), b""):
+        with pytest.raises(IntegrityError, match="bytes"):
+            plan.decode_bits(bad, 300)
     assert len(proof.prover.first(bytes(32))) == 8 * (plan.units * 32 * 32 + 2 * 2 + 1)
     assert len(proof.prover.second(bytes(32), bytes(32))) == 8 * 65 * 65
     assert len(proof.dealer.answer((bytes(32),) * 3)) == 8 * (5 * plan.entries + 3)
@@ -329,9 +333,10 @@ def test_surplus_and_missing_rows_are_refused(made: tuple[Proof, RangeVerifier, 
         [(columns[:, :-1], bits)],
         [(columns, bits[:, :-1])],
         [(columns, bits[:-1])],
+        [(columns, np.tile(bits, (2, 1)))],
         [],
     ):
-        with pytest.raises(IntegrityError, match="another shape"):
+        with pytest.raises(IntegrityError, match=r"another shape|the same rows"):
             asked.check(answer, pieces)
 
 
@@ -356,6 +361,30 @@ def test_any_altered_message_is_refused(made: tuple[Proof, RangeVerifier, bytes]
     bits[69, 0] ^= 1
     with pytest.raises(IntegrityError, match=REFUSED):
         asked.check(answer, [(columns, bits)])
+
+
+@pytest.mark.parametrize("differs", range(3))
+def test_other_challenges_told_to_the_dealer_are_refused(
+    made: tuple[Proof, RangeVerifier, bytes], differs: int
+) -> None:
+    """A receiver that does so only harms itself; a relay that does so is seen."""
+    proof, asked, _ = made
+    told = [*asked.challenges]
+    told[differs] = bytes(32)
+    first, second, third = told
+    answer = RangeDealer(proof.plan, proof.masks, proof.seed).answer((first, second, third))
+    with pytest.raises(IntegrityError, match=REFUSED):
+        asked.check(answer, proof.pieces())
+
+
+def test_a_prover_may_read_the_bits_that_it_sent(made: tuple[Proof, RangeVerifier, bytes]) -> None:
+    proof, asked, _ = made
+    bits = next(proof.pieces())[1]
+    reading = RangeProver(
+        proof.plan, proof.codes, proof.masks, proof.seed, proof.chi, lambda first, rows: bits[first : first + rows]
+    )
+    first, second, _ = asked.challenges
+    assert (reading.first(first), reading.second(first, second)) == asked.messages
 
 
 def test_a_dealer_answers_once(made: tuple[Proof, RangeVerifier, bytes]) -> None:
