@@ -116,14 +116,13 @@ class Field:
 
     def product(self, left: Words, right: Words) -> Words:
         """left^T right of (r, d) and (r, e), exactly; (d, e)."""
-        widths = left.shape[1], right.shape[1]
-        total = np.zeros(widths, np.uint64)
+        total = np.zeros((left.shape[1], right.shape[1]), np.uint64)
         for start in range(0, len(left), _EXACT_ROWS):
-            sums = _limbs(left[start : start + _EXACT_ROWS]).T @ _limbs(right[start : start + _EXACT_ROWS])
-            blocks = self.reduced(sums.astype(np.uint64)).reshape(_LIMBS, widths[0], _LIMBS, widths[1])
+            lefts, rights = _limbs(left[start : start + _EXACT_ROWS]), _limbs(right[start : start + _EXACT_ROWS])
+            sums = self.reduced(np.matmul(lefts.transpose(0, 2, 1)[:, None], rights[None]).astype(np.uint64))
             for i in range(_LIMBS):
                 for j in range(_LIMBS):
-                    total = self.add(total, self.scaled(1 << _LIMB_BITS * (i + j), blocks[i, :, j]))
+                    total = self.add(total, self.scaled(1 << _LIMB_BITS * (i + j), sums[i, j]))
         return total
 
     def canonical(self, words: Words, what: str) -> Words:
@@ -199,9 +198,10 @@ FIELD = Field()
 
 
 def _limbs(words: Words) -> npt.NDArray[np.float64]:
-    """(r, d) words as (r, 3 d) floats: all lowest limbs, then the next."""
-    mask = np.uint64((1 << _LIMB_BITS) - 1)
-    out = np.empty((len(words), _LIMBS, words.shape[1]))
+    """(r, d) words as (3, r, d) floats, the lowest limbs first."""
+    values, out = words.view(np.int64), np.empty((_LIMBS, *words.shape))
+    part = np.empty_like(values)  # one buffer for all: fresh memory costs more than the arithmetic
     for limb in range(_LIMBS):
-        out[:, limb] = words >> np.uint64(_LIMB_BITS * limb) & mask
-    return out.reshape(len(words), -1)
+        np.right_shift(values, _LIMB_BITS * limb, out=part)
+        out[limb] = np.bitwise_and(part, (1 << _LIMB_BITS) - 1, out=part)
+    return out

@@ -358,9 +358,26 @@ def test_any_altered_message_is_refused(made: tuple[Proof, RangeVerifier, bytes]
     ):
         with pytest.raises(IntegrityError, match=REFUSED):
             RangeVerifier(proof.plan, proof.chi, asked.challenges, messages).check(said, [(columns, bits)])
-    bits[69, 0] ^= 1
-    with pytest.raises(IntegrityError, match=REFUSED):
-        asked.check(answer, [(columns, bits)])
+
+
+def test_every_cell_and_every_bit_counts() -> None:
+    """One step in any column of any row, and any bit of any unit, also those that no number has."""
+    plan = plan_of(CLAIMS["all"], 3)
+    proof = Proof(plan, rows_of(plan.claim, 3))
+    asked = proof.ask()
+    answer = proof.dealer.answer(three(asked))
+    ((columns, bits),) = proof.pieces()
+    for row, place in np.ndindex(columns.shape):
+        moved = columns.copy()
+        moved[row, place] = (int(moved[row, place]) + 1) % MERSENNE
+        with pytest.raises(IntegrityError, match=REFUSED):
+            asked.check(answer, [(moved, bits)])
+    for row, unit, bit in np.ndindex(*bits.shape, 32):
+        flipped = bits.copy()
+        flipped[row, unit] ^= np.uint32(1 << bit)
+        with pytest.raises(IntegrityError, match=REFUSED):
+            asked.check(answer, [(columns, flipped)])
+    asked.check(answer, [(columns, bits)])
 
 
 @pytest.mark.parametrize("differs", range(3))
