@@ -25,6 +25,9 @@ Label = Literal["DP", "feature-DP", "label-DP", "mixed"]
 """Names of the guarantee: ``DP`` if it covers every column; else ``feature-DP`` if the public columns are outcomes,
 ``label-DP`` if they are features, ``mixed`` if they are some of both (docs/guarantees.md 6)."""
 
+ModulusName = Literal["2^61-1"]
+"""The prime that blocks may be computed modulo; 2^64 has no name."""
+
 Weight = Annotated[int, Field(ge=1, le=LARGEST_WEIGHT)]
 """How much smaller a column's noise is made."""
 
@@ -145,6 +148,11 @@ class Terms(Value):
     def outcomes(self) -> tuple[str, ...]:
         """Names of the columns that are outcomes only."""
         return ()
+
+    @property
+    def modulo(self) -> ModulusName | None:
+        """The modulus of integers in blocks of the last round (`dprelease.mpc.modulus`); None for 2^64."""
+        return None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from dprelease.data.columns import Column, unbounded
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.statement import Cost, Statements
+from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.privacy.calibration import root_up
@@ -76,7 +77,7 @@ class StreamState:
     """State of a stream at a hospital between checkpoints.
 
     Attributes:
-        increments: checkpoint to the exact integers of its new rows, or our shares of them modulo 2^64. Secret: together with
+        increments: checkpoint to the exact integers of its new rows, or our shares of them. Secret: together with
             what other hospitals keep they are exact data.
         sent: noisy integers of our block of the checkpoint before, which start the next block; None at the first.
     """
@@ -342,7 +343,7 @@ class NoiseScaling:
 
 
 class Linear(Mechanism[OwnTerms]):
-    """A mechanism with one block a party: masked (exact integers + noise), all modulo 2^64."""
+    """A mechanism with one block a party: masked (exact integers + noise), all modulo `Terms.modulo`."""
 
     @abstractmethod
     def check(self, spec: SpecBase, scaling: NoiseScaling | None = None) -> None:
@@ -395,9 +396,9 @@ class Linear(Mechanism[OwnTerms]):
 
     def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         """The one block; see `Mechanism.privatize`."""
-        noisy = self.exact(inputs.rows, spec, party, inputs.products, inputs.run) + self.noise(
-            spec, party, inputs.noise, NoiseScaling(spec.rows)
-        )
+        exact = self.exact(inputs.rows, spec, party, inputs.products, inputs.run)
+        noise = self.noise(spec, party, inputs.noise, NoiseScaling(spec.rows))
+        noisy = MODULI[spec.terms.modulo].combined([(1, exact), (1, noise)])
         return (self.masked(noisy, spec, party, inputs.products),)
 
     def read(

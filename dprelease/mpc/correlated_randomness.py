@@ -2,7 +2,7 @@
 
 For a pair j < k the dealer draws a mask seed a for every party it deals to and a seed r_jk for every pair, expands A_j = PRG(a_j)
 and A_k = PRG(a_k), n x d each, and computes C_jk = A_j^T A_k. Party j gets a_j and r_jk, party k gets a_k and
-C_jk - PRG(r_jk), an n-free d_j x d_k matrix that looks uniform to k, because r_jk is known to j alone. All in Z_2^64.
+C_jk - PRG(r_jk), an n-free d_j x d_k matrix that looks uniform to k, because r_jk is known to j alone.
 
 A deal is a plain byte string, whose form follows from the schedule: the mask seed, then for each of the receiver's pairs,
 in the schedule's order, the seed r (32 bytes, to the first) or the correction (8 d_j d_k bytes, row by row, to the second).
@@ -13,7 +13,7 @@ Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,12 +21,19 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.modulus import Redraw
+from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
 
+Stream = Callable[[bytes], SecretStream]
 
-def deal(schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes) -> Mapping[str, bytes]:
+
+def deal(
+    schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes, stream: Stream = SecretStream
+) -> Mapping[str, bytes]:
     """Fresh randomness for all pairs of a dealer: receiver to its deal. Every call draws anew.
+
+    If any seed's keystream has a word that is no element, all of them are drawn again.
 
     The seeds live in this call only: what is returned must be sealed to its receivers and forgotten before any masked
     column leaves a hospital. Memory is bounded by a chunk of rows; O(n d_j d_k) operations for each pair.
@@ -35,35 +42,44 @@ def deal(schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes) -> M
         schedule: the public parameters.
         dealer: a party, or `schedule.COORDINATOR`.
         draw: secret randomness.
+        stream: keystream of a seed.
     """
+    while True:
+        try:
+            return _dealt(schedule, dealer, draw, stream)
+        except Redraw:
+            continue
+
+
+def _dealt(schedule: Schedule, dealer: str, draw: Draw, stream: Stream) -> Mapping[str, bytes]:
     pairs = schedule.dealt_by(dealer)
     masks = {name: draw(SEED_BYTES) for name in schedule.receivers(dealer)}
-    products = _products(schedule, pairs, {name: SecretStream(seed) for name, seed in masks.items()})
+    products = _products(schedule, pairs, {name: stream(seed) for name, seed in masks.items()})
     dealt = dict(masks)
     for pair in pairs:
         seed = draw(SEED_BYTES)
-        correction = products[pair] - _pad(seed, schedule, pair)
+        correction = schedule.modulus.subtract(products[pair], _pad(stream(seed), schedule, pair))
         dealt[pair.first] += seed
         dealt[pair.second] += correction.astype("<u8").tobytes()
     return dealt
 
 
 def _products(schedule: Schedule, pairs: tuple[Pair, ...], streams: Mapping[str, SecretStream]) -> dict[Pair, Words]:
-    widths = schedule.widths
+    widths, modulus = schedule.widths, schedule.modulus
     sums = {pair: np.zeros((widths[pair.first], widths[pair.second]), np.uint64) for pair in pairs}
     for start in range(0, schedule.rows, schedule.chunk_rows):
         rows = min(schedule.chunk_rows, schedule.rows - start)
-        masks = {name: stream.read_words(start, rows, widths[name]) for name, stream in streams.items()}
+        masks = {name: modulus.read(stream, start, rows, widths[name]) for name, stream in streams.items()}
         for pair in pairs:
-            sums[pair] += product(masks[pair.first], masks[pair.second])
+            sums[pair] = modulus.add(sums[pair], modulus.product(masks[pair.first], masks[pair.second]))
     return sums
 
 
-def _pad(seed: bytes, schedule: Schedule, pair: Pair) -> Words:
+def _pad(stream: SecretStream, schedule: Schedule, pair: Pair) -> Words:
     """PRG(r_jk), (d_j, d_k)."""
     widths = schedule.widths
     rows, width = widths[pair.first], widths[pair.second]
-    return SecretStream(seed).read_words(0, rows * width, 1).reshape(rows, width)
+    return schedule.modulus.read(stream, 0, rows * width, 1).reshape(rows, width)
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,21 +103,22 @@ def read_randomness(data: bytes, schedule: Schedule, receiver: str, dealer: str)
     """Take a deal apart.
 
     Raises:
-        IntegrityError: it has another length than the schedule calls for.
+        IntegrityError: it has another length than the schedule calls for, or a word that is no element.
     """
+    who = dealer or "the coordinator"
     if len(data) != schedule.deal_size(receiver, dealer):
-        raise IntegrityError(f"{dealer or 'the coordinator'} dealt something of another shape than this release needs")
+        raise IntegrityError(f"{who} dealt something of another shape than this release needs")
     widths, position = schedule.widths, SEED_BYTES
     seeds, shares = [data[:SEED_BYTES]], {}
     for pair in schedule.dealt_by(dealer):
         if receiver == pair.first:
             seeds.append(data[position : position + SEED_BYTES])
-            shares[pair] = _pad(seeds[-1], schedule, pair)
+            shares[pair] = _pad(SecretStream(seeds[-1]), schedule, pair)
             position += SEED_BYTES
         elif receiver == pair.second:
             shape = widths[pair.first], widths[pair.second]
             words = np.frombuffer(data, "<u8", shape[0] * shape[1], position)
-            shares[pair] = words.reshape(shape).astype(np.uint64)
+            shares[pair] = schedule.modulus.canonical(words.reshape(shape).astype(np.uint64), f"what {who} dealt")
             position += WORD_BYTES * words.size
     return CorrelatedRandomness(dealer, seeds[0], shares, tuple(seed_digest(seed) for seed in seeds))
 

@@ -183,6 +183,17 @@ def derive(secret: bytes, context: Context) -> bytes:
     return _derive(secret, b"", context)
 
 
+def derive_again(seed: bytes, counter: int) -> bytes:
+    """The seed that takes the place of one whose keystream will not do, the same at both ends (HKDF).
+
+    Args:
+        seed: 32 bytes, of `shared_seed`.
+        counter: 1, 2, ...; below 2^32.
+    """
+    context = b"dprelease/moments/again/v1" + counter.to_bytes(4, "big")
+    return HKDF(hashes.SHA256(), KEY_BYTES, None, context).derive(seed)
+
+
 def regroup(pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[memoryview]:
     """The same bytes in pieces of given sizes.
 

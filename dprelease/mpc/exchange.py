@@ -101,7 +101,7 @@ class Exchange:
             dealt: what the pair's dealer dealt to us.
 
         Raises:
-            IntegrityError: the peer's columns or their key are not what it signed, or are under a mask that we dealt.
+            IntegrityError: the peer's columns or their key are not what it signed, or no elements, or under a mask that we dealt.
         """
         peer = self._columns(pair.other(self._party), pair.dealer)
         return share(pair, self._party, codes, dealt, peer, self._schedule)
@@ -133,7 +133,8 @@ class Exchange:
         counts = [min(self._schedule.chunk_rows, rows - start) for start in range(0, rows, self._schedule.chunk_rows)]
         sizes = (WORD_BYTES * width * count + TAG_BYTES for count in counts)
         for plain in cipher.opened(self._fetch(columns), sizes):
-            yield np.frombuffer(plain, "<u8").reshape(-1, width)
+            words = np.frombuffer(plain, "<u8").reshape(-1, width)
+            yield self._schedule.modulus.canonical(words, f"a chunk of the masked columns of {sender}")
 
     def _sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
         context = self._at.context(kind, self._party, receiver, dealer)

@@ -1,4 +1,4 @@
-"""Additive shares of a matrix product Q_j^T Q_k in Z_2^64, from columns under one-time masks.
+"""Additive shares of a matrix product Q_j^T Q_k modulo the schedule's modulus, from columns under one-time masks.
 
     U_j = Q_j + A_j                                             masked: uniform to whoever has not the seed of A_j
     first share, at j:  PRG(r) - A_j^T U_k
@@ -14,13 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-import numpy.typing as npt
-
 from dprelease.arrays import Codes, let_go
 from dprelease.errors import IntegrityError
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness
-from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import Pair, Schedule
 
 
@@ -32,10 +29,10 @@ def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
         mask: seed of A.
         schedule: the public parameters.
     """
-    stream = SecretStream(mask)
+    stream, modulus = SecretStream(mask), schedule.modulus
     for start in range(0, len(codes), schedule.chunk_rows):
         chunk = codes[start : start + schedule.chunk_rows]
-        yield words(chunk) + stream.read_words(start, len(chunk), chunk.shape[1])
+        yield modulus.add(modulus.elements(chunk), modulus.read(stream, start, *chunk.shape))
         let_go(codes)
 
 
@@ -73,9 +70,9 @@ def first_share(width: int, mask: bytes, pad: Words, partner: Iterable[Words], s
     Raises:
         IntegrityError: the partner's columns have another number of rows.
     """
-    stream, start, total = SecretStream(mask), 0, pad.copy()
+    stream, start, total, modulus = SecretStream(mask), 0, pad, schedule.modulus
     for chunk in partner:
-        total -= product(stream.read_words(start, len(chunk), width), chunk)
+        total = modulus.subtract(total, modulus.product(modulus.read(stream, start, len(chunk), width), chunk))
         start += len(chunk)
     _whole(start, schedule)
     return total
@@ -93,18 +90,14 @@ def second_share(codes: Codes, correction: Words, partner: Iterable[Words], sche
     Raises:
         IntegrityError: the partner's columns have another number of rows.
     """
-    start, total = 0, correction.copy()
+    start, total, modulus = 0, correction, schedule.modulus
     for chunk in partner:
-        total += product(chunk, codes[start : start + len(chunk)], right_bits=schedule.bits)
+        own = codes[start : start + len(chunk)]
+        total = modulus.add(total, modulus.product(chunk, own, right_bits=schedule.bits))
         start += len(chunk)
         let_go(codes)
     _whole(start, schedule)
     return total
-
-
-def words(codes: npt.NDArray[np.int32]) -> Words:
-    """Signed codes as elements of Z_2^64."""
-    return codes.astype(np.int64).view(np.uint64)
 
 
 def _whole(rows: int, schedule: Schedule) -> None:

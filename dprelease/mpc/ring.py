@@ -1,8 +1,8 @@
-"""Arithmetic in the ring Z_2^64: secret keystreams, and exact products of tall matrices.
+"""Secret keystreams, and exact products of tall matrices of 64-bit words: in the ring Z_2^64, or as `Limbs` say.
 
 Products run in float64 matrix multiplication, which is many times faster than NumPy's own on integers, and are exact:
 
-* A word x is split into balanced limbs, x = x0 + 2^22 x1 + 2^44 x2 mod 2^64 with -2^21 <= x0, x1 < 2^21 and
+* A word x is split into balanced limbs, in the ring x = x0 + 2^22 x1 + 2^44 x2 mod 2^64 with -2^21 <= x0, x1 < 2^21 and
   -2^19 <= x2 < 2^19. A small integer, |q| <= 2^b with b <= 24, is one limb. So an operand's limbs are at most 2^c in
   magnitude, with c = 21 or c = b.
 * left^T right = sum over i, j of 2^(22 (i + j)) left_i^T right_j. Pairs with i + j >= 3 vanish mod 2^64: of nine, six are left.
@@ -11,10 +11,14 @@ Products run in float64 matrix multiplication, which is many times faster than N
   fused multiplication, is an integer of magnitude at most 2^53, and float64 holds it exactly.
 * The sums, as 64-bit integers, are shifted and added with wrap-around, which is arithmetic in the ring.
 
+`dprelease.mpc.modulus` has the other way to split and to put together, for words of a prime field.
+
 Source: docs/protocol.md, steps 3 to 6; the keystream in docs/format.md 15.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +27,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from dprelease.errors import InvalidInput
 
 Words = npt.NDArray[np.uint64]
-"""Elements of Z_2^64; a signed integer is there in two's complement."""
+"""Elements of Z_2^64, where a signed integer is there in two's complement, or of a field with less than 2^64 elements."""
 
 LARGEST_BITS = 24
 """b of the largest small integers, |q| <= 2^b, that `product` takes."""
@@ -38,16 +42,32 @@ _ZEROS = bytes(1 << 16)  # encrypted piece by piece, so that nothing of the outp
 
 _EXACT_BITS = 53  # float64 holds every integer of magnitude at most 2^53
 _LIMBS = 3
-_LIMB_BITS = 22
-_HALF = 1 << (_LIMB_BITS - 1)
-_MASK = (1 << _LIMB_BITS) - 1
-_OFFSET = np.uint64(_HALF | _HALF << _LIMB_BITS)  # makes the lower limbs non-negative, so that masks can cut them out
 
 # OpenBLAS starts threads for a product of more than 2^18 multiplications. Threads that wait for one another make such
 # small products many times slower where cores are busy, so tiles of columns and pieces of rows stay below that.
 _ONE_THREAD = 1 << 18
 _TILE = 64
 _PIECE_ROWS = 1 << 11
+
+
+@dataclass(frozen=True)
+class Limbs:
+    """How words are split into three balanced limbs, and how sums of the limbs' products become words: in the ring Z_2^64.
+
+    Attributes:
+        bits: w; the limbs below the highest lie in [-2^(w-1), 2^(w-1)), and the highest is no larger.
+        pairs: with how many of the right operand's limbs each of the left's is multiplied, the lowest first.
+    """
+
+    bits: int = 22
+    pairs: tuple[int, ...] = (3, 2, 1)
+
+    def add(self, total: Words, sums: npt.NDArray[np.int64], place: int) -> Words:
+        """total + sums 2^(w place)."""
+        return total + (sums.view(np.uint64) << np.uint64(self.bits * place))
+
+
+RING_LIMBS = Limbs()
 
 
 class SecretStream:
@@ -120,6 +140,7 @@ def product(
     *,
     left_bits: int | None = None,
     right_bits: int | None = None,
+    limbs: Limbs = RING_LIMBS,
 ) -> Words:
     """left^T right mod 2^64, exactly. For uint64 takes six float64 products, with one small operand three, with two one.
 
@@ -128,6 +149,7 @@ def product(
         right: (r, e); uint64, or signed integers together with `right_bits`.
         left_bits: b, 0 to 24, where |left| <= 2^b is known in public; None for uint64 of full range.
         right_bits: the same for `right`.
+        limbs: of the ring; others for another modulus.
 
     Returns:
         (d, e) uint64.
@@ -137,21 +159,22 @@ def product(
     """
     if left.ndim != 2 or right.ndim != 2 or len(left) != len(right):
         raise InvalidInput(f"matrices of shapes {left.shape} and {right.shape} do not have the same rows")
-    rows = 1 << (_EXACT_BITS - _magnitude_bits(left, left_bits) - _magnitude_bits(right, right_bits))
+    reach = sum(_magnitude_bits(*each, limbs) for each in ((left, left_bits), (right, right_bits)))
+    rows = 1 << (_EXACT_BITS - reach)
     result = np.empty((left.shape[1], right.shape[1]), np.uint64)
     for i in range(0, left.shape[1], _TILE):
         for j in range(0, right.shape[1], _TILE):
             tile = slice(i, i + _TILE), slice(j, j + _TILE)
-            result[tile] = _tile(left[:, tile[0]], right[:, tile[1]], left_bits, right_bits, rows)
+            result[tile] = _tile(left[:, tile[0]], right[:, tile[1]], left_bits, right_bits, rows, limbs)
     return result
 
 
-def _magnitude_bits(values: npt.NDArray[np.integer], bits: int | None) -> int:
+def _magnitude_bits(values: npt.NDArray[np.integer], bits: int | None, limbs: Limbs) -> int:
     """c, where the operand's limbs are at most 2^c in magnitude; refuses values of which that is not true."""
     if bits is None:
         if values.dtype != np.uint64:
             raise InvalidInput(f"{values.dtype} needs a bound on its magnitude; only uint64 goes without")
-        return _LIMB_BITS - 1
+        return limbs.bits - 1
     if values.dtype.kind != "i" or not 0 <= bits <= LARGEST_BITS:
         raise InvalidInput(f"a bound of 2^{bits} on {values.dtype}: give signed integers and 0 to {LARGEST_BITS} bits")
     if values.size and (int(values.max()) > 1 << bits or int(values.min()) < -(1 << bits)):
@@ -165,11 +188,12 @@ def _tile(
     left_bits: int | None,
     right_bits: int | None,
     rows: int,
+    limbs: Limbs,
 ) -> Words:
-    """left^T right mod 2^64 for at most `_TILE` columns each, where sums over `rows` rows are exact in float64."""
+    """left^T right for at most `_TILE` columns each, where sums over `rows` rows are exact in float64."""
     width, height = right.shape[1], left.shape[1]
     step = min(rows, _ONE_THREAD // (width * height), _PIECE_ROWS, max(1, len(left)))
-    split_left, split_right = _Splitter(height, left_bits, step), _Splitter(width, right_bits, step)
+    split_left, split_right = (_Splitter(*each, step, limbs) for each in ((height, left_bits), (width, right_bits)))
     total = np.zeros((height, width), np.uint64)
     block = np.empty((split_right.limbs, height, width))
     for start in range(0, len(left), rows):
@@ -178,11 +202,14 @@ def _tile(
         for first in range(start, end, step):
             last = min(first + step, end)
             lefts, rights = split_left(left[first:last]), split_right(right[first:last])
-            for i, limb in enumerate(lefts):
-                sums[i, : _LIMBS - i] += np.matmul(limb.T, rights[: _LIMBS - i], out=block[: _LIMBS - i])
-        for i, row in enumerate(sums):
-            for j, entries in enumerate(row[: _LIMBS - i]):
-                total += entries.astype(np.int64).view(np.uint64) << np.uint64(_LIMB_BITS * (i + j))
+            for i, (limb, met) in enumerate(zip(lefts, limbs.pairs, strict=False)):
+                sums[i, :met] += np.matmul(limb.T, rights[:met], out=block[:met])
+        places: dict[int, npt.NDArray[np.int64]] = {}
+        for i, (row, met) in enumerate(zip(sums, limbs.pairs, strict=False)):
+            for j, entries in enumerate(row[:met].astype(np.int64)):
+                places[i + j] = places[i + j] + entries if i + j in places else entries
+        for place, entries in places.items():
+            total = limbs.add(total, entries, place)
     return total
 
 
@@ -193,10 +220,14 @@ class _Splitter:
         width: columns.
         bits: as for `product`.
         rows: at most so many at a time.
+        limbs: how.
     """
 
-    def __init__(self, width: int, bits: int | None, rows: int) -> None:
+    def __init__(self, width: int, bits: int | None, rows: int, limbs: Limbs) -> None:
         self.limbs = _LIMBS if bits is None else 1
+        self._bits, self._half = limbs.bits, 1 << (limbs.bits - 1)
+        # Makes the lower limbs non-negative, so that masks can cut them out.
+        self._offset = np.uint64(self._half | self._half << limbs.bits)
         self._out = np.empty((self.limbs, rows, width))
         self._shifted = np.empty((rows if bits is None else 0, width), np.uint64)
         self._cut = np.empty(self._shifted.shape, np.int64)
@@ -207,11 +238,11 @@ class _Splitter:
         if self.limbs == 1:
             out[0] = values
             return out
-        cut = self._cut[: len(values)]
-        shifted = np.add(values, _OFFSET, out=self._shifted[: len(values)]).view(np.int64)
+        cut, mask = self._cut[: len(values)], 2 * self._half - 1
+        shifted = np.add(values, self._offset, out=self._shifted[: len(values)]).view(np.int64)
         for place in range(_LIMBS - 1):
-            np.right_shift(shifted, place * _LIMB_BITS, out=cut)
-            np.bitwise_and(cut, _MASK, out=cut)
-            out[place] = np.subtract(cut, _HALF, out=cut)
-        out[-1] = np.right_shift(shifted, (_LIMBS - 1) * _LIMB_BITS, out=cut)
+            np.right_shift(shifted, place * self._bits, out=cut)
+            np.bitwise_and(cut, mask, out=cut)
+            out[place] = np.subtract(cut, self._half, out=cut)
+        out[-1] = np.right_shift(shifted, (_LIMBS - 1) * self._bits, out=cut)
         return out

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dprelease.errors import InvalidInput
+from dprelease.mpc.modulus import RING, Modulus
 from dprelease.mpc.ring import chunk_rows
 
 COORDINATOR = ""
@@ -54,6 +55,7 @@ class Schedule:
         bits: b, where |q| <= 2^b for every element of every matrix.
         collusion_threshold: t, parties that may pool what they saw; 0 for one party alone.
         rotating: whether parties deal for one another; else the coordinator deals for every pair.
+        modulus: what everything is computed modulo.
 
     Raises:
         InvalidInput: parties cannot deal for one another here.
@@ -65,6 +67,7 @@ class Schedule:
     bits: int
     collusion_threshold: int
     rotating: bool
+    modulus: Modulus = RING
 
     def __post_init__(self) -> None:
         if self.rotating and (len(self.widths) < 3 or self.collusion_threshold > 1):

@@ -17,6 +17,7 @@ from dprelease.canonical import Digest, Value
 from dprelease.data.bounding import within
 from dprelease.data.columns import Name
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.mpc.modulus import MODULI
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey, Sequence
 
@@ -104,7 +105,7 @@ def read_block(data: bytes, spec: ReleaseSpec, party: str, sequence: int = 0) ->
     """Read a block that claims to be this one of the party's under this spec.
 
     Raises:
-        IntegrityError: the header, shape or size is not what the spec calls for, or a public code is none of its column's.
+        IntegrityError: the header, shape or size is not what the spec calls for, or a number is none that may be there.
         InvalidInput: as `expected_header`.
     """
     view = view_block(data, spec, party, sequence)
@@ -123,12 +124,14 @@ def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str, sequence
     if data[: len(lead)] != lead or len(data) != block_size(spec, party, sequence):
         raise IntegrityError(f"{name} does not have the shape that the spec calls for")
     noisy = header.rows * header.columns
-    values = np.frombuffer(data, "<i8", noisy, len(lead)).reshape(header.rows, header.columns)
+    words = np.frombuffer(data, "<u8", noisy, len(lead)).astype(np.uint64, copy=False)
+    modulus = MODULI[spec.terms.modulo if sequence in spec.rounds()[-1] else None]
+    values = modulus.canonical(words, name).view(np.int64)
     codes = np.frombuffer(data, "<i4", -1, len(lead) + 8 * noisy) if header.public else np.zeros(0)
     public = codes.astype(np.int32, copy=False).reshape(spec.rows, header.public)
     if header.public and not within(public, spec.part(party).public, spec.grid_bits):
         raise IntegrityError(f"the public columns of {party} hold codes that their declarations do not allow")
-    return Block(header, values.astype(np.int64, copy=False), public)
+    return Block(header, values.reshape(header.rows, header.columns), public)
 
 
 def values_of(blocks: Mapping[str, tuple[Block, ...]]) -> dict[str, tuple[npt.NDArray[np.int64], ...]]:

@@ -18,7 +18,8 @@ from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc import matrix_product as products_module
-from dprelease.mpc.matrix_product import masked, second_share, words
+from dprelease.mpc.matrix_product import masked, second_share
+from dprelease.mpc.modulus import RING
 from dprelease.mpc.ring import SecretStream, Words, product
 from dprelease.mpc.schedule import Schedule
 from dprelease.release.accounting import trust
@@ -83,7 +84,7 @@ def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch
     """
 
     def fed(codes: np.ndarray) -> Words:  # type: ignore[type-arg]
-        column = words(codes).copy()
+        column = RING.elements(codes).copy()
         column[:, -1] = 0
         column[ROW, -1] = amplitude
         return column

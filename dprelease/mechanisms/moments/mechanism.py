@@ -44,6 +44,7 @@ from dprelease.mechanisms.moments.terms import (
 )
 from dprelease.mechanisms.moments.words import levels_in_words, reuse_in_words
 from dprelease.mechanisms.statement import Cost, Statements
+from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.one_line import listed, quoted
@@ -58,7 +59,6 @@ MOST_CLIP = 1000
 
 MOST_ENTRIES = 1 << 24
 """Most entries of joint moments, refused by counting: a block of them has 128 MiB."""
-_RING = 1 << 63
 _SAMPLER = 2.0**56
 
 
@@ -351,12 +351,15 @@ class MomentsMechanism(Linear[JointMoments]):
         if finest < scales.FINEST or unit * _smallest_move(spec, terms) < COARSEST**2 * mu2:
             raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
         largest = scaling.scale(max(terms.scales.values()))
-        # In integers: with doubles a sum near 2^63 could be rounded below it.
+        # In integers: with doubles a sum near the bound could be rounded below it.
         reach = (scaling.rows * scaling.largest << (2 * spec.grid_bits)) + scales.noise_reach(
             largest, len(spec.parties)
         )
-        if reach >= _RING or largest >= _SAMPLER:
-            raise SpecRefused("sums could reach 2^63 and wrap; lower grid_bits, or most_rows of a stream")
+        bound = MODULI[terms.modulo].reach
+        if reach >= bound or largest >= _SAMPLER:
+            raise SpecRefused(
+                f"sums could reach 2^{bound.bit_length() - 1} and wrap; lower grid_bits, or most_rows of a stream"
+            )
 
     def shapes(self, spec: SpecBase, party: str) -> tuple[tuple[int, int], ...]:
         return ((1, layout_of(spec).entries),)
@@ -382,7 +385,7 @@ class MomentsMechanism(Linear[JointMoments]):
         parts = [values[part.party] for part in spec.parties]
         scales = {kind: scaling.scale(scale) for kind, scale in self.own(spec).scales.items()}
         shape = scaling.rows * scaling.largest, spec.grid_bits, scales, len(parts)
-        return add_up(parts, limits(layout_of(spec), *shape)).reshape(parts[0].shape)
+        return add_up(parts, limits(layout_of(spec), *shape), MODULI[spec.terms.modulo]).reshape(parts[0].shape)
 
     def view(
         self, batches: Sequence[SpecBase], sums: Floats | Integers, noise: float, public: Codes

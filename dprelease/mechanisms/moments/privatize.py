@@ -22,7 +22,8 @@ from dprelease.mechanisms.base import NoiseScaling
 from dprelease.mechanisms.moments.clipping import clip_rows
 from dprelease.mechanisms.moments.entries import code, variables
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
-from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.modulus import MODULI
+from dprelease.mpc.ring import Words, product
 from dprelease.mpc.schedule import Pair, Schedule
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
@@ -51,7 +52,7 @@ def coded(rows: BoundedRows, spec: SpecBase) -> Codes:
 
 
 def exact_share(made: Products, spec: SpecBase, party: str) -> Integers:
-    """(1, E) the party's share of every exact entry, modulo 2^64; all parties' add up to exact data.
+    """(1, E) the party's share of every exact entry, in the spec's modulus; all parties' add up to exact data.
 
     Args:
         made: what the session left, and the coded rows (n, d_j) that it multiplied.
@@ -98,7 +99,7 @@ def masked(values: Integers, spec: SpecBase, party: str, masks: Mapping[str, byt
     A share alone is then uniform to whoever lacks one of its masks.
 
     Args:
-        values: (rows, E).
+        values: (rows, E), elements or signed integers.
         spec: of joint moments.
         party: name of the party in the spec.
         masks: peer to the seed that we share with it, which must never hide anything else.
@@ -109,10 +110,12 @@ def masked(values: Integers, spec: SpecBase, party: str, masks: Mapping[str, byt
     order = [part.party for part in spec.parties]
     if set(masks) != set(order) - {party}:
         raise InvalidInput("a block of joint moments needs a mask with every peer")
-    total = np.ascontiguousarray(values).view(np.uint64)
+    modulus = MODULI[joint_moments(spec).modulo]
+    total = modulus.elements(np.ascontiguousarray(values))
     for peer, seed in masks.items():
-        mask = SecretStream(seed).read_words(0, *values.shape)
-        total = total + mask if order.index(party) < order.index(peer) else total - mask
+        mask = modulus.read_agreed(seed, *values.shape)
+        first = order.index(party) < order.index(peer)
+        total = modulus.add(total, mask) if first else modulus.subtract(total, mask)
     return total.view(np.int64)
 
 
@@ -125,11 +128,11 @@ def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words
     clipping = joint_moments(spec).clipping
     constant = None if clipping is None else clipping.constant
     own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], schedule, constant)
-    total = np.zeros(layout.entries, np.uint64)
+    total, modulus = np.zeros(layout.entries, np.uint64), schedule.modulus
     chosen = (owner[row] == mine) & (owner[column] == mine)
-    total[chosen] = own.at(local[row[chosen]], local[column[chosen]])
+    total[chosen] = modulus.elements(own.at(local[row[chosen]], local[column[chosen]]).view(np.int64))
     chosen = (owner[row] == EVERYBODY) & (owner[column] == mine)
-    total[chosen] = own.sums[local[column[chosen]]]
+    total[chosen] = modulus.elements(own.sums[local[column[chosen]]].view(np.int64))
     for pair, share in shares.items():
         first, second = schedule.parties.index(pair.first), schedule.parties.index(pair.second)
         for left, right in ((row, column), (column, row)):
@@ -152,6 +155,7 @@ def schedule_of(spec: SpecBase) -> Schedule:
         bits=spec.grid_bits,
         collusion_threshold=terms.curious,
         rotating=terms.dealer == "rotating",
+        modulus=MODULI[terms.modulo],
     )
 
 

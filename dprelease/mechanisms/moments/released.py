@@ -22,11 +22,10 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Ball, Clipping, balls
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
+from dprelease.mpc.modulus import RING, Modulus
 from dprelease.mpc.ring import product
 
 Indices = Sequence[int] | Integers
-
-_RING = 1 << 63
 
 
 def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[EntryKind, float], parties: int) -> list[int]:
@@ -36,12 +35,13 @@ def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[EntryKind,
     return [whole + beyond[int(kind)] for kind in layout.kinds]
 
 
-def add_up(blocks: Sequence[Integers], largest: Sequence[int]) -> Integers:
-    """The released integers: all parties' blocks added modulo 2^64, where their masks cancel, read as signed.
+def add_up(blocks: Sequence[Integers], largest: Sequence[int], modulus: Modulus = RING) -> Integers:
+    """The released integers: all parties' blocks added, so that their masks cancel, and read as signed.
 
     Args:
         blocks: one (rows, E) array for each party.
         largest: (E,) from `limits`, the same for every row.
+        modulus: of the spec.
 
     Returns:
         (rows E,) row after row.
@@ -49,11 +49,10 @@ def add_up(blocks: Sequence[Integers], largest: Sequence[int]) -> Integers:
     Raises:
         IntegrityError: an entry is out of range: some party sent garbage, or not all blocks belong together.
     """
-    total = np.zeros((blocks[0].size // len(largest), len(largest)), np.int64)
-    for block in blocks:
-        total += block.reshape(total.shape)
-    above = np.array([min(most, _RING - 1) for most in largest], np.int64)
-    below = np.array([max(-most, -_RING) for most in largest], np.int64)
+    shape = blocks[0].size // len(largest), len(largest)
+    total = modulus.signed(modulus.combined((1, block.reshape(shape)) for block in blocks).view(np.uint64))
+    above = np.array([min(most, modulus.reach - 1) for most in largest], np.int64)
+    below = np.array([max(-most, -modulus.reach) for most in largest], np.int64)
     if ((total > above) | (total < below)).any():
         raise IntegrityError(
             "the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation"

@@ -24,7 +24,7 @@ from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
 from dprelease.mechanisms.moments.outcome_calibration import Moves, best_split, share_scales
 from dprelease.mechanisms.moments.sensitivity import Sensitivity, clipped_sensitivity, sensitivity
 from dprelease.mechanisms.then import TermsInRanges, with_terms
-from dprelease.spec_base import Label, SpecBase, label_of
+from dprelease.spec_base import Label, ModulusName, SpecBase, label_of
 
 Dealer = Literal["none", "rotating", "coordinator"]
 
@@ -84,6 +84,7 @@ class JointMoments(TermsInRanges):
             then left out of canonical bytes.
         parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
             equal, and then left out of canonical bytes.
+        modulus: what blocks are computed modulo; None for 2^64, as all were before, and then left out of canonical bytes.
     """
 
     mechanism: Literal["moments"] = "moments"
@@ -95,6 +96,7 @@ class JointMoments(TermsInRanges):
     association: Annotated[Association | None, Field(exclude_if=lambda association: association is None)] = None
     clipping: Annotated[Clipping | None, Field(exclude_if=lambda clipping: clipping is None)] = None
     parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
+    modulus: Annotated[ModulusName | None, Field(exclude_if=lambda modulus: modulus is None)] = None
 
     @model_validator(mode="after")
     def _scales_are_positive(self) -> JointMoments:
@@ -111,6 +113,11 @@ class JointMoments(TermsInRanges):
         assert self.clipping is not None  # noqa: S101 - validated
         clipping = self.clipping.model_copy(update={"ranges": tuple(ranges)})
         return with_terms(spec, self.model_copy(update={"clipping": clipping, "first": None}))
+
+    @property
+    def modulo(self) -> ModulusName | None:
+        """The modulus of blocks; None for 2^64."""
+        return self.modulus
 
     @property
     def outcomes(self) -> tuple[str, ...]:

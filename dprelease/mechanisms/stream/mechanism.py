@@ -27,6 +27,7 @@ from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mechanisms.stream.factorization import decoding, error
 from dprelease.mechanisms.stream.propose import StreamOptions, last_error, options_over, propose_stream
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
+from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
 from dprelease.spec_base import SpecBase, Terms
@@ -234,11 +235,9 @@ def stream_block(over: Linear[Any], batch: SpecBase, terms: StreamTerms, party: 
     _check_kept(kept, terms, shape)
     fresh = []
     for weights in terms.matrix.rows(terms.checkpoint, terms.most):
-        total = np.zeros(shape, np.int64)  # modulo 2^64, where shares live
-        for checkpoint in terms.used:
-            if weights[checkpoint - 1]:
-                total += weights[checkpoint - 1] * kept.increments[checkpoint]
-        fresh.append(total + over.noise(batch, party, inputs.noise, terms.scaling))
+        parts = [(int(weights[each - 1]), kept.increments[each]) for each in terms.used if weights[each - 1]]
+        noise = over.noise(batch, party, inputs.noise, terms.scaling)
+        fresh.append(MODULI[terms.modulo].combined([*parts, (1, noise)]))
     sent = over.masked(np.vstack(fresh), batch, party, inputs.products)
     return sent if kept.sent is None else np.vstack([kept.sent, sent])
 

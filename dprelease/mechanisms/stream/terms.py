@@ -10,7 +10,7 @@ from dprelease.canonical import Digest, Rows, Value
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.base import NoiseScaling
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, Factor, FactorName
-from dprelease.spec_base import Place, SpecBase, Terms
+from dprelease.spec_base import ModulusName, Place, SpecBase, Terms
 
 _OWN = {"rows", "alignment", "created", "expires"}
 _OWN_TERMS = {"checkpoint", "first", "previous", "history"}
@@ -71,6 +71,11 @@ class StreamTerms(Terms):
     def past(self) -> tuple[int, ...]:
         """Earlier checkpoints that were published."""
         return tuple(each.checkpoint for each in self.history)
+
+    @property
+    def modulo(self) -> ModulusName | None:
+        """That of the integers that are added up."""
+        return self.of.modulo
 
     @property
     def names(self) -> tuple[str, ...]:
