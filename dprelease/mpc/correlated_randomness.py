@@ -13,7 +13,7 @@ Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,19 +21,12 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.modulus import Redraw
-from dprelease.mpc.ring import SecretStream, Words
+from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
 
-Stream = Callable[[bytes], SecretStream]
 
-
-def deal(
-    schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes, stream: Stream = SecretStream
-) -> Mapping[str, bytes]:
+def deal(schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes) -> Mapping[str, bytes]:
     """Fresh randomness for all pairs of a dealer: receiver to its deal. Every call draws anew.
-
-    If any seed's keystream has a word that is no element, all of them are drawn again.
 
     The seeds live in this call only: what is returned must be sealed to its receivers and forgotten before any masked
     column leaves a hospital. Memory is bounded by a chunk of rows; O(n d_j d_k) operations for each pair.
@@ -42,44 +35,35 @@ def deal(
         schedule: the public parameters.
         dealer: a party, or `schedule.COORDINATOR`.
         draw: secret randomness.
-        stream: keystream of a seed.
     """
-    while True:
-        try:
-            return _dealt(schedule, dealer, draw, stream)
-        except Redraw:
-            continue
-
-
-def _dealt(schedule: Schedule, dealer: str, draw: Draw, stream: Stream) -> Mapping[str, bytes]:
     pairs = schedule.dealt_by(dealer)
     masks = {name: draw(SEED_BYTES) for name in schedule.receivers(dealer)}
-    products = _products(schedule, pairs, {name: stream(seed) for name, seed in masks.items()})
+    products = _products(schedule, pairs, masks)
     dealt = dict(masks)
     for pair in pairs:
         seed = draw(SEED_BYTES)
-        correction = schedule.modulus.subtract(products[pair], _pad(stream(seed), schedule, pair))
+        correction = schedule.modulus.subtract(products[pair], _pad(seed, schedule, pair))
         dealt[pair.first] += seed
         dealt[pair.second] += correction.astype("<u8").tobytes()
     return dealt
 
 
-def _products(schedule: Schedule, pairs: tuple[Pair, ...], streams: Mapping[str, SecretStream]) -> dict[Pair, Words]:
+def _products(schedule: Schedule, pairs: tuple[Pair, ...], seeds: Mapping[str, bytes]) -> dict[Pair, Words]:
     widths, modulus = schedule.widths, schedule.modulus
     sums = {pair: np.zeros((widths[pair.first], widths[pair.second]), np.uint64) for pair in pairs}
     for start in range(0, schedule.rows, schedule.chunk_rows):
         rows = min(schedule.chunk_rows, schedule.rows - start)
-        masks = {name: modulus.read(stream, start, rows, widths[name]) for name, stream in streams.items()}
+        masks = {name: modulus.read(seed, start, rows, widths[name]) for name, seed in seeds.items()}
         for pair in pairs:
             sums[pair] = modulus.add(sums[pair], modulus.product(masks[pair.first], masks[pair.second]))
     return sums
 
 
-def _pad(stream: SecretStream, schedule: Schedule, pair: Pair) -> Words:
+def _pad(seed: bytes, schedule: Schedule, pair: Pair) -> Words:
     """PRG(r_jk), (d_j, d_k)."""
     widths = schedule.widths
     rows, width = widths[pair.first], widths[pair.second]
-    return schedule.modulus.read(stream, 0, rows * width, 1).reshape(rows, width)
+    return schedule.modulus.read(seed, 0, rows * width, 1).reshape(rows, width)
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,7 +97,7 @@ def read_randomness(data: bytes, schedule: Schedule, receiver: str, dealer: str)
     for pair in schedule.dealt_by(dealer):
         if receiver == pair.first:
             seeds.append(data[position : position + SEED_BYTES])
-            shares[pair] = _pad(SecretStream(seeds[-1]), schedule, pair)
+            shares[pair] = _pad(seeds[-1], schedule, pair)
             position += SEED_BYTES
         elif receiver == pair.second:
             shape = widths[pair.first], widths[pair.second]

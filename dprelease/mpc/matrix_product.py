@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dprelease.arrays import Codes, let_go
 from dprelease.errors import IntegrityError
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness
-from dprelease.mpc.ring import SecretStream, Words
+from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair, Schedule
 
 
@@ -29,10 +29,10 @@ def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
         mask: seed of A.
         schedule: the public parameters.
     """
-    stream, modulus = SecretStream(mask), schedule.modulus
+    modulus = schedule.modulus
     for start in range(0, len(codes), schedule.chunk_rows):
         chunk = codes[start : start + schedule.chunk_rows]
-        yield modulus.add(modulus.elements(chunk), modulus.read(stream, start, *chunk.shape))
+        yield modulus.add(modulus.elements(chunk), modulus.read(mask, start, *chunk.shape))
         let_go(codes)
 
 
@@ -70,9 +70,9 @@ def first_share(width: int, mask: bytes, pad: Words, partner: Iterable[Words], s
     Raises:
         IntegrityError: the partner's columns have another number of rows.
     """
-    stream, start, total, modulus = SecretStream(mask), 0, pad, schedule.modulus
+    start, total, modulus = 0, pad, schedule.modulus
     for chunk in partner:
-        total = modulus.subtract(total, modulus.product(modulus.read(stream, start, len(chunk), width), chunk))
+        total = modulus.subtract(total, modulus.product(modulus.read(mask, start, len(chunk), width), chunk))
         start += len(chunk)
     _whole(start, schedule)
     return total

@@ -59,15 +59,15 @@ class Limbs:
         pairs: with how many of the right operand's limbs each of the left's is multiplied, the lowest first.
     """
 
-    bits: int = 22
-    pairs: tuple[int, ...] = (3, 2, 1)
+    bits: int
+    pairs: tuple[int, ...]
 
     def add(self, total: Words, sums: npt.NDArray[np.int64], place: int) -> Words:
         """total + sums 2^(w place)."""
         return total + (sums.view(np.uint64) << np.uint64(self.bits * place))
 
 
-RING_LIMBS = Limbs()
+RING_LIMBS = Limbs(22, (3, 2, 1))
 
 
 class SecretStream:

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from dprelease.arrays import Integers
 from dprelease.mpc.encryption import Context
+from dprelease.mpc.modulus import FIELD, Elements, Field
 from dprelease.mpc.proof.claim import UNIT, Bits, Claim
 from dprelease.mpc.proof.dealer import RangeDealer
-from dprelease.mpc.proof.field import FIELD, Elements, Field
 from dprelease.mpc.proof.plan import LINE, ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import ColumnRows

@@ -113,7 +113,7 @@ def masked(values: Integers, spec: SpecBase, party: str, masks: Mapping[str, byt
     modulus = MODULI[joint_moments(spec).modulo]
     total = modulus.elements(np.ascontiguousarray(values))
     for peer, seed in masks.items():
-        mask = modulus.read_agreed(seed, *values.shape)
+        mask = modulus.read(seed, 0, *values.shape)
         first = order.index(party) < order.index(peer)
         total = modulus.add(total, mask) if first else modulus.subtract(total, mask)
     return total.view(np.int64)

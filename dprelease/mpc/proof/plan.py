@@ -38,8 +38,8 @@ import numpy as np
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mpc.encryption import Context, derive
+from dprelease.mpc.modulus import FIELD, Elements, Field
 from dprelease.mpc.proof.claim import UNIT, Bits, Claim
-from dprelease.mpc.proof.field import FIELD, Elements, Field
 from dprelease.mpc.ring import SecretStream, Words
 
 SEED_BYTES = 32

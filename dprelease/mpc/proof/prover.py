@@ -39,7 +39,7 @@ class RangeProver:
     def __init__(
         self,
         plan: ProofPlan,
-        codes: npt.NDArray[np.integer],
+        codes: npt.NDArray[np.signedinteger],
         masks: ColumnRows,
         seed: bytes,
         chi: bytes,
@@ -98,7 +98,7 @@ class RangeProver:
 
     def masked_columns(self, first: int, rows: int) -> Words:
         """Rows of U = Q + A."""
-        codes = self._plan.field.integers(self._codes[first : first + rows])
+        codes = self._plan.field.elements(self._codes[first : first + rows])
         return self._plan.field.add(codes, self._dealer.columns(first, rows))
 
     def _masks(self, first: int, rows: int) -> Bits:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.arrays import Floats
+from dprelease.mpc.modulus import Field
 from dprelease.mpc.proof.claim import Bits
-from dprelease.mpc.proof.field import Field
 from dprelease.mpc.ring import Words
 
 COUNTED_ROWS = 1 << 17
@@ -101,7 +101,7 @@ def _counted(field: Field, places: npt.NDArray[np.intp], halves: list[Floats]) -
     for place, half in enumerate(halves):
         sums = np.bincount(places, half, _BYTE * _BYTE).reshape(_BYTE, _BYTE)
         signed = _signs() @ sums @ _signs().T
-        total = field.add(total, field.scaled(1 << _HALF_BITS * place, field.integers(signed.astype(np.int64))))
+        total = field.add(total, field.scaled(1 << _HALF_BITS * place, field.elements(signed.astype(np.int64))))
     return total
 
 

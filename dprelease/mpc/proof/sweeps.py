@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.errors import IntegrityError
+from dprelease.mpc.modulus import Elements
 from dprelease.mpc.proof.claim import Bits
-from dprelease.mpc.proof.field import Elements
 from dprelease.mpc.proof.plan import Combination, Directions, Fold, Matrices, ProofPlan
 from dprelease.mpc.proof.signs import COUNTED_ROWS, SignTables, in_lines, sign_products
 from dprelease.mpc.ring import Words
@@ -195,7 +195,7 @@ def coefficients(plan: ProofPlan, challenge: Combination) -> Coefficients:
     for weight, number in zip(numbers, claim.numbers, strict=True):
         constant += weight * (number.lower + number.step * number.span * field.half)
     reduced = np.array([weight % field.p for weight in numbers], np.uint64)
-    diagonal = field.multiply(reduced[claim.number_of], field.integers(claim.weights))
+    diagonal = field.multiply(reduced[claim.number_of], field.elements(claim.weights))
     return Coefficients(
         np.array([each % field.p for each in columns], np.uint64),
         field.scaled(-field.half, diagonal),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from dprelease.errors import Conflict, IntegrityError, InvalidInput
 from dprelease.mpc.encryption import Draw
+from dprelease.mpc.modulus import Elements
 from dprelease.mpc.proof.claim import Bits
-from dprelease.mpc.proof.field import Elements
 from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Matrices, ProofPlan
 from dprelease.mpc.proof.sweeps import (
     OwnSums,

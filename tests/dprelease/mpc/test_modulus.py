@@ -1,7 +1,9 @@
 """The field of sessions beside the ring: its arithmetic against Python's integers, its streams, and words that are no elements."""
 
+import random
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import product as pairs
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dprelease.arrays import Integers
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import new_private_key
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import derive_again
 from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.matrix_product import first_share, masked
-from dprelease.mpc.modulus import FIELD, MODULI, RING, Modulus, P, Redraw
-from dprelease.mpc.ring import SecretStream, Words
+from dprelease.mpc.modulus import FIELD, MODULI, RING, Field, Modulus, P
+from dprelease.mpc.ring import SecretStream
 from dprelease.mpc.schedule import COORDINATOR, Schedule
+from tests.support.range_proofs import CONTEXT
 
 ONES = (1 << 64) - 1
 WORD_ROWS = 1 << 13
@@ -124,77 +127,31 @@ def test_matrices_of_many_columns(d: int, e: int) -> None:
     assert (FIELD.product(left, right) == left.astype(object).T @ right.astype(object) % P).all()
 
 
-class Stream(SecretStream):
-    """A keystream whose word `at` has 61 ones, the value that is no element."""
-
-    def __init__(self, seed: bytes, at: int) -> None:
-        super().__init__(seed)
-        self._at = at
-
-    def read_words(self, first_row: int, rows: int, width: int) -> Words:
-        words = super().read_words(first_row, rows, width).reshape(-1)
-        if 0 <= (place := self._at - first_row * width) < words.size:
-            words[place] |= np.uint64(P)
-        return words.reshape(rows, width)
-
-
-def bad_first(calls: list[bytes], at: int) -> Callable[[bytes], SecretStream]:
-    """Streams of which the first that is asked for has a word that is no element."""
-
-    def stream(seed: bytes) -> SecretStream:
-        calls.append(seed)
-        return Stream(seed, at) if len(calls) == 1 else SecretStream(seed)
-
-    return stream
-
-
 def schedule_for(count: int, modulus: Modulus, rows: int = 9, rotating: bool = True, curious: int = 1) -> Schedule:
     widths = {name: place % 3 + 1 for place, name in enumerate(NAMES[:count])}
     return Schedule("5e" * 32, widths, rows, 12, curious, rotating and count > 2, modulus)
 
 
-def test_an_element_is_61_bits_of_a_word_and_the_value_p_is_none() -> None:
+def test_an_element_is_61_bits_of_a_word_and_the_value_p_is_drawn_again() -> None:
     seed = bytes(range(32))
     words = SecretStream(seed).read_words(0, 4, 3)
-    assert (FIELD.read(SecretStream(seed), 0, 4, 3) == words & np.uint64(P)).all()
-    assert (RING.read(SecretStream(seed), 0, 4, 3) == words).all()
-    for at in (0, 11):
-        with pytest.raises(Redraw, match="no element"):
-            FIELD.read(Stream(seed, at), 0, 4, 3)
-    assert FIELD.read(Stream(seed, 12), 0, 4, 3).shape == (4, 3)
-    assert RING.read(Stream(seed, 0), 0, 4, 3).shape == (4, 3)
+    assert (FIELD.read(seed, 0, 4, 3) == words & np.uint64(P)).all()
+    assert (RING.read(seed, 0, 4, 3) == words).all()
+    turns = [[P, 7, ONES, 1 << 61], [ONES, 100, 9, 100], [3, 200, 200, 200]]
+    assert FIELD.first_elements(lambda turn: np.array(turns[turn], np.uint64)).tolist() == [3, 7, 9, 0]
 
 
-@pytest.mark.parametrize("at", [0, 1])
-@pytest.mark.parametrize("place", [0, 2])
-def test_a_dealer_draws_all_again_where_a_stream_has_no_element(at: int, place: int) -> None:
-    """The first mask's stream, or that of the pair's r, which is the third seed that it draws."""
-    schedule, calls, drawn = schedule_for(2, FIELD), list[bytes](), list[bytes]()
-
-    def draw(size: int) -> bytes:
-        drawn.append(bytes([len(drawn)]) * size)
-        return drawn[-1]
-
-    def stream(seed: bytes) -> SecretStream:
-        calls.append(seed)
-        return Stream(seed, at) if len(calls) == place + 1 else SecretStream(seed)
-
-    dealt = deal(schedule, COORDINATOR, draw, stream)
-    assert dealt["amber"][:32] == drawn[2 + bool(place)]  # the second round's first seed
-    made = {name: read_randomness(data, schedule, name, COORDINATOR) for name, data in dealt.items()}
-    (pair,) = schedule.pairs
-    masks = [FIELD.read(SecretStream(made[name].mask), 0, 9, schedule.widths[name]) for name in ("amber", "birch")]
-    total = FIELD.add(made["amber"].shares[pair], made["birch"].shares[pair])
-    assert total.tolist() == by_python(*masks)
-
-
-def test_two_parties_take_the_same_next_seed_where_a_mask_has_no_element() -> None:
-    seed, calls = b"s" * 32, list[bytes]()
-    found = FIELD.read_agreed(seed, 2, 3, bad_first(calls, 5))
-    assert calls == [seed, derive_again(seed, 1)]
-    assert (found == FIELD.read(SecretStream(derive_again(seed, 1)), 0, 2, 3)).all()
-    assert derive_again(seed, 1) not in (derive_again(seed, 2), seed)
-    assert (FIELD.read_agreed(seed, 2, 3) == FIELD.read(SecretStream(seed), 0, 2, 3)).all()
+def test_small_fields_draw_again_from_seeds_of_the_first() -> None:
+    """In a field of 5 elements three words in eight are none, so that further turns are read all the time."""
+    seed, found = b"s" * 32, Field(5).read(b"s" * 32, 0, 3000, 2)
+    turns = [
+        SecretStream(derive_again(seed, turn) if turn else seed).read_words(0, 3000, 2) & np.uint64(7)
+        for turn in range(40)
+    ]
+    expected = np.choose(np.argmax(np.array(turns) < 5, axis=0), [turn.astype(np.int64) for turn in turns[:32]])
+    assert (found == expected).all()
+    assert abs(np.bincount(found.reshape(-1).astype(int), minlength=5) - 1200).max() < 5 * (6000 * 0.16) ** 0.5
+    assert (Field(5).read(seed, 10, 7, 2) == found[10:17]).all()
 
 
 def products(schedule: Schedule, matrices: dict[str, npt.NDArray[np.int32]]) -> list[tuple[Integers, Integers]]:
@@ -257,3 +214,75 @@ def test_a_share_of_masked_columns_is_uniform_below_p() -> None:
     assert (FIELD.subtract(high, low) == 8192).all()
     share = first_share(1, b"m" * 32, np.array([[P - 1, 0]], np.uint64), [np.zeros((400, 2), np.uint64)], schedule)
     assert share.tolist() == [[P - 1, 0]]
+
+
+PRIMES = (3, 5, 7, 11, 67_108_859, P)
+
+
+def corners(p: int) -> list[int]:
+    """Elements at which carries and halves turn over, and some that are drawn."""
+    powers = [1 << bit for bit in range(p.bit_length())]
+    drawn = [random.Random(p).randrange(p) for _ in range(20)]
+    near = [power + change for power in powers for change in (-1, 0, 1)]
+    return sorted({value % p for value in (*near, *drawn, -1, -2, p // 2)})
+
+
+def field_of(p: int) -> Field:
+    return FIELD if p == P else Field(p)
+
+
+@pytest.mark.parametrize("p", PRIMES)
+def test_arithmetic_at_its_corners(p: int) -> None:
+    field, every = field_of(p), list(pairs(corners(p), repeat=2))
+    left, right = (np.array(side, np.uint64) for side in zip(*every, strict=True))
+    assert field.add(left, right).tolist() == [(x + y) % p for x, y in every]
+    assert field.subtract(left, right).tolist() == [(x - y) % p for x, y in every]
+    assert field.multiply(left, right).tolist() == [x * y % p for x, y in every]
+    assert field.scaled(-7 << 70, left).tolist() == [(-7 << 70) * x % p for x, _ in every]
+    assert field.dot(left, right) == sum(x * y for x, y in every) % p
+    assert field.total(np.stack([left, right]), 1).tolist() == [sum(map(int, side)) % p for side in (left, right)]
+    signed = [-(1 << 63), -1, 0, 1, (1 << 63) - 1]
+    assert field.elements(np.array(signed)).tolist() == [value % p for value in signed]
+
+
+@pytest.mark.parametrize("p", [3, 11, P])
+@pytest.mark.parametrize("rows", [1, 2047, 2048, 2049])
+def test_products_of_the_largest_limbs(p: int, rows: int) -> None:
+    """An odd sum beyond 2^53 cannot be a float64: limbs one bit wider, or twice the rows, are found here."""
+    field, top = field_of(p), p - 1
+    left = np.full((rows, 2), top, np.uint64)
+    left[:, 1] = (1 << 42) - 1 if p == P else 1
+    found = field.product(left, left[:, :1])
+    assert found.tolist() == [[rows * top * top % p], [rows * int(left[0, 1]) * top % p]]
+
+
+@pytest.mark.parametrize("p", [0, 1, 2, 4, 1 << 26, (1 << 61) + 1])
+def test_other_moduli_are_refused(p: int) -> None:
+    with pytest.raises(InvalidInput, match="an odd prime"):
+        Field(p)
+
+
+def test_the_decoder_takes_exactly_what_the_encoder_makes() -> None:
+    parts = np.array([[0, P - 1], [1, 2]], np.uint64), np.array([5], np.uint64)
+    data = FIELD.encode(parts)
+    found = FIELD.decode(data, [(2, 2), (1,)], "it")
+    assert all(np.array_equal(one, other) for one, other in zip(found, parts, strict=True))
+    for bad in (data + bytes(8), data[:-1], data[:-8], b""):
+        with pytest.raises(IntegrityError, match="bytes"):
+            FIELD.decode(bad, [(2, 2), (1,)], "it")
+
+
+@pytest.mark.parametrize("word", [P, P + 1, 1 << 63, (1 << 64) - 1])
+def test_a_word_beyond_the_field_is_refused(word: int) -> None:
+    with pytest.raises(IntegrityError, match="no element"):
+        FIELD.decode(np.array([1, word], "<u8").tobytes(), [(2,)], "it")
+
+
+@pytest.mark.parametrize("p", [3, 5, P])
+def test_streams_are_read_in_any_pieces_and_differ_by_purpose(p: int) -> None:
+    field = field_of(p)
+    stream = field.uniform(bytes(32), CONTEXT)
+    whole = stream(0, 200)
+    assert whole.max() < p
+    assert np.array_equal(np.concatenate([stream(0, 3), stream(3, 64), stream(67, 133)]), whole)
+    assert not np.array_equal(field.uniform(bytes([1] * 32), CONTEXT)(0, 200), whole)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
+from dprelease.mpc.modulus import Field
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm, bit_weights
-from dprelease.mpc.proof.field import Field
 from tests.support.range_proofs import plan_of
 
 LEVEL = GridInterval(0, 4, 4)

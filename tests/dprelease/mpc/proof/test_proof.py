@@ -8,11 +8,11 @@ import pytest
 
 from dprelease.arrays import Integers
 from dprelease.errors import Conflict, IntegrityError, InvalidInput
+from dprelease.mpc.modulus import FIELD, Field, P
 from dprelease.mpc.proof import plan as plans
 from dprelease.mpc.proof import sweeps
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proof.dealer import RangeDealer, dealer_answer
-from dprelease.mpc.proof.field import FIELD, MERSENNE, Field
 from dprelease.mpc.proof.plan import Challenges, ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import Side, coefficients, line_products, matrices, of_matrices
@@ -280,7 +280,7 @@ def made() -> tuple[Proof, RangeVerifier, bytes]:
     return proof, asked, proof.dealer.answer(three(asked))
 
 
-def beyond(data: bytes, place: int, more: int = MERSENNE) -> bytes:
+def beyond(data: bytes, place: int, more: int = P) -> bytes:
     """The same element, as a word that is not below p."""
     words = np.frombuffer(data, "<u8").copy()
     words[place] += np.uint64(more)
@@ -288,7 +288,7 @@ def beyond(data: bytes, place: int, more: int = MERSENNE) -> bytes:
 
 
 @pytest.mark.parametrize("place", [0, -1])
-@pytest.mark.parametrize("more", [MERSENNE, 5 * MERSENNE])
+@pytest.mark.parametrize("more", [P, 5 * P])
 def test_words_that_are_no_elements_are_refused_everywhere(
     made: tuple[Proof, RangeVerifier, bytes], place: int, more: int
 ) -> None:
@@ -347,7 +347,7 @@ def test_any_altered_message_is_refused(made: tuple[Proof, RangeVerifier, bytes]
 
     def changed(data: bytes) -> bytes:
         words = np.frombuffer(data, "<u8").copy()
-        words[0] = (int(words[0]) + 1) % MERSENNE
+        words[0] = (int(words[0]) + 1) % P
         return words.tobytes()
 
     for messages, said in (
@@ -369,7 +369,7 @@ def test_every_cell_and_every_bit_counts() -> None:
     ((columns, bits),) = proof.pieces()
     for row, place in np.ndindex(columns.shape):
         moved = columns.copy()
-        moved[row, place] = (int(moved[row, place]) + 1) % MERSENNE
+        moved[row, place] = (int(moved[row, place]) + 1) % P
         with pytest.raises(IntegrityError, match=REFUSED):
             asked.check(answer, [(moved, bits)])
     for row, unit, bit in np.ndindex(*bits.shape, 32):
@@ -468,7 +468,7 @@ def test_a_prover_with_other_shapes_is_refused() -> None:
 
 def test_the_parts_of_the_first_equation_are_what_it_says() -> None:
     """By Python's integers, on rows that break everything: the sum over the claim itself, without a matrix or a share."""
-    claim, rows, p = CLAIMS["all"], 5, MERSENNE
+    claim, rows, p = CLAIMS["all"], 5, P
     plan, honest = plan_of(claim, rows), rows_of(CLAIMS["all"], rows)
     codes = honest + np.arange(35).reshape(5, 7) ** 3
     proof = Proof(plan, codes, claim.steps(honest))

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.arrays import Integers
+from dprelease.mpc.modulus import Field
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proof.dealer import dealer_answer
-from dprelease.mpc.proof.field import Field
 from dprelease.mpc.proof.plan import Challenges, Combination, Directions, Fold, Lines, Matrices, ProofPlan
 from dprelease.mpc.proof.sweeps import Side, line_products, matrices, of_directions, of_fold, of_matrices, traced
 from dprelease.mpc.proof.verifier import residuals, verifier_sums
@@ -111,7 +111,7 @@ def table(plan: ProofPlan, codes: Integers, said: list[Integers], salt: int = 0)
         rng.integers(0, field.p, size).astype(np.uint64) for size in (codes.shape, plan.lines, plan.lines)
     )
     a = rng.integers(0, 1 << plan.unit, (plan.rows, plan.units)).astype(np.uint32)
-    shown = field.add(field.integers(codes), masks)
+    shown = field.add(field.elements(codes), masks)
     return Table(plan, (shown, masks), (plan.claim.packed(said, plan.unit) ^ a, a), chi, psi)
 
 
