@@ -21,9 +21,9 @@ from dprelease.mpc.proof.signs import COUNTED_ROWS, SignTables, in_lines, sign_p
 from dprelease.mpc.ring import Words
 
 BitRows = Callable[[int, int], Bits]
-"""(first, number) to the bits of these rows."""
+"""(first, number) to the bits of these rows; first is even."""
 ColumnRows = Callable[[int, int], Words]
-"""(first, number) to the elements of these rows, (number, d)."""
+"""(first, number) to the elements of these rows, (number, d); first is even."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,9 @@
 """Proofs of ranges in the large field: honest ones always pass, and every deviation is refused."""
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +101,21 @@ def test_bits_are_sent_as_the_plan_says() -> None:
     assert len(proof.prover.first(bytes(32))) == 8 * (plan.units * 32 * 32 + 2 * 2 + 1)
     assert len(proof.prover.second(bytes(32), bytes(32))) == 8 * 65 * 65
     assert len(proof.dealer.answer((bytes(32),) * 3)) == 8 * (5 * plan.entries + 3)
+
+
+def test_sizes_and_errors_that_the_page_names() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "range_proofs.md").read_text()
+    plan = plan_of(Claim((GridInterval(-1024, 1024),) * 30), 10**6)
+    assert plan.bits_size == 48_000_000
+    sizes = [8 * sum(math.prod(shape) for shape in shapes) for shapes in (plan.matrix_shapes, [plan.line_shape])]
+    sizes.append(8 * sum(math.prod(shape) for shape in plan.answer_shapes))
+    assert [f"{size:,}" in page for size in sizes] == [True] * 3
+    zero = (2 * MERSENNE - 1) / MERSENNE**2
+    one = -math.log2(1 - (1 - Fraction(2 * MERSENNE - 1, MERSENNE**2)) ** 3)
+    assert 3 * zero <= 6 / MERSENNE
+    assert f"2^-{one:.1f}" in page
+    for t, m in ((1, 3), (3, 6)):
+        assert f"2^-{one - math.log2(64 * t * (m - t)):.1f}" in page
 
 
 def refused(proof: Proof) -> None:
