@@ -16,7 +16,8 @@ from benchmarks.common.report import Results, main
 from dprelease.mechanisms.noisy_rows import kernels
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing
 from dprelease.mpc.encryption import ColumnCipher, Context
-from dprelease.mpc.ring import SecretStream, chunk_rows, product
+from dprelease.mpc.modulus import FIELD
+from dprelease.mpc.ring import chunk_rows
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.public_stream import PublicStream
 
@@ -34,23 +35,25 @@ def profile(rows: int, columns: int, parties: int) -> dict[str, float]:
     chunks = -(-rows // size)
     pairs = parties * (parties - 1) // 2
     copies = parties * (parties - 1)  # of one hospital's masked columns, each to one partner
-    stream = SecretStream(bytes(32))
-    words = stream.read_words(0, size, width)
-    small = (words >> np.uint64(48)).astype(np.int32) - (1 << 15)
+    seed = bytes(32)
+    words = FIELD.read(seed, 0, size, width)
+    small = (words >> np.uint64(45)).astype(np.int32) - (1 << 15)
     cipher = ColumnCipher(bytes(32), Context("columns", "", "", "", "", ""))
     plain = words.tobytes()
     sealed = cipher.encrypt(0, plain)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "body"
         return {
-            "keystream (deal, mask, multiply)": _seconds(lambda: stream.read_words(0, size, width))
+            "keystream (deal, mask, multiply)": _seconds(lambda: FIELD.read(seed, 0, size, width))
             * chunks
             * (2 * pairs + copies + pairs),
-            "dealer's products A'A": _seconds(lambda: product(words, words)) * chunks * pairs,
-            "first halves A'U": _seconds(lambda: product(words, words)) * chunks * pairs,
-            "second halves U'Q": _seconds(lambda: product(words, small, right_bits=16)) * chunks * pairs,
-            "own moments Q'Q": _seconds(lambda: product(small, small, left_bits=16, right_bits=16)) * chunks * parties,
-            "masking Q + A": _seconds(lambda: words + small.astype(np.int64).view(np.uint64)) * chunks * copies,
+            "dealer's products A'A": _seconds(lambda: FIELD.product(words, words)) * chunks * pairs,
+            "first halves A'U": _seconds(lambda: FIELD.product(words, words)) * chunks * pairs,
+            "second halves U'Q": _seconds(lambda: FIELD.product(words, small, right_bits=16)) * chunks * pairs,
+            "own moments Q'Q": _seconds(lambda: FIELD.product(small, small, left_bits=16, right_bits=16))
+            * chunks
+            * parties,
+            "masking Q + A": _seconds(lambda: FIELD.add(FIELD.elements(small), words)) * chunks * copies,
             "encryption": _seconds(lambda: cipher.encrypt(0, plain)) * chunks * copies,
             "decryption": _seconds(lambda: cipher.decrypt(0, sealed)) * chunks * copies,
             "SHA-256 at sender, relay and receiver": _seconds(lambda: hashlib.sha256(plain)) * chunks * copies * 3,

@@ -23,8 +23,8 @@ NAMES = ("north", "south", "west")
 EACH = 10
 """Columns of each hospital."""
 
-GRID_BITS = 14
-"""Of cells: weighted sums over a million patients stay below 2^63."""
+GRID_BITS = 13
+"""Of cells: weighted sums over a million patients stay below 2^60."""
 
 NEIGHBOURS = 5
 """Checkpoints of which a median is taken."""

@@ -255,15 +255,8 @@ def test_secret_keystreams_are_another_type_than_public_ones() -> None:
         f"dprelease.{name}"
         for name in (
             "intersection.tables",
-            "mpc.correlated_randomness",
-            "mpc.matrix_product",
-<<<<<<< HEAD
-            "mpc.proof.field",
-            "mpc.proof.plan",
-            "mechanisms.moments.privatize",
-=======
             "mpc.modulus",
->>>>>>> 4038da37 (Let products of sessions be modulo 2^61 - 1 beside 2^64)
+            "mpc.proof.plan",
         )
     }
 

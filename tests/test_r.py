@@ -30,7 +30,8 @@ FALSE = {
 }
 """Another shape is for blocks of four columns, which joint moments do not have."""
 FITS = [("systolic", ("age",)), ("systolic", ("age", "smoker")), ("systolic", ("age", "smoker=yes"))]
-READ = [f"good/{name}" for name in ("moments", "moments-outcomes", "moments-ranges-first", "moments-unknown-bounds")]
+KINDS = ("moments", "moments-modulo-2-64", "moments-outcomes", "moments-ranges-first", "moments-unknown-bounds")
+READ = [f"good/{name}" for name in KINDS]
 """Vectors that R fits on."""
 ABOUT = About(description="ages", licence="CC0-1.0", creators=(Creator(name="A clinic"),), budget=30.0)
 
@@ -131,7 +132,7 @@ def test_cases_are_of_all_kinds(asked: dict[str, Any]):
     assert {each for told in hidden for each in told} == {True, False}  # tails that counts show, and others
 
 
-@pytest.mark.parametrize("name", ["mirror", "release of a mirror", "good/moments"])
+@pytest.mark.parametrize("name", ["mirror", "release of a mirror", *READ])
 def test_an_honest_release_verifies_from_a_mirror_and_from_disk(asked: dict[str, Any], name: str):
     assert len(asked[name]["answer"]["digest"]) == 64
 

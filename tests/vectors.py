@@ -20,6 +20,7 @@ from dprelease.about import About
 from dprelease.canonical import canonical_bytes, sha256
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.identity.signing import BLOCK, PrivateKey, sign
+from dprelease.mpc.modulus import P
 from dprelease.privacy.noise import SecureNoise
 from dprelease.publication.plain import plain_files
 from dprelease.release.block import Block
@@ -66,6 +67,7 @@ def _specs() -> dict[str, ReleaseSpec]:
     moments = _spec("moments")
     return {
         "moments": moments,
+        "moments-modulo-2-64": with_terms(moments, modulus=None),
         "moments-outcomes": _spec("moments", outcomes=("systolic",)),
         "moments-ranges-first": ranges_first(moments),
         "moments-unknown-bounds": ranges_first_without_bounds(moments, ("systolic",)),
@@ -365,6 +367,12 @@ def missing_block(honest: Honest) -> Files:
 def header_of_another_block(honest: Honest) -> Files:
     """The header of a block says that it is its hospital's second one, and everybody signed it so."""
     return honest.north(lambda block: block.replace(b'"sequence":0', b'"sequence":1'), sealed=True)
+
+
+@_refused(6, "has a number that is no element")
+def word_that_is_no_element(honest: Honest) -> Files:
+    """The last number of a block is the modulus itself, which stands for 0, and everybody signed it so."""
+    return honest.north(lambda block: block[:-8] + P.to_bytes(8, "little"), sealed=True)
 
 
 @_refused(7, "do not add up to moments")

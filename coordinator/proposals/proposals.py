@@ -68,7 +68,7 @@ class Request(Settings):
         scope: what the target bounds: all blocks together (``joint``) or each block alone (``per-party``).
         public_side: what columns that their owners declared public are: features, outcomes, or some of both (``mixed``); asked
             for if there are any, unless the mechanism's own keys tell.
-        grid_bits: b; cells are rounded to the grid 2^-b.
+        grid_bits: b; cells are rounded to the grid 2^-b, or to a coarser one if sums of a stream would wrap round.
         expires_hours: until when every party must have decided.
         about: description, licence and creators; planning needs none.
         options: the mechanism's own keys, gathered.
@@ -220,7 +220,7 @@ def make_proposal(
         "aligned": agreed.aligned,
         "guarantee": label,
         "terms": numbers.terms.model_dump(mode="json"),
-        "grid_bits": request.grid_bits,
+        "grid_bits": numbers.grid_bits or request.grid_bits,
         "target": _data(request.target()),
         "parties": [_data(part) for part in declared],
         "created": instant(now),

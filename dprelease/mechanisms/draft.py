@@ -92,6 +92,7 @@ class ProposedTerms:
         explanation: where the numbers came from, one line; empty where there is nothing to say.
         weights: column to weight, where it is not 1.
         advice: how to ask for less, for who cannot pay.
+        grid_bits: b, if sums on the draft's grid could wrap round.
     """
 
     terms: Terms
@@ -99,6 +100,7 @@ class ProposedTerms:
     explanation: str = ""
     weights: Mapping[str, int] = field(default_factory=dict)
     advice: str = "lower epsilon, or release fewer columns"
+    grid_bits: int | None = None
 
 
 def read_weight(name: str, value: float | str) -> Fraction:

@@ -184,10 +184,10 @@ def derive(secret: bytes, context: Context) -> bytes:
 
 
 def derive_again(seed: bytes, counter: int) -> bytes:
-    """The seed that takes the place of one whose keystream will not do, the same at both ends (HKDF).
+    """The seed of a further keystream, the same for all who have the first (HKDF).
 
     Args:
-        seed: 32 bytes, of `shared_seed`.
+        seed: 32 secret bytes.
         counter: 1, 2, ...; below 2^32.
     """
     context = b"dprelease/moments/again/v1" + counter.to_bytes(4, "big")

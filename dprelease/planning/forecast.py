@@ -85,7 +85,7 @@ def _spec(scenario: Scenario) -> SpecBase:
         **unsigned,
         rows=draft.agreed.rows,
         rows_per_subject=draft.agreed.rows_per_subject,
-        grid_bits=draft.grid_bits,
+        grid_bits=numbers.grid_bits or draft.grid_bits,
         target=draft.target,
         parties=tuple(
             PartyColumns.model_construct(party=name, key="", columns=columns, weights=weights)

@@ -74,7 +74,7 @@ read_moments <- function(release) {
   parties <- length(release$parties)
   unit <- entry_unit(release)
   scale <- entry_scale(release)
-  sums <- add_up(lapply(release$blocks, function(own) own[[length(own)]]$values))
+  sums <- add_up(lapply(release$blocks, function(own) own[[length(own)]]$values), !is.null(terms$modulus))
   if (any(abs(sums) > release$rows * 4^release$grid_bits + floor(20 * scale * sqrt(parties)) + 1)) {
     refuse("the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation")
   }
@@ -98,12 +98,27 @@ read_moments <- function(release) {
   )
 }
 
-# Signed 64-bit integers added modulo 2^64, in halves of 32 bits that doubles hold exactly.
-add_up <- function(blocks) {
+# Words added modulo 2^64, or modulo the prime 2^61 - 1 in a field, and read as the integers nearest to 0, in halves of 32 bits
+# that doubles hold exactly.
+add_up <- function(blocks, field) {
   half <- lapply(blocks, function(bytes) matrix(readBin(bytes, "integer", length(bytes) / 4, 4, endian = "little"), 2))
   unsigned <- function(words) ifelse(is.na(words), 2^31, ifelse(words < 0, words + 2^32, words)) # -2^31 is R's NA
-  low <- Reduce(`+`, lapply(half, function(words) unsigned(words[1, ])))
-  high <- Reduce(`+`, lapply(half, function(words) unsigned(words[2, ]))) + low %/% 2^32
+  lows <- lapply(half, function(words) unsigned(words[1, ]))
+  highs <- lapply(half, function(words) unsigned(words[2, ]))
+  low <- Reduce(`+`, lows)
+  high <- Reduce(`+`, highs) + low %/% 2^32
+  if (field) {
+    none <- function(low, high) any(high >= 2^29 | (high == 2^29 - 1 & low == 2^32 - 1))
+    if (any(mapply(none, lows, highs))) refuse("a block has a number that is no element modulo 2^61 - 1")
+    low <- low %% 2^32
+    for (time in 1:2) { # 2^61 counts once
+      low <- low + high %/% 2^29
+      high <- high %% 2^29 + low %/% 2^32
+      low <- low %% 2^32
+    }
+    negative <- high >= 2^28
+    return((high - 2^29 * negative) * 2^32 + (low + negative))
+  }
   high <- high %% 2^32
   ifelse(high >= 2^31, high - 2^32, high) * 2^32 + low %% 2^32
 }

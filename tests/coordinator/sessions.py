@@ -24,7 +24,6 @@ from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
-from dprelease.mpc.ring import SecretStream
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -77,12 +76,12 @@ class Offers:
         schedule = schedule_of(self.spec)
         opened = {name: unseal(self.keys[name], data, self.context(name)) for name, data in sealed.items()}
         dealt = {name: read_randomness(data, schedule, name, COORDINATOR) for name, data in opened.items()}
-        rows, widths = self.spec.rows, schedule.widths
-        masks = {name: SecretStream(one.mask).read_words(0, rows, widths[name]) for name, one in dealt.items()}
+        rows, widths, modulus = self.spec.rows, schedule.widths, schedule.modulus
+        masks = {name: modulus.read(one.mask, 0, rows, widths[name]) for name, one in dealt.items()}
         assert schedule.pairs
         for pair in schedule.pairs:
-            sums = dealt[pair.first].shares[pair] + dealt[pair.second].shares[pair]
-            assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
+            sums = modulus.add(dealt[pair.first].shares[pair], dealt[pair.second].shares[pair])
+            assert np.array_equal(sums, modulus.product(masks[pair.first], masks[pair.second]))
 
 
 def offer(spec: ReleaseSpec, party: str, key: str, number: int = 1, **changed: object) -> MessageHeader:

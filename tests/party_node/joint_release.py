@@ -10,7 +10,7 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
 from party_node.state.journal import FINAL, Status
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, ROWS, Hospital, World
-from tests.support.joint import entries, exact_gram
+from tests.support.joint import entries, exact_gram, summed
 from tests.support.rounds import in_published_ranges, ranges_first
 from tests.support.specs import build_spec
 
@@ -78,9 +78,9 @@ def released_exactly(world: World, release: str, *names: str) -> bool:
     """Whether the blocks at the hub, less the noise that was drawn, add up to the Gram matrix."""
     spec = ReleaseSpec.from_bytes(world.coordinator.records[release].proposal)
     last = spec.rounds()[-1].start
-    total, drawn = np.zeros(layout_of(spec).entries, np.uint64), np.zeros(layout_of(spec).entries, np.int64)
+    blocks, drawn = [], np.zeros(layout_of(spec).entries, np.int64)
     for name in names or JOINT:
-        total += read_block(world.block(release, name, last), spec, name, last).values.reshape(-1).view(np.uint64)
+        blocks.append(read_block(world.block(release, name, last), spec, name, last).values.reshape(-1))
         others, diagonal = getattr(world, name).noise.draws[-DRAWS_OF_ONE_BLOCK:]
         drawn[~layout_of(spec).diagonal] += others.values[0]
         drawn[layout_of(spec).diagonal] += diagonal.values[0]
@@ -88,7 +88,7 @@ def released_exactly(world: World, release: str, *names: str) -> bool:
     if last:
         first = {name: (read_block(world.block(release, name), spec, name),) for name in names or JOINT}
         spec = in_published_ranges(spec, first)
-    return (total.view(np.int64) - drawn).tolist() == entries(spec, exact_gram(spec, tables))
+    return (summed(spec, blocks) - drawn).tolist() == entries(spec, exact_gram(spec, tables))
 
 
 def session_folder(hospital: Hospital, release: str) -> list[str]:

@@ -27,6 +27,7 @@ from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, read_randomness
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
+from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.storage import SessionState
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
@@ -288,7 +289,7 @@ class JointWorld:
         assert moments is not None
         most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, len(self.sites))
         blocks = [site.block for site in self.sites.values() if site.block is not None]
-        return [int(value) for value in add_up([block.values for block in blocks], most)]
+        return [int(value) for value in add_up([block.values for block in blocks], most, MODULI[spec.terms.modulo])]
 
     @property
     def tables(self) -> dict[str, BoundedRows]:

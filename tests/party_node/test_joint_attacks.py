@@ -19,25 +19,19 @@ from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc import matrix_product as products_module
 from dprelease.mpc.matrix_product import masked, second_share
-from dprelease.mpc.modulus import RING
-from dprelease.mpc.ring import SecretStream, Words, product
+from dprelease.mpc.modulus import FIELD
+from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Schedule
 from dprelease.release.accounting import trust
 from dprelease.release.block import Block
 from party_node.state.vault import Vault
 from tests.party_node.joint_world import JointWorld, joint_spec
-from tests.support.joint import compute
+from tests.support.joint import compute, summed
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, numeric, random_rows
 
 ROW = 17
 PAIR = {"a": (numeric("a0"), numeric("a1"), numeric("a2")), "b": (numeric("b0"),)}
-
-
-def summed(blocks: Iterable[Block]) -> list[int]:
-    """What anybody who has all blocks can compute, published or not."""
-    total: Words = np.add.reduce([block.values.reshape(-1).view(np.uint64) for block in blocks])
-    return [int(value) for value in total.view(np.int64)]
 
 
 def retried(change: int) -> tuple[list[Block], BoundedRows]:
@@ -55,8 +49,15 @@ def retried(change: int) -> tuple[list[Block], BoundedRows]:
 def test_a_second_block_over_the_same_noise_would_show_a_row_exactly() -> None:
     """Fresh shares, frozen noise, and one grid step in one cell of a peer: the difference of two outputs is the row."""
     (before, own), (after, _) = retried(0), retried(1)
-    layout = layout_of(build_spec(PAIR, mechanism="moments", rows=30))
-    difference = [second - first for first, second in zip(summed(before), summed(after), strict=True)]
+    spec = build_spec(PAIR, mechanism="moments", rows=30)
+    layout = layout_of(spec)
+    difference = [
+        second - first
+        for first, second in zip(
+            *(summed(spec, [block.values.reshape(-1) for block in each]).tolist() for each in (before, after)),
+            strict=True,
+        )
+    ]
     places = list(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True))
     assert [difference[places.index((column, 4))] for column in (1, 2, 3)] == own.codes[ROW].tolist()
 
@@ -72,9 +73,9 @@ def test_a_vault_holds_one_block_of_a_release_for_good(folder: Path) -> None:
     spec, honest = build_spec(PAIR, mechanism="moments", rows=30), [block.values for block in before]
     assert spec.terms is not None
     most = limits(layout_of(spec), 30, spec.grid_bits, spec.terms.scales, 2)
-    add_up(honest, most)
+    add_up(honest, most, FIELD)
     with pytest.raises(IntegrityError, match="do not add up to moments"):
-        add_up([honest[0], after[1].values], most)
+        add_up([honest[0], after[1].values], most, FIELD)
 
 
 def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch: pytest.MonkeyPatch) -> None:
@@ -84,7 +85,7 @@ def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch
     """
 
     def fed(codes: np.ndarray) -> Words:  # type: ignore[type-arg]
-        column = RING.elements(codes).copy()
+        column = FIELD.elements(codes).copy()
         column[:, -1] = 0
         column[ROW, -1] = amplitude
         return column
@@ -96,15 +97,15 @@ def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch
         if not hostile():
             yield from masked(codes, mask, schedule)
             return
-        stream, column = SecretStream(mask), fed(codes)
+        column = fed(codes)
         for start in range(0, len(column), schedule.chunk_rows):
             chunk = column[start : start + schedule.chunk_rows]
-            yield chunk + stream.read_words(start, *chunk.shape)
+            yield FIELD.add(chunk, FIELD.read(mask, start, *chunk.shape))
 
     def half(codes: np.ndarray, correction: Words, partner: Iterable[Words], schedule: Schedule) -> Words:  # type: ignore[type-arg]
         if not hostile():
             return second_share(codes, correction, partner, schedule)
-        return correction + product(np.vstack(list(partner)), fed(codes))
+        return FIELD.add(correction, FIELD.product(np.vstack(list(partner)), fed(codes)))
 
     patch.setattr(exchange_module, "masked", masking)
     patch.setattr(products_module, "second_share", half)
@@ -124,7 +125,8 @@ def test_a_column_beyond_its_bounds_reads_a_row_of_every_peer_undetected(
     said = {message.header.payload for message in world.post.messages.values() if message.header.kind == "transcript"}
     assert len(said) == 1
     layout = layout_of(world.spec)
-    values = summed(site.block for site in world.sites.values() if site.block is not None)
+    blocks = [site.block.values.reshape(-1) for site in world.sites.values() if site.block is not None]
+    values = summed(world.spec, blocks).tolist()
     found = dict(zip(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True), values, strict=True))
     own = 4  # variables: a0 a1 | b0=yes b1 | c0=one c0=two c0=other
     read = {name: [] for name in "ac"}  # type: dict[str, list[int]]

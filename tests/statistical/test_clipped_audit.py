@@ -23,6 +23,7 @@ from dprelease.mechanisms.moments.privatize import coded, schedule_of
 from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.sensitivity import RowBounds
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise
+from dprelease.mpc.modulus import FIELD
 from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import check_spec
@@ -102,7 +103,7 @@ def released(
             ).values
             for party in COLUMNS
         ]
-        found.append(add_up(blocks, largest).astype(np.float64))
+        found.append(add_up(blocks, largest, FIELD).astype(np.float64))
     return np.array(found)
 
 

@@ -25,6 +25,7 @@ from dprelease.data.columns import Column, NumericColumn
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
@@ -98,7 +99,7 @@ class FirstRound:
                 products = Products(coded(self.rows[party], self.known), shares[party], {peer: mask})
                 source = ZeroNoise() if party == CURIOUS else noise
                 blocks += privatize(self.rows[party], SPEC, party, source, products, earlier)
-            released.append(add_up([block.values for block in blocks], largest))
+            released.append(add_up([block.values for block in blocks], largest, FIELD))
         return of_moments(self.known, released, TABLES)
 
 

@@ -18,6 +18,7 @@ from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.sensitivity import Sensitivity, sensitivity
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
+from dprelease.mpc.modulus import FIELD
 from dprelease.privacy.noise import NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
@@ -93,7 +94,7 @@ def honest(seed: int) -> dict[str, NoiseSource]:
 
 def joined(spec: ReleaseSpec, blocks: Mapping[str, object]) -> Outputs:
     largest = limits(layout_of(spec), spec.rows, spec.grid_bits, joint_moments(spec).scales, len(PARTIES))
-    return add_up([blocks[party].values for party in PARTIES], largest).astype(np.float64)
+    return add_up([blocks[party].values for party in PARTIES], largest, FIELD).astype(np.float64)
 
 
 def releases(spec: ReleaseSpec, cells: Cells, noises: Iterable[Mapping[str, NoiseSource]]) -> Outputs:

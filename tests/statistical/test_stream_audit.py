@@ -21,6 +21,7 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS, JOINT_RUNS
+from tests.support.joint import summed
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, numeric
 from tests.support.streams import first_spec, following, multiplied
@@ -102,8 +103,8 @@ def _released(stream: list[Checkpoint], noises: Mapping[str, NoiseSource], drawn
             ]
             made[party] = np.vstack([blocks[0], *(block[-1:] for block in blocks[1:])])
             sent[party] = blocks[0]
-        shown.append(sum(block.view(np.uint64) for block in made.values())[-2 if number == drawn_twice else -1 :])
-    return np.vstack(shown).view(np.int64).astype(np.float64).ravel()
+        shown.append(summed(each.spec, made.values())[-2 if number == drawn_twice else -1 :])
+    return np.vstack(shown).astype(np.float64).ravel()
 
 
 def nominal(specs: list[ReleaseSpec]) -> float:

@@ -1,13 +1,13 @@
 """A whole joint computation in one process, without a network: the real sessions of all parties, and their blocks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes
+from dprelease.arrays import Codes, Integers
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms.moments.privatize import coded, schedule_of
@@ -15,6 +15,7 @@ from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import in_memory
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.matrix_product import masked, share
+from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair
 from dprelease.mpc.session import Products
@@ -122,6 +123,12 @@ def exact_gram(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> npt.NDAr
     whole = np.hstack([np.full((spec.rows, 1), unit, np.int64), *rows]).astype(object)
     gram: npt.NDArray[np.object_] = whole.T @ whole
     return gram
+
+
+def summed(spec: ReleaseSpec, values: Iterable[Integers]) -> Integers:
+    """What anybody who has all parties' blocks can compute, whatever they add up to; rows as of one block."""
+    modulus = MODULI[spec.terms.modulo]
+    return modulus.signed(modulus.combined((1, own) for own in values).view(np.uint64))
 
 
 def entries(spec: ReleaseSpec, gram: npt.NDArray[np.object_]) -> list[int]:

@@ -8,7 +8,7 @@ from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.terms import JointMoments, least_noise
 from dprelease.privacy.calibration import budget
-from dprelease.spec_base import Target
+from dprelease.spec_base import ModulusName, Target
 
 
 def joint_moments(
@@ -20,10 +20,12 @@ def joint_moments(
     rows_per_subject: int = 1,
     outcomes: tuple[str, ...] = (),
     public_norm2: Fraction | None = None,
+    modulus: ModulusName | None = "2^61-1",
 ) -> JointMoments:
     """The least noise for joint moments of these parties."""
     count = len(parties)
     pooled = min(1, count - 1) if curious is None else curious
     dealt: Any = dealer or ("none" if count == 1 else "rotating" if count > 2 and pooled == 1 else "coordinator")
     layout = Layout(tuple(column for columns in parties.values() for column in columns), outcomes)
-    return least_noise(layout, budget(target), count, pooled, dealt, grid_bits, rows_per_subject, public_norm2)
+    shape = count, pooled, dealt, grid_bits, rows_per_subject
+    return least_noise(layout, budget(target), *shape, public_norm2, modulus=modulus)

@@ -22,7 +22,7 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Ball, Clipping, balls
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
-from dprelease.mpc.modulus import RING, Modulus
+from dprelease.mpc.modulus import Modulus
 from dprelease.mpc.ring import product
 
 Indices = Sequence[int] | Integers
@@ -35,7 +35,7 @@ def limits(layout: Layout, rows: int, grid_bits: int, scales: Mapping[EntryKind,
     return [whole + beyond[int(kind)] for kind in layout.kinds]
 
 
-def add_up(blocks: Sequence[Integers], largest: Sequence[int], modulus: Modulus = RING) -> Integers:
+def add_up(blocks: Sequence[Integers], largest: Sequence[int], modulus: Modulus) -> Integers:
     """The released integers: all parties' blocks added, so that their masks cancel, and read as signed.
 
     Args:

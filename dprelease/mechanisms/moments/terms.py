@@ -234,6 +234,7 @@ def least_noise(
     rows_per_subject: int,
     public_norm2: Fraction | None = None,
     clipping: Clipping | None = None,
+    modulus: ModulusName | None = "2^61-1",
 ) -> JointMoments:
     """The parameters of a release, with the least noise of each party's share that gives mu.
 
@@ -247,6 +248,7 @@ def least_noise(
         rows_per_subject: q.
         public_norm2: T2, as the party that has all public outcomes states it.
         clipping: of rows; none where outcomes are named.
+        modulus: of blocks; that of new releases unless told.
 
     Raises:
         InvalidInput: nothing is private, or every column is an outcome, or the clipping is not possible.
@@ -261,6 +263,7 @@ def least_noise(
             scale=scale,
             diagonal_scale=diagonal_scale,
             clipping=clipping,
+            modulus=modulus,
         )
     moves = Moves.of(layout, public_norm2=public_norm2)
     split = best_split(layout)
@@ -278,6 +281,7 @@ def least_noise(
             square_scale=least[EntryKind.OUTCOME_SQUARE],
             public_norm2=None if public_norm2 is None else str(public_norm2),
         ),
+        modulus=modulus,
     )
 
 

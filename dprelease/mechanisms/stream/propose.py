@@ -15,6 +15,7 @@ from dprelease.mechanisms.base import Linear
 from dprelease.mechanisms.draft import FIRST, Draft, ProposedTerms
 from dprelease.mechanisms.stream.factorization import MOST_CHECKPOINTS, FactorName, error
 from dprelease.mechanisms.stream.terms import StreamTerms
+from dprelease.mpc.modulus import MODULI
 from dprelease.one_line import listed
 
 Over = Mapping[str, Linear[Any]]
@@ -128,6 +129,12 @@ def propose_stream(options: StreamOptions, draft: Draft) -> ProposedTerms:
     terms = StreamTerms(
         of=found.terms, factor=options.chosen, checkpoints=options.checkpoints, checkpoint=1, most_rows=most
     )
+    bits = draft.grid_bits
+    # Half of the reach is left to noise. Each step of the grid that is given up makes room for four times the patients.
+    while found.terms.modulo and most * terms.matrix.largest << 2 * bits > MODULI[found.terms.modulo].reach >> 1:
+        bits -= 1
+    if bits < draft.grid_bits:
+        return replace(propose_stream(options, replace(draft, grid_bits=bits)), grid_bits=bits)
     times = last_error(terms.factor, terms.checkpoints)
     at_once = f"One release of all {most} patients that the stream has room for: {found.explanation}"
     scaling = (

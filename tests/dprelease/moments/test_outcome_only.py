@@ -16,7 +16,7 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.release.accounting import check_spec, guarantee
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
-from tests.support.joint import compute, entries, exact_gram, privatize_moments
+from tests.support.joint import compute, entries, exact_gram, privatize_moments, summed
 from tests.support.kinds import kind_of
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, one_block_each, random_rows, with_terms
@@ -101,8 +101,8 @@ def test_every_party_draws_the_declared_noise_of_every_kind(name: str) -> None:
         for kind, draw in zip(moments.kinds, source.draws, strict=True):
             total[layout.kinds == kind] += draw.values[0]
     assert (layout.kinds[:, None] == np.array(moments.kinds)).any(axis=1).all()  # no entry is without noise
-    summed = sum(block.values.reshape(-1).view(np.uint64) for block in blocks.values())
-    assert (summed.view(np.int64) - total).tolist() == entries(spec, exact_gram(spec, tables))
+    found = summed(spec, (block.values.reshape(-1) for block in blocks.values()))
+    assert (found - total).tolist() == entries(spec, exact_gram(spec, tables))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -27,6 +27,7 @@ from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mechanisms.moments.words import levels_in_words
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc import ring
+from dprelease.mpc.modulus import FIELD, MODULI, RING, Modulus, P
 from dprelease.mpc.session import Products
 from dprelease.release.spec import ReleaseSpec
 from tests.support.joint import compute, entries, exact_gram, privatize_moments
@@ -43,62 +44,72 @@ LAYOUT = Layout(COLUMNS)
 STAGE, AGE, SMOKER, WEIGHT = 1, 4, 5, 6
 """Index of the first variable of each column."""
 
-ANY = st.integers(-(2**63), 2**63 - 1)
+BOTH = pytest.mark.parametrize("modulus", [RING, FIELD], ids=["ring", "field"])
 
 
-def masked(values: list[int], parties: int, seed: int) -> list[Integers]:
+def masked(values: list[int], parties: int, seed: int, modulus: Modulus) -> list[Integers]:
     """Blocks that add up to `values`: shares of every entry, and a pad between every two parties."""
-    generator = np.random.default_rng(seed)
-    words = [generator.integers(0, 2**64, len(values), np.uint64) for _ in range(parties - 1)]
-    words.append(np.array(values, np.int64).view(np.uint64) - sum(words, np.zeros(len(values), np.uint64)))
+    generator, most = np.random.default_rng(seed), 2**64 if modulus is RING else P
+    words = [generator.integers(0, most, len(values), np.uint64) for _ in range(parties - 1)]
+    last = modulus.elements(np.array(values, np.int64))
+    for word in words:
+        last = modulus.subtract(last, word)
+    words.append(last)
     for first in range(parties):
         for second in range(first + 1, parties):
-            pad = generator.integers(0, 2**64, len(values), np.uint64)
-            words[first], words[second] = words[first] + pad, words[second] - pad
+            pad = generator.integers(0, most, len(values), np.uint64)
+            words[first], words[second] = modulus.add(words[first], pad), modulus.subtract(words[second], pad)
     return [word.view(np.int64).reshape(1, -1) for word in words]
 
 
 # Adding up.
 
 
-@given(st.lists(ANY, min_size=1, max_size=30), st.integers(1, 6), st.integers(0, 2**32 - 1))
-def test_masks_cancel_and_the_sum_is_signed(values: list[int], parties: int, seed: int) -> None:
-    total = add_up(masked(values, parties, seed), [2**63] * len(values))
+@BOTH
+@given(st.data(), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_masks_cancel_and_the_sum_is_signed(modulus: Modulus, data: st.DataObject, parties: int, seed: int) -> None:
+    each = st.integers(1 - modulus.reach, modulus.reach - 1)
+    values = data.draw(st.lists(each, min_size=1, max_size=30))
+    total = add_up(masked(values, parties, seed, modulus), [2**63] * len(values), modulus)
     assert total.dtype == np.int64
     assert total.tolist() == values
 
 
-def test_blocks_are_left_as_they_were_and_any_order_of_parties_will_do() -> None:
-    blocks = masked([5, -7, 2**62], 3, 1)
+@BOTH
+def test_blocks_are_left_as_they_were_and_any_order_of_parties_will_do(modulus: Modulus) -> None:
+    blocks, most = masked([5, -7, 2**59], 3, 1, modulus), [2**63] * 3
     before = [block.copy() for block in blocks]
-    assert add_up(blocks, [2**63] * 3).tolist() == add_up(blocks[::-1], [2**63] * 3).tolist() == [5, -7, 2**62]
+    assert add_up(blocks, most, modulus).tolist() == add_up(blocks[::-1], most, modulus).tolist() == [5, -7, 2**59]
     assert all(np.array_equal(*pair) for pair in zip(blocks, before, strict=True))
 
 
-@pytest.mark.parametrize("limit", [0, 1, 12345, 2**62, 2**63 - 2])
+@BOTH
+@pytest.mark.parametrize("below", [None, 0, 1, 12345, 2**59])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_the_limit_itself_passes_and_one_more_does_not(limit: int, sign: int) -> None:
+def test_the_limit_itself_passes_and_one_more_does_not(modulus: Modulus, below: int | None, sign: int) -> None:
+    limit = modulus.reach - 2 if below is None else below
     largest = [2**63 - 1, limit, 2**63 - 1]
-    assert add_up(masked([0, sign * limit, 9], 3, 2), largest).tolist() == [0, sign * limit, 9]
+    assert add_up(masked([0, sign * limit, 9], 3, 2, modulus), largest, modulus).tolist() == [0, sign * limit, 9]
     with pytest.raises(IntegrityError, match="do not add up"):
-        add_up(masked([0, sign * (limit + 1), 9], 3, 2), largest)
+        add_up(masked([0, sign * (limit + 1), 9], 3, 2, modulus), largest, modulus)
 
 
 def test_the_smallest_integer_is_beyond_every_limit() -> None:
     """Its absolute value does not fit into 64 bits: numpy's own abs would call it negative, and small."""
     for limit in (0, 1000, 2**63 - 1):
         with pytest.raises(IntegrityError):
-            add_up(masked([-(2**63)], 2, 3), [limit])
+            add_up(masked([-(2**63)], 2, 3, RING), [limit], RING)
 
 
-def test_a_missing_repeated_or_foreign_block_is_garbage() -> None:
+@BOTH
+def test_a_missing_repeated_or_foreign_block_is_garbage(modulus: Modulus) -> None:
     generator = np.random.default_rng(4)
     values = generator.integers(-(10**6), 10**6, 20).tolist()
-    blocks, others, largest = masked(values, 3, 5), masked(values, 3, 6), [2**40] * 20
-    assert add_up(blocks, largest).tolist() == values
+    blocks, others, largest = masked(values, 3, 5, modulus), masked(values, 3, 6, modulus), [2**40] * 20
+    assert add_up(blocks, largest, modulus).tolist() == values
     for wrong in (blocks[:2], [*blocks[:2], blocks[0]], [*blocks[:2], others[2]], [*blocks, others[0]]):
         with pytest.raises(IntegrityError, match="do not belong"):
-            add_up(wrong, largest)  # 20 random words within 2^40 of zero: a chance of 2^-460
+            add_up(wrong, largest, modulus)  # 20 random words within 2^40 of zero: a chance below 2^-400
 
 
 # Limits.
@@ -124,7 +135,7 @@ def test_data_at_the_bounds_are_within_the_limits() -> None:
     exact = entries_of_gram(raw, rows, bits)
     assert np.abs(exact).max() == rows << (2 * bits)
     largest = limits(LAYOUT, rows, bits, by_kind(1.0, 1.0), 1)
-    assert add_up([exact.reshape(1, -1)], largest).tolist() == exact.tolist()
+    assert add_up([exact.reshape(1, -1)], largest, RING).tolist() == exact.tolist()
 
 
 # Moments.
@@ -254,7 +265,9 @@ def released(spec: ReleaseSpec, tables: dict[str, BoundedRows]) -> list[int]:
     blocks = compute(spec, tables, silence).blocks
     moments = spec.terms
     most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, len(spec.parties))
-    return [int(value) for value in add_up([block.values for block in blocks.values()], most)]
+    return [
+        int(value) for value in add_up([block.values for block in blocks.values()], most, MODULI[spec.terms.modulo])
+    ]
 
 
 @pytest.mark.parametrize("parties", [1, 2, 3, 4, *(pytest.param(more, marks=pytest.mark.slow) for more in (5, 6))])
@@ -318,8 +331,8 @@ def test_every_party_draws_the_declared_noise_for_every_entry() -> None:
         ]
         total[~diagonal] += source.draws[0].values[0]
         total[diagonal] += source.draws[1].values[0]
-    most = [1 << 62] * layout_of(spec).entries
-    summed = add_up([block.values for block in blocks.values()], most)
+    most = [1 << 59] * layout_of(spec).entries
+    summed = add_up([block.values for block in blocks.values()], most, FIELD)
     assert (summed - total).tolist() == entries(spec, exact_gram(spec, tables))
 
 
@@ -333,7 +346,7 @@ def test_a_block_is_hidden_by_its_masks() -> None:
     moments = spec.terms
     most = limits(layout_of(spec), spec.rows, spec.grid_bits, moments.scales, 2)
     with pytest.raises(IntegrityError, match="do not add up"):
-        add_up([blocks["a"].values], most)
+        add_up([blocks["a"].values], most, FIELD)
 
 
 def test_rows_of_another_table_are_refused() -> None:

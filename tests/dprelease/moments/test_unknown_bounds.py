@@ -31,6 +31,7 @@ from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
 from dprelease.mechanisms.moments.sensitivity import RowBounds
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise, sensitivity_of
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
+from dprelease.mpc.modulus import FIELD
 from dprelease.planning.comparison import compare
 from dprelease.planning.forecast import proposed
 from dprelease.privacy.calibration import budget
@@ -201,7 +202,7 @@ def released_whole(spec: ReleaseSpec) -> tuple[Integers, NoisyMoments, list[Reco
     blocks = compute(spec, rows, noise).blocks
     read = one_block_each(spec, blocks).moments()
     largest = limits(layout_of(spec), spec.rows, spec.grid_bits, joint_moments(spec).scales, len(rows))
-    return add_up([block.values for block in blocks.values()], largest), read, list(noise.values())
+    return add_up([block.values for block in blocks.values()], largest, FIELD), read, list(noise.values())
 
 
 @pytest.mark.parametrize(("grid_bits", "rows_per_subject"), [(8, 1), (16, 3), (24, 1)])

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from dprelease.errors import IntegrityError
 from dprelease.mpc import ring
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness, seed_digest
+from dprelease.mpc.modulus import FIELD, P
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from tests.dprelease.mpc.test_schedule import schedule_for
 
@@ -17,9 +18,9 @@ Words = npt.NDArray[np.uint64]
 
 
 def keystream(seed: bytes, rows: int, width: int) -> Words:
-    """AES-256-CTR of the seed from counter 0, in one piece."""
+    """AES-256-CTR of the seed from counter 0, in one piece, 61 bits of each word."""
     stream = Cipher(algorithms.AES256(seed), modes.CTR(bytes(16))).encryptor().update(bytes(8 * rows * width))
-    return np.frombuffer(stream, "<u8").astype(np.uint64).reshape(rows, width)
+    return np.frombuffer(stream, "<u8").astype(np.uint64).reshape(rows, width) & np.uint64(P)
 
 
 def dealt_by(schedule: Schedule, dealer: str) -> dict[str, CorrelatedRandomness]:
@@ -27,11 +28,12 @@ def dealt_by(schedule: Schedule, dealer: str) -> dict[str, CorrelatedRandomness]
 
 
 def check_correlations(schedule: Schedule, dealer: str, dealt: dict[str, CorrelatedRandomness]) -> None:
-    """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, mod 2^64, by NumPy's own wrapping product."""
+    """C - PRG(r) at one and PRG(r) at the other sum to A_j^T A_k, mod p, in Python's integers."""
     masks = {name: keystream(one.mask, schedule.rows, schedule.widths[name]) for name, one in dealt.items()}
     for pair in schedule.dealt_by(dealer):
         sums = dealt[pair.first].shares[pair] + dealt[pair.second].shares[pair]
-        assert np.array_equal(sums, masks[pair.first].T @ masks[pair.second])
+        left, right = (masks[name].astype(object) for name in (pair.first, pair.second))
+        assert (sums.astype(object) % P == left.T @ right % P).all()
 
 
 @pytest.mark.parametrize("count", range(2, 6))
@@ -91,7 +93,7 @@ def test_a_correction_is_not_the_product_itself() -> None:
     dealt = dealt_by(schedule, COORDINATOR)
     (pair,) = schedule.pairs
     masks = [keystream(dealt[name].mask, schedule.rows, schedule.widths[name]) for name in (pair.first, pair.second)]
-    assert np.all(dealt[pair.second].shares[pair] != masks[0].T @ masks[1])
+    assert np.all(dealt[pair.second].shares[pair] != FIELD.product(*masks))
     first, second = dealt_by(schedule, COORDINATOR)["birch"], dealt_by(schedule, COORDINATOR)["birch"]
     assert np.all(first.shares[pair] != second.shares[pair])
 

@@ -24,7 +24,7 @@ from dprelease.privacy.noise import NoiseSource
 from dprelease.release.approval import commit, new_salt
 from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
-from tests.support.joint import entries, exact_gram
+from tests.support.joint import entries, exact_gram, summed
 from tests.support.noise import RecordingNoise, ZeroNoise
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric, random_rows
 
@@ -78,15 +78,14 @@ def test_blocks_add_up_to_the_exact_moments_and_the_noise(parties: dict[str, obj
     tables = {part.party: random_rows(spec, part.party, 5) for part in spec.parties}
     exact = entries(spec, exact_gram(spec, tables))
     blocks = run(spec, keys, ZeroNoise())
-    total = sum(block.view(np.uint64) for block in blocks.values())
-    assert np.asarray(total).view(np.int64)[0].tolist() == exact
+    assert summed(spec, blocks.values())[0].tolist() == exact
     recording = RecordingNoise()
-    noisy = sum(block.view(np.uint64) for block in run(spec, keys, recording).values())
+    noisy = summed(spec, run(spec, keys, recording).values())
     drawn = np.zeros(layout_of(spec).entries, np.int64)
     for at in range(0, len(recording.draws), 2):
         drawn[~layout_of(spec).diagonal] += recording.draws[at].values[0]
         drawn[layout_of(spec).diagonal] += recording.draws[at + 1].values[0]
-    assert np.asarray(noisy).view(np.int64)[0].tolist() == [a + int(b) for a, b in zip(exact, drawn, strict=True)]
+    assert noisy[0].tolist() == [a + int(b) for a, b in zip(exact, drawn, strict=True)]
 
 
 def test_a_block_alone_says_nothing() -> None:

@@ -110,9 +110,9 @@ def test_sizes_and_errors_that_the_page_names() -> None:
     sizes = [8 * sum(math.prod(shape) for shape in shapes) for shapes in (plan.matrix_shapes, [plan.line_shape])]
     sizes.append(8 * sum(math.prod(shape) for shape in plan.answer_shapes))
     assert [f"{size:,}" in page for size in sizes] == [True] * 3
-    zero = (2 * MERSENNE - 1) / MERSENNE**2
-    one = -math.log2(1 - (1 - Fraction(2 * MERSENNE - 1, MERSENNE**2)) ** 3)
-    assert 3 * zero <= 6 / MERSENNE
+    zero = (2 * P - 1) / P**2
+    one = -math.log2(1 - (1 - Fraction(2 * P - 1, P**2)) ** 3)
+    assert 3 * zero <= 6 / P
     assert f"2^-{one:.1f}" in page
     for t, m in ((1, 3), (3, 6)):
         assert f"2^-{one - math.log2(64 * t * (m - t)):.1f}" in page
