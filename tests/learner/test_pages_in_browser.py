@@ -32,6 +32,7 @@ ABOUT = About.model_validate(
         "description": f"A text of two hospitals. {'a_word_without_an_end' * 10}",
         "licence": "LicenseRef-Own-1.0",
         "creators": [{"name": "A. Author", "orcid": "0000-0002-1825-0097"}],
+        "budget": 30.0,
     }
 )
 LARGEST = 300_000
@@ -99,6 +100,7 @@ def test_a_page_says_nothing_to_the_console_and_no_planted_script_runs(
         opened = chromium(copy)
         assert opened.console == ()
         assert "<h1>" in opened.elements
+    assert 'class="limit"' in text  # the last one pictures the budget
     assert MANY[2] not in pages["ranges"].read_text().partition("<main>")[2].replace(f"stage={MANY[2]}", "")
     copy.write_text(text.replace("</body>", PLANTED))
     opened = chromium(copy)
