@@ -168,7 +168,7 @@ class DeclaredColumn(Value, ABC):
     """Least scaled value of a released column; the largest is 1."""
 
     references: ClassVar[int] = 0
-    """How many of the released columns, from the first on, a regression on an intercept leaves out."""
+    """How many of the columns in `told`, from the first on, a regression on an intercept leaves out, unless it is the only one."""
 
     # Cells
 
@@ -220,6 +220,14 @@ class DeclaredColumn(Value, ABC):
     @abstractmethod
     def released(self) -> tuple[str, ...]:
         """Names of the released columns this one becomes."""
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The released columns that people are told of: all, but of one declared level that level.
+
+        Its ``other`` is whoever does not have it.
+        """
+        return self.released[:1] if len(self.vocabulary) == 1 else self.released
 
     @property
     def indicators(self) -> bool:

@@ -212,7 +212,8 @@ class CategoricalColumn(DeclaredColumn):
     variable for each value.
 
     Attributes:
-        levels: public levels, in the order of their released columns; the first is the reference in fits.
+        levels: public levels, in the order of their released columns; the first is the reference in fits, unless it is the only
+            one: then ``other`` is.
         exhaustive: whether there are no other values, so that a cell of any other text counts as missing.
         fill: value that stands in for a missing cell; ``other`` unless declared, which it must be of exhaustive levels.
     """

@@ -213,7 +213,7 @@ def describe(release: Release, columns: Sequence[str] = (), *, clipping_correcte
     Raises:
         InvalidInput: no such column; clipping_corrected, and rows of the release are not clipped.
     """
-    names = release.expand(tuple(columns), reference=False) or release.spec.released
+    names = release.expand(tuple(columns or [each.name for each in release.spec.columns]), reference=False)
     if clipping_corrected and release.view.clipping is None:
         raise InvalidInput(NOT_CLIPPED)
     if isinstance(release.regressable, NoisyRows):

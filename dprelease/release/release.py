@@ -151,8 +151,8 @@ class Release:
         """Released names for names of columns or of released columns.
 
         Args:
-            names: what a person asked for; a categorical column's own name stands for its levels.
-            reference: leave out the first level of a categorical column, as a regression on an intercept needs.
+            names: what a person asked for; a categorical column's own name stands for its levels, or its one level.
+            reference: leave out the reference level of a categorical column, as a regression on an intercept needs.
 
         Raises:
             InvalidInput: no such column.
@@ -162,7 +162,8 @@ class Release:
         for name in names:
             column = columns.get(name)
             if column is not None:
-                expanded += column.released[column.references if reference else 0 :]
+                told = column.told
+                expanded += (told[column.references :] or told) if reference else told
             else:
                 self.column(name)
                 expanded.append(name)
@@ -220,7 +221,7 @@ class Release:
         spec = self.spec
         lines = (
             f"{spec.consortium}, release {self.digest[:8]}: {self.patients} patients, mechanism {spec.mechanism}",
-            f"Columns: {', '.join(spec.released)}",
+            f"Columns: {', '.join(name for column in spec.columns for name in column.told)}",
             *self.guarantee,
         )
         title, *rest = (escape(one_line(line)) for line in (spec.title, *lines))

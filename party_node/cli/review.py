@@ -42,6 +42,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
     spec, guarantee, balance = assessment.spec, assessment.guarantee, assessment.balance
     delta, words, own = spec.target.delta, mechanism_of(spec).statements(spec), spec.party(assessment.party)
     left = balance.remaining - assessment.cost
+    told = {part.party: [name for column in part.columns for name in column.told] for part in spec.parties}
     at_delta = f"at delta = {rounded_up(delta)}"
     facts: dict[str, Cell | tuple[str, ...]] = {
         "status": Said(record.status.value, f"{record.status.value}: {record.note}".removesuffix(": ")),
@@ -57,7 +58,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
             for name, weight in spec.weights.items()
         ),
         "hospitals": Said(
-            {part.party: list(part.released) for part in spec.parties},
+            told,
             "; ".join(f"{part.party} with {counted(len(part.columns), 'column')}" for part in spec.parties),
         ),
         "this_release": Said(
@@ -86,7 +87,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
             "roster": spec.roster,
             "common_to_all_by_alignment_run": spec.aligned,
             "details": words.details,
-            "released_columns": tuple(f"{part.party}: {', '.join(part.released)}" for part in spec.parties),
+            "released_columns": tuple(f"{party}: {', '.join(names)}" for party, names in told.items()),
             "own_epsilon": _epsilon(guarantee.party(assessment.party).epsilon),
             "epsilon_of_others_against_us": _epsilon(guarantee.against({assessment.party})),
             "costs": price(assessment.cost, delta),

@@ -37,11 +37,14 @@ words_of <- function(part) {
   unique(unlist(lapply(as.list(part)[-1], words_of)))
 }
 
-# Released columns for names of columns, without the first value of a category that is a feature.
+# Released columns for names of columns, without the first value of a category that is a feature. One declared level is that level.
 expand <- function(release, names, reference) {
   unique(unlist(lapply(names, function(name) {
     column <- release$columns[[name]]
-    if (!is.null(column)) return(if (reference && column$kind == "category") column$released[-1] else column$released)
+    if (!is.null(column)) {
+      told <- if (length(setdiff(column$values, "other")) == 1) column$released[1] else column$released
+      return(if (reference && column$kind == "category" && length(told) > 1) told[-1] else told)
+    }
     if (!name %in% release$moments$readings$name) {
       refuse("not in this release: ", name, "; it has ", paste(release$moments$readings$name, collapse = ", "))
     }

@@ -108,6 +108,8 @@ def test_numeric_column_is_scaled_by_its_public_bounds() -> None:
 def test_categorical_column_has_a_level_for_the_rest_unless_levels_are_exhaustive() -> None:
     assert categorical("sex", "female", "male").released == ("sex=female", "sex=male", "sex=other")
     assert categorical("sex", "female").fill == "other"
+    assert categorical("sex", "female").told == ("sex=female",)
+    assert categorical("sex", "f", "m").told == ("sex=f", "sex=m", "sex=other")
     assert SEX.released == ("sex=female", "sex=male")
     columns = (categorical("sex", "female"), SEX, categorical("sex", "female", "male"))
     assert [is_binary(each) for each in columns] == [True, True, False]

@@ -58,7 +58,7 @@ class Place:
         trust = TrustStore(home)
         trust.add(CONSORTIUM, self.world.root.certificate, "h:1")
         self.opened: Opened = open_verified(folder, trust)
-        self.made: Report = report(self.opened, ["glucose"], ["age", "smoker=other"], "ols")
+        self.made: Report = report(self.opened, ["glucose"], ["age", "smoker=yes"], "ols")
         self.tree: Element = parsed(page(self.made))
 
 

@@ -123,7 +123,7 @@ def test_at_a_hub_a_stream_is_listed_together_and_followed(
         head, *_ = shown.stdout.splitlines()
         assert head == "a stream of patients: glucose by method ols"
         columns, *rows = [line for line in shown.stdout.splitlines() if "  " in line]
-        assert columns.split() == ["checkpoint", "patients", "age", "smoker=other", "variance", "explained"]
+        assert columns.split() == ["checkpoint", "patients", "age", "smoker=yes", "variance", "explained"]
         assert [row.split()[:4] for row in rows] == [
             [str(number), "of", "4", f"{total:,}"] for number, total in enumerate(np.cumsum(ROWS), 1)
         ]

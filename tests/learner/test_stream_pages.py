@@ -26,7 +26,7 @@ from tests.learner.test_report import TAGS, part, shown, words
 from tests.learner.world import CONSORTIUM, World
 from tests.support.noise import ZeroNoise
 
-TARGET, FEATURES = "glucose", ("age", "smoker=other")
+TARGET, FEATURES = "glucose", ("age", "smoker=yes")
 PATIENTS = sum(ROWS)
 
 

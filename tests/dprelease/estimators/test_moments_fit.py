@@ -94,7 +94,8 @@ def test_units_are_those_of_the_scaled_model(release: Release, method: str, fit_
 
 @pytest.mark.parametrize("method", ["shrinkage", "ols", "constrained"])
 def test_the_levels_of_a_binary_are_one_variable(release: Release, method: str):
-    result = fit(release, ["ill"], ["age"], method)
+    assert fit(release, ["ill"], ["age"], method).targets == ("ill=yes",)
+    result = fit(release, ["ill=yes", "ill=other"], ["age"], method)
     assert result.targets == ("ill=yes", "ill=other")
     np.testing.assert_allclose(result.coef[0], -result.coef[1], rtol=1e-9)
     np.testing.assert_allclose(result.intercept.sum(), 1, rtol=1e-9)

@@ -56,7 +56,7 @@ def test_the_other_coefficients_are_those_of_a_fit_without_it(
     shares: tuple[float, ...], merged: dict[str, tuple[str, ...]]
 ) -> None:
     release = stages(shares)
-    features = ("age", "stage=early", "stage=late", "smokes=other")
+    features = ("age", "stage=early", "stage=late", "smokes=yes")
     found = of_features(release, ("age", "stage", "smokes"))
     assert found.merged == merged
     assert found.identified.all()
