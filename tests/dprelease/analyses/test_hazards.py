@@ -3,81 +3,19 @@
 from __future__ import annotations
 
 import json
-from string import ascii_lowercase
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 from statsmodels.duration.hazard_regression import PHReg
 
-from dprelease.analyses import Analysis, hazards
-from dprelease.data.exits import Exits
+from dprelease.analyses import hazards
 from dprelease.errors import InvalidInput
-from dprelease.release.release import Release
-from tests.support.exits import BINARY, Numbers, Places, exit_columns, exit_release, places_of
+from tests.support.covariates import CUTS, Patients, released, true_ratios
 
-CUTS = (0.15, 0.3, 0.5, 1.0, 1.5)
-SHAPES: dict[str, dict[str, tuple[float, ...]]] = {
-    "plain": {"age": (0.0, 0.5, 1.0), "sex": (0.0, 0.2), "treated": (0.0, -0.5)},
-    "collinear": {"age": (0.0, 0.5, 1.0), "stage": (0.0, 0.3, 0.6), "treated": (0.0, -0.5)},
-    "twenty levels": {"site": (0.0, *np.linspace(-0.4, 0.4, 19).tolist()), "treated": (0.0, -0.5)},
-}
-"""Log hazard ratios of the levels of each covariate to its first one."""
 SLOW = [pytest.mark.slow, pytest.mark.timeout(1800)]
 NOISE = 30.0
 """Patients: of seven columns at epsilon = 1, delta = 1e-5."""
-
-
-class Patients(NamedTuple):
-    """Causes of rates, of which the first has the ratios of a shape times `effect`; the treated are older."""
-
-    n: int = 5000
-    effect: float = 1.0
-    rate: tuple[float, ...] = (0.6,)
-    lost: float = 0.3
-    shape: str = "plain"
-
-    @property
-    def levels(self) -> dict[str, str]:
-        return {name: ascii_lowercase[: len(ratios)] for name, ratios in SHAPES[self.shape].items()}
-
-    def drawn(self, seed: int) -> tuple[dict[str, Places], Numbers, Places]:
-        """(covariates, time, cause), the cause -1 for a loss."""
-        random = np.random.default_rng([seed, self.n])
-        age, even = random.choice(3, self.n, p=[0.4, 0.35, 0.25]), random.random(self.n)
-        stage = np.where(random.random(self.n) < 0.85, age, random.integers(0, 3, self.n))
-        drawn = {"age": age, "sex": (even < 0.5).astype(int), "stage": stage, "site": (even * 20).astype(int)}
-        drawn["treated"] = (
-            random.random(self.n) < 0.3 + (0.02 * drawn["site"] if self.shape[0] == "t" else 0.2 * age)
-        ).astype(int)
-        of = {name: drawn[name] for name in self.levels}
-        log = self.effect * sum(np.array(SHAPES[self.shape][name])[places] for name, places in of.items())
-        factors = [np.exp(log), *(np.ones(self.n) for _ in self.rate[1:])]
-        ends = [random.exponential(1 / (rate * each)) for rate, each in zip(self.rate, factors, strict=True)]
-        left = np.minimum(random.exponential(1 / self.lost, self.n), 3.0)
-        time = np.minimum(np.min(ends, axis=0), left)
-        return of, time, np.where(time < left, np.argmin(ends, axis=0), -1)
-
-
-def released(people: Patients, seed: int = 0, sd: float = 0.0, **more: Places) -> Release:
-    of, time, cause = people.drawn(seed)
-    exits = Exits(CUTS, ("event",) if len(people.rate) == 1 else ("death", "transplant"))
-    levels = {name: tuple(letters) for name, letters in people.levels.items()}
-    columns = exit_columns(exits, {"died": BINARY, **levels, **dict.fromkeys(more, BINARY)})
-    places = {"exit": places_of(exits, time, cause), "died": (cause == 0).astype(int), **of, **more}
-    return exit_release(columns, places, sd, np.random.default_rng([seed, 2]) if sd else None)
-
-
-def truth(people: Patients, found: Analysis) -> Numbers:
-    """Log ratios to the references that were told."""
-    ratios, told = SHAPES[people.shape], dict(part.split(": ") for part in found.facts["reference"].split("; "))
-
-    def of(name: str, levels: str) -> float:
-        return float(np.mean([ratios[name][people.levels[name].index(level)] for level in levels.split(" or ")]))
-
-    named = [name.split(": ")[-1].split("=") for name in found.tables["hazard ratios"].names]
-    return people.effect * np.array([of(name, level) - of(name, told[name]) for name, level in named])
 
 
 @pytest.mark.parametrize("event", [None, "died"])
@@ -120,7 +58,7 @@ def test_intervals_hold_the_truth_and_nothing_is_found_where_nothing_is(people: 
     for seed in range(count):
         found = hazards(released(people, 50 + seed, NOISE), "exit", list(people.levels), "died")
         ratios = found.tables["hazard ratios"]
-        away = np.abs(ratios.location[0] - truth(people, found)) / ratios.standard_error
+        away = np.abs(ratios.location[0] - true_ratios(people, found)) / ratios.standard_error
         held.append(float((away < 1.96).mean()))
         assert set(found.tests) == {f"hazards do not depend on {name}" for name in people.levels}
         if not people.effect:
@@ -152,7 +90,7 @@ def test_each_cause_has_ratios_of_its_own() -> None:
     people = Patients(30_000, rate=(0.4, 0.3))
     found = hazards(released(people), "exit", list(people.levels), "died")
     ratios = found.tables["hazard ratios"]
-    known = np.concatenate([truth(people, found)[:4], np.zeros(4)])
+    known = np.concatenate([true_ratios(people, found)[:4], np.zeros(4)])
     assert [name.split(": ")[0] for name in ratios.names] == ["death"] * 4 + ["transplant"] * 4
     assert found.tests["death: hazards do not depend on age"].p_value < 1e-6
     assert found.tests["transplant: hazards do not depend on age"].p_value > 1e-3
