@@ -24,7 +24,7 @@ def one_line(text: str, longest: int | None = None) -> str:
         longest: characters to keep, half from either end, with a note of how many there were; all unless given.
     """
     if longest is None:
-        return "".join(map(_visible, text))
+        return text if text.isprintable() else "".join(map(_visible, text))
     # Both ends are cut first: spelling out megabytes of a stranger's text would cost more than it had cost to send.
     whole = one_line(text[:longest] + text[longest:][-longest:])
     if len(text) <= longest and len(whole) <= longest:

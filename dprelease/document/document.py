@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -102,7 +103,7 @@ class Table:
         heads = tuple(Heading(each) if isinstance(each, str) else each for each in headings)
         return cls(key, heads, tuple(map(tuple, rows)), **more)
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The table as people see it."""
         shown = [(place, heading) for place, heading in enumerate(self.headings) if not heading.detail]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -90,6 +91,7 @@ class Section:
     name: str = ""
 
 
+@cache  # a template is compiled once for a process, which takes longer than most pages
 def environment(package: str) -> Environment:
     """Templates of a package, which may use those of this one."""
     made = Environment(

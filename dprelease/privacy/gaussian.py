@@ -81,6 +81,7 @@ def mu_of(epsilon: float, delta: float) -> float:
     return _last(lambda mu: _log_delta_above(epsilon, mu) <= target, low, high) * (1 - MARGIN)
 
 
+@lru_cache(maxsize=64)
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest epsilon >= 0 with delta(epsilon; mu) <= delta, rounded up.
 

@@ -40,14 +40,21 @@ SHORT = 0.3
 """How long a mirror that stands still is waited for, once it has begun to answer."""
 
 
-@pytest.fixture
-def published(tmp_path: Path, world: World, sealed: Sealed) -> Path:
+@pytest.fixture(scope="module")
+def hub_folder(tmp_path_factory: pytest.TempPathFactory, world: World, sealed: Sealed) -> Path:
     """The folder of a hub as it stands, with two releases."""
-    storage = Storage(tmp_path / "storage", 1 << 30)
+    folder = tmp_path_factory.mktemp("hub") / "storage"
+    storage = Storage(folder, 1 << 30)
     for release in (sealed, world.sealed("another release")):
         publish_to(storage, world, release)
     storage.close()
-    return tmp_path / "storage" / "published"
+    return folder / "published"
+
+
+@pytest.fixture
+def published(tmp_path: Path, hub_folder: Path) -> Path:
+    """The same for one test, which may change it."""
+    return Path(shutil.copytree(hub_folder, tmp_path / "storage" / "published"))
 
 
 @pytest.fixture
