@@ -37,8 +37,9 @@ def said(command: list[str], *, terminal: bool) -> bytes:
     return written.replace(b"\r\n", b"\n")
 
 
-@pytest.mark.parametrize("mechanism", ["mixed", "moments"])
-@pytest.mark.parametrize("terminal", [True, False], ids=["to a terminal", "piped"])
+@pytest.mark.parametrize(
+    ("mechanism", "terminal"), [("mixed", True), ("moments", False)], ids=["mixed, to a terminal", "moments, piped"]
+)
 def test_names_in_the_message_of_an_error_are_spelled_out_and_few(
     tmp_path: Path, mechanism: str, terminal: bool
 ) -> None:

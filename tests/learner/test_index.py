@@ -20,20 +20,27 @@ from tests.learner.world import Sealed, World, publish_to
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def releases(world: World, sealed: Sealed) -> list[Sealed]:
     """Oldest first."""
     return [sealed, world.sealed("the second"), world.sealed("the third")]
 
 
-@pytest.fixture
-def published(tmp_path: Path, world: World, releases: list[Sealed]) -> Path:
-    """The folder of a hub that has published and stopped."""
-    storage = Storage(tmp_path / "storage", 1 << 30)
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory, world: World, releases: list[Sealed]) -> Path:
+    """The storage of a hub that has published and stopped."""
+    folder = tmp_path_factory.mktemp("hub") / "storage"
+    storage = Storage(folder, 1 << 30)
     for hours, release in enumerate(releases):
         publish_to(storage, world, release, NOW + timedelta(hours=hours - 3))
     storage.close()
-    return tmp_path / "storage" / "published"
+    return folder
+
+
+@pytest.fixture
+def published(tmp_path: Path, stopped: Path) -> Path:
+    """What it has published, for one test, which may change it."""
+    return Path(shutil.copytree(stopped, tmp_path / "storage")) / "published"
 
 
 def start(published: Path) -> None:

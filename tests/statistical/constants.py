@@ -24,9 +24,10 @@ MOMENTS_RUNS = 1_000
 """Releases of joint moments for the tests of their noise: their 12 squares each make 12 000 draws of the rarest kind, above the
 11 600 that `SAMPLE` asks for."""
 
-ROWS_RUNS = 7_600
+ROWS_RUNS = 3_800
 """Blocks of rows of each of two neighbours for one seeded audit at mu near 8, where the standard error is sqrt(2/mu^2 + 1/4)
-/ sqrt(N), so .9 % of mu as with `AUDIT_RUNS` at mu = 2: an error of DETECTABLE is eleven standard errors away."""
+/ sqrt(N), so 1.2 % of mu: an error of DETECTABLE is eight standard errors away. An audit that allows three misses it with a
+probability of 3e-7, in either direction."""
 
 SECURE_ROWS_RUNS = 3_000
 """The same for the production source: 1.4 % of mu as with `SECURE_RUNS` at mu = 2."""
@@ -37,3 +38,7 @@ JOINT_RUNS = 2_000
 
 CONTROL_RUNS = 800
 """The same where 2.7 % will do: errors of 13 % and more are four standard errors away."""
+
+TWICE_RUNS = 400
+"""The same where mu^2 is twice what one release or one curious hospital is worth: at mu near 11 the standard error is 3.6 %, and
+the mu of one alone is eight standard errors away."""
