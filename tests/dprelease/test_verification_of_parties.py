@@ -287,6 +287,13 @@ def _largest() -> int:
     return (JOINT.rows << 2 * JOINT.grid_bits) + int(20 * JOINT.terms.scale * math.sqrt(2)) + 1
 
 
+@REFUSED.because("block 0 of south has a number that is no element")
+def a_word_beyond_the_modulus() -> Published:
+    honest = publish(TRIAL, JOINT, SeededNoise(3))
+    south = read_block(honest.blocks["south"], JOINT, "south")
+    return _sealed_again(honest, replace(south, values=south.values + P).to_bytes())
+
+
 @REFUSED.because("do not add up to moments")
 def a_sum_beyond_what_data_and_noise_can_reach() -> Published:
     return _summing_to(_largest() + 1)

@@ -177,7 +177,7 @@ def test_blocks_that_do_not_add_up_are_refused(run: Run, release: Opened, consor
     spec, (party, *_) = release.release.spec, consortium.parties
     block = bytearray(false.block(party).read_bytes())
     for at in range(len(block) - 8 * spec.blocks(party)[0].columns, len(block), 8):
-        block[at + 7] ^= 0x40
+        block[at + 7] ^= 0x08
     read_block(bytes(block), spec, party)
     false.block(party).write_bytes(block)
     manifest = false.manifest()

@@ -23,6 +23,7 @@ from dprelease.errors import (
     VersionMismatch,
 )
 from dprelease.mpc.messages import Message
+from dprelease.mpc.modulus import P
 from dprelease.release.block import expected_header
 from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
@@ -383,7 +384,8 @@ def garbage(sealed: Sealed, party: str) -> bytes:
     header = expected_header(sealed.spec, party).to_bytes()
     block = sealed.blocks[party]
     start = block.index(header) + len(header)
-    return block[:start] + np.random.default_rng(5).bytes(len(block) - start)
+    words = np.random.default_rng(5).integers(0, P, (len(block) - start) // 8, np.uint64)
+    return block[:start] + words.astype("<u8").tobytes()
 
 
 def test_blocks_that_do_not_add_up_are_never_published(

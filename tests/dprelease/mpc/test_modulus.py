@@ -1,7 +1,7 @@
 """The field of sessions beside the ring: its arithmetic against Python's integers, its streams, and words that are no elements."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import product as pairs
 from typing import Any
@@ -16,12 +16,13 @@ from hypothesis.extra.numpy import arrays
 from dprelease.arrays import Integers
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import new_private_key
+from dprelease.mpc import exchange
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import derive_again
 from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.matrix_product import first_share, masked
 from dprelease.mpc.modulus import FIELD, MODULI, RING, Field, Modulus, P
-from dprelease.mpc.ring import SecretStream
+from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from tests.support.range_proofs import CONTEXT
 
@@ -203,6 +204,19 @@ def test_words_that_are_no_elements_are_refused_of_a_dealer(word: int) -> None:
         with pytest.raises(IntegrityError, match="what the coordinator dealt has a number that is no element"):
             correction(schedule, bad)
         assert RING.canonical(bad, "it") is bad  # there every word is an element
+
+
+def test_words_that_are_no_elements_are_refused_in_masked_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same elements, each written as a word beyond p: two kinds of arithmetic could read two numbers in it."""
+    schedule = schedule_for(2, FIELD)
+    matrices = {name: np.ones((9, width), np.int32) for name, width in schedule.widths.items()}
+
+    def beyond(codes: npt.NDArray[np.int32], mask: bytes, own: Schedule) -> Iterator[Words]:
+        yield from (chunk + np.uint64(P) for chunk in masked(codes, mask, own))
+
+    monkeypatch.setattr(exchange, "masked", beyond)
+    with pytest.raises(IntegrityError, match="masked columns of birch has a number that is no element"):
+        products(schedule, matrices)
 
 
 def test_a_share_of_masked_columns_is_uniform_below_p() -> None:
