@@ -25,9 +25,8 @@ SET = "(set)"
 def sidecar(opened: Opened, made: SyntheticRows) -> dict[str, Any]:
     """All that must be known to use the rows, JSON-ready; that they are nobody's comes first."""
     said = made.document().to_json()
-    facts = {
-        key: said[key] for key in ("rows", "sets", "noise", "chi2", "largest_residual", "price", "components", "pairs")
-    }
+    named = ("rows", "sets", "noise", "chi2", "largest_residual", "price", "components")
+    facts = {key: said[key] for key in named} | {"pairs": said.get("pairs", [])}  # one column alone has no pairs
     described = about(opened) | {"software": __version__, "cautions": list(made.cautions), **facts}
     columns = [
         {"name": each.name, "unit": each.column.released_unit, "values": list(each.values)}

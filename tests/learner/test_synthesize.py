@@ -11,7 +11,7 @@ import pytest
 from dprelease.analyses.synthetic import APART, NOBODYS, ONE_SET, synthesize
 from dprelease.errors import InvalidInput
 from learner.client.library import Opened
-from learner.export.synthetic import SET
+from learner.export.synthetic import SET, sidecar
 from learner.report.synthetic_page import synthetic_page
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.moments import COLUMNS, SMOKER, STAGE, opened
@@ -119,6 +119,11 @@ def test_outcomes_have_no_table_with_each_other(tmp_path: Path) -> None:
     assert ("died", "pain") not in {pair.names for pair in made.pairs}
     assert len(made.pairs) == 5
     assert APART.format(names="died, pain") in made.cautions
+
+
+def test_a_column_alone_has_no_table_of_two(tmp_path: Path) -> None:
+    found = opened(World(tmp_path, {"north": (SMOKER,)}), tmp_path)
+    assert sidecar(found, synthesize(found.release, 10))["pairs"] == []
 
 
 def test_rows_of_another_kind_of_release_are_refused(tmp_path: Path) -> None:
