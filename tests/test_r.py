@@ -165,7 +165,7 @@ def test_fits_on_vectors_equal_those_of_python(asked: dict[str, Any], folder: st
         assert_same(fit, answer)
 
 
-@pytest.mark.parametrize("name", ["good/ranges", *READ[2:], *(name for name in CASES if "ranges first" in name)])
+@pytest.mark.parametrize("name", ["good/ranges", *READ[3:], *(name for name in CASES if "ranges first" in name)])
 def test_ranges_equal_those_of_python(asked: dict[str, Any], name: str):
     release = load_folder(Path(asked[name]["folder"]), Path(asked[name]["root"]))
     ranges, answer = release.first_ranges or release.ranges(), asked[name]["answer"]["ranges"]

@@ -409,7 +409,7 @@ def test_blocks_of_other_shapes_or_garbage_are_refused(case: Case) -> None:
         expected_header(spec, party, len(blocks[party]))
     if mechanism_of(spec).checks_sum:
         first = blocks[party][0]
-        garbage = Block(first.header, np.full_like(first.values, 1 << 61), first.public)
+        garbage = Block(first.header, np.full_like(first.values, 1 << 59), first.public)
         with pytest.raises(IntegrityError):
             _ = Release(spec, {**blocks, party: (garbage, *blocks[party][1:])}, ()).view
 

@@ -16,7 +16,7 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS
-from tests.support.joint import privatize_moments
+from tests.support.joint import privatize_moments, summed
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, numeric, with_terms
 
@@ -80,7 +80,10 @@ def distance(spec: ReleaseSpec, cells: Cells) -> float:
 def measured(spec: ReleaseSpec, cells: Cells, noise: NoiseSource) -> Audit:
     first, second = (
         np.array(
-            [privatize_moments(rows, spec, "north", {}, {}, noise).values[0] for _ in range(CONTROL_RUNS)],
+            [
+                summed(spec, [privatize_moments(rows, spec, "north", {}, {}, noise).values])[0]
+                for _ in range(CONTROL_RUNS)
+            ],
             np.float64,
         )
         for rows in (table(spec, FULL), table(spec, cells))

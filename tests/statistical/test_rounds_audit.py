@@ -17,6 +17,7 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Sighting, audit_known
 from tests.statistical.sightings import of_moments, of_ranges, together
+from tests.support.joint import summed
 from tests.support.noise import SeededNoise
 from tests.support.rounds import after, in_published_ranges, ranges_first
 from tests.support.specs import build_spec, numeric
@@ -51,7 +52,7 @@ def released(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource, starts: i
     shown = [privatize(rows, spec, "a", noise)[0] for _ in range(starts)]
     first = {"a": (shown[-1],)}
     (last,) = privatize(rows, spec, "a", noise, earlier=after(spec, first))
-    moments = of_moments(in_published_ranges(spec, first), [last.values[0]], TABLES)
+    moments = of_moments(in_published_ranges(spec, first), [summed(spec, [last.values])[0]], TABLES)
     return together(*(of_ranges(spec, {"a": block}, TABLES) for block in shown), *moments)
 
 
