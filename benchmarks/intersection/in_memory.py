@@ -14,7 +14,7 @@ from dprelease.identity.signing import PrivateKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.session import AlignmentSession, Common, RunEnvironment
-from dprelease.intersection.storage import MemoryRunStorage
+from dprelease.mpc.storage import MemorySessionStorage
 from dprelease.mpc.messages import Message, MessageHeader
 
 
@@ -44,7 +44,7 @@ def intersect(
     def fetch(header: MessageHeader) -> Iterator[bytes]:
         yield listed[header][1]
 
-    def look(party: str, session: AlignmentSession, storage: MemoryRunStorage) -> bool:
+    def look(party: str, session: AlignmentSession, storage: MemorySessionStorage) -> bool:
         """One step, and its messages delivered; whether anything was done."""
         with step(party):
             session.receive(tuple(message for message, _ in listed.values()))
@@ -52,10 +52,10 @@ def intersect(
         if isinstance(said, Common):
             found[party] = said
         for message in session.receive(tuple(message for message, _ in listed.values())):
-            listed[message.header] = message, storage.body(message)
+            listed[message.header] = message, storage.read_body(message)
         return said is None
 
-    storages = {party: MemoryRunStorage() for party in ring.parties}
+    storages = {party: MemorySessionStorage() for party in ring.parties}
     found: dict[str, Common] = {}
     looks = [
         partial(

@@ -20,7 +20,7 @@ from dprelease.errors import InvalidInput
 from dprelease.identity.signing import PrivateKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import POINT_BYTES, Ring
-from dprelease.intersection.storage import RunStorage
+from dprelease.mpc.storage import RoundStorage
 from dprelease.intersection.zero_sharing import pseudorandom
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import Draw
@@ -49,7 +49,7 @@ class AlignmentExchange:
     party: str
     identity: PrivateKey
     state: SessionState
-    storage: RunStorage
+    storage: RoundStorage
     fetch: Callable[[MessageHeader], Iterator[bytes]]
     draw: Draw
     workers: int

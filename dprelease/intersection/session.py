@@ -2,7 +2,7 @@
 
     our session key -> our elements, others' passed on -> our table -> transcript -> keys of the tables -> the same result at all
 
-Nothing here reads a disk or calls anybody. A `RunStorage` keeps what must survive a restart, a `RunEnvironment` does what needs
+Nothing here reads a disk or calls anybody. A `RoundStorage` keeps what must survive a restart, a `RunEnvironment` does what needs
 somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
 Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
 may be abandoned for the next until we have sent the keys of our table: before that, nobody can open anything. Afterwards the run
@@ -28,7 +28,7 @@ from dprelease.intersection.messages import check_message, transcript_digest
 from dprelease.intersection.parallel import cores
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.ring_pass import RingPass
-from dprelease.intersection.storage import RunStorage
+from dprelease.mpc.storage import RoundStorage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Message, MessageHeader
@@ -79,9 +79,9 @@ class AlignmentSession(Participant[Ring]):
         workers: processes to multiply in, if there is much to do; None for as many as there are cores.
     """
 
-    final = "key"
+    final = frozenset[Kind](("key",))
     lost = "our state is older than what we have sent: this run may have ended already; begin another run"
-    _storage: RunStorage
+    _storage: RoundStorage
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class AlignmentSession(Participant[Ring]):
         party: str,
         identity: PrivateKey,
         keys: Mapping[str, PublicKey],
-        storage: RunStorage,
+        storage: RoundStorage,
         outside: RunEnvironment,
         draw: Draw = secrets.token_bytes,
         workers: int | None = None,

@@ -4,8 +4,9 @@ For a pair j < k the dealer draws a mask seed a for every party it deals to and 
 and A_k = PRG(a_k), n x d each, and computes C_jk = A_j^T A_k. Party j gets a_j and r_jk, party k gets a_k and
 C_jk - PRG(r_jk), an n-free d_j x d_k matrix that looks uniform to k, because r_jk is known to j alone.
 
-A deal is a plain byte string, whose form follows from the schedule: the mask seed, then for each of the receiver's pairs,
-in the schedule's order, the seed r (32 bytes, to the first) or the correction (8 d_j d_k bytes, row by row, to the second).
+A deal is a plain byte string, whose form follows from the schedule: the mask seed, a seed of proofs where the session has them,
+then for each of the receiver's pairs, in the schedule's order, the seed r (32 bytes, to the first) or the correction (8 d_j d_k
+bytes, row by row, to the second).
 
 Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 """
@@ -13,39 +14,90 @@ Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dprelease.canonical import sha256
-from dprelease.errors import IntegrityError
+from dprelease.errors import Conflict, IntegrityError
 from dprelease.mpc.encryption import Draw
+from dprelease.mpc.proof.dealer import RangeDealer
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
 
 
-def deal(schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes) -> Mapping[str, bytes]:
+def deal(
+    schedule: Schedule, dealer: str, draw: Draw = secrets.token_bytes, kept: DealtSeeds | None = None
+) -> Mapping[str, bytes]:
     """Fresh randomness for all pairs of a dealer: receiver to its deal. Every call draws anew.
 
-    The seeds live in this call only: what is returned must be sealed to its receivers and forgotten before any masked
-    column leaves a hospital. Memory is bounded by a chunk of rows; O(n d_j d_k) operations for each pair.
+    What is returned must be sealed to its receivers and forgotten before any masked column leaves a hospital. Memory is bounded by
+    a chunk of rows; O(n d_j d_k) operations for each pair.
 
     Args:
         schedule: the public parameters.
         dealer: a party, or `schedule.COORDINATOR`.
         draw: secret randomness.
+        kept: gets the seeds that answers to proofs are made of; without it they live in this call only.
     """
     pairs = schedule.dealt_by(dealer)
     masks = {name: draw(SEED_BYTES) for name in schedule.receivers(dealer)}
     products = _products(schedule, pairs, masks)
-    dealt = dict(masks)
+    proofs = {name: draw(SEED_BYTES) if schedule.claims else b"" for name in masks}
+    if kept is not None:
+        kept.keep(schedule, dealer, masks, proofs)
+    dealt = {name: seed + proofs[name] for name, seed in masks.items()}
     for pair in pairs:
         seed = draw(SEED_BYTES)
         correction = schedule.modulus.subtract(products[pair], _pad(seed, schedule, pair))
         dealt[pair.first] += seed
         dealt[pair.second] += correction.astype("<u8").tobytes()
     return dealt
+
+
+class DealtSeeds:
+    """Seeds that a dealer holds, in memory alone, until it has answered each proof of one session once.
+
+    A dealer that has lost them answers no more, and the session is begun anew. Two answers about one proof would show its
+    receiver single rows (docs/range_proofs.md 3).
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], tuple[Schedule, bytes, bytes]] = {}
+
+    def keep(self, schedule: Schedule, dealer: str, masks: Mapping[str, bytes], proofs: Mapping[str, bytes]) -> None:
+        """Hold the seeds of a deal, and none of an earlier one; arguments as `deal` has them."""
+        self._open = {(p, r): (schedule, masks[p], proofs[p]) for p, r in schedule.proofs(dealer)}
+
+    def holds(self, proofs: Iterable[tuple[str, str]]) -> bool:
+        """Tells whether all of these can still be answered; each is a (prover, receiver)."""
+        return set(proofs) <= set(self._open)
+
+    def answer(self, session: str, prover: str, receiver: str, challenges: bytes) -> bytes:
+        """The one answer about a proof: 8 (lines + 3) bytes. Its seeds are let go of first.
+
+        Args:
+            session: digest of the session.
+            prover: whose proof it is.
+            receiver: who asks.
+            challenges: 96 bytes, as they came.
+
+        Raises:
+            Conflict: it was answered, or the seeds are gone.
+        """
+        held = self._open.pop((prover, receiver), None)
+        if held is None:
+            raise Conflict(f"the dealer of {prover} and {receiver} has answered, or holds nothing any more")
+        (schedule, mask, proof), width = held, held[0].widths[prover]
+        first, second, third = (challenges[at : at + SEED_BYTES] for at in range(0, 3 * SEED_BYTES, SEED_BYTES))
+        plan = schedule.proof_plan(prover, receiver, session)
+        dealer = RangeDealer(plan, lambda start, rows: schedule.modulus.read(mask, start, rows, width), proof)
+        return dealer.answer((first, second, third))
+
+    def forget(self) -> None:
+        """Let go of everything: the session is given up, or over."""
+        self._open.clear()
 
 
 def _products(schedule: Schedule, pairs: tuple[Pair, ...], seeds: Mapping[str, bytes]) -> dict[Pair, Words]:
@@ -73,12 +125,14 @@ class CorrelatedRandomness:
     Attributes:
         dealer: who.
         mask: seed of our mask A in this dealer's pairs.
+        proof: seed of the dealer's side of our proofs; empty where nothing is proved.
         shares: for each of our pairs of this dealer PRG(r), if we are first, or C - PRG(r), if we are second.
         digests: SHA-256 of every seed in it, by which a reuse is recognised.
     """
 
     dealer: str
     mask: bytes
+    proof: bytes
     shares: Mapping[Pair, Words]
     digests: tuple[str, ...]
 
@@ -92,8 +146,9 @@ def read_randomness(data: bytes, schedule: Schedule, receiver: str, dealer: str)
     who = dealer or "the coordinator"
     if len(data) != schedule.deal_size(receiver, dealer):
         raise IntegrityError(f"{who} dealt something of another shape than this release needs")
-    widths, position = schedule.widths, SEED_BYTES
-    seeds, shares = [data[:SEED_BYTES]], {}
+    widths, position = schedule.widths, schedule.seeds * SEED_BYTES
+    seeds, shares = [data[at : at + SEED_BYTES] for at in range(0, position, SEED_BYTES)], {}
+    mask, proof = seeds[0], b"".join(seeds[1:])
     for pair in schedule.dealt_by(dealer):
         if receiver == pair.first:
             seeds.append(data[position : position + SEED_BYTES])
@@ -104,7 +159,7 @@ def read_randomness(data: bytes, schedule: Schedule, receiver: str, dealer: str)
             words = np.frombuffer(data, "<u8", shape[0] * shape[1], position)
             shares[pair] = schedule.modulus.canonical(words.reshape(shape).astype(np.uint64), f"what {who} dealt")
             position += WORD_BYTES * words.size
-    return CorrelatedRandomness(dealer, seeds[0], shares, tuple(seed_digest(seed) for seed in seeds))
+    return CorrelatedRandomness(dealer, mask, proof, shares, tuple(seed_digest(seed) for seed in seeds))
 
 
 def seed_digest(seed: bytes) -> str:

@@ -6,7 +6,8 @@ An `Exchange` belongs to one session: it can be made once every party's session 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,14 +17,39 @@ from dprelease.arrays import Codes
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal, read_randomness
 from dprelease.mpc.encryption import ColumnCipher, Context, Draw
 from dprelease.mpc.matrix_product import masked, share
 from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, session_digest
+from dprelease.mpc.proof.claim import Bits
+from dprelease.mpc.proof.plan import ProofPlan
+from dprelease.mpc.proof.prover import RangeProver
+from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
 from dprelease.mpc.storage import SessionStorage, write_hashed
+
+
+@dataclass(frozen=True, repr=False)
+class SessionEnvironment:
+    """Environment that a session needs.
+
+    Attributes:
+        fetch: the body of a message for us, in pieces; it is what its sender signed, or the last piece raises.
+        request_deal: asks the coordinator for its deal, given everybody's signed session keys; used only where it deals.
+        request_answer: asks it for its answer about a proof, given our signed third challenge and its body; likewise.
+        use_seeds: notes the digests of seeds, the session and their dealer; refuses seeds that served before.
+        charge: called before the first masked column leaves: no charge, no bytes.
+        matrix: (n, d) our matrix, the same at every call; it may be mapped from a file.
+    """
+
+    fetch: Callable[[MessageHeader], Iterator[bytes]]
+    request_deal: Callable[[list[bytes]], bytes]
+    request_answer: Callable[[Message, bytes], bytes]
+    use_seeds: Callable[[Iterable[str], str, str], None]
+    charge: Callable[[], None]
+    matrix: Callable[[], Codes]
 
 
 class Exchange:
@@ -35,7 +61,7 @@ class Exchange:
         identity: our identity key, which signs.
         session_key: our session key.
         storage: where our messages are frozen.
-        fetch: the body of a message for us, in pieces.
+        outside: what the session needs of others.
         draw: secret randomness, so many bytes.
     """
 
@@ -46,27 +72,27 @@ class Exchange:
         identity: PrivateKey,
         session_key: X25519PrivateKey,
         storage: SessionStorage,
-        fetch: Callable[[MessageHeader], Iterator[bytes]],
+        outside: SessionEnvironment,
         draw: Draw,
     ) -> None:
-        self._at = at
+        self.at, self.party, self.storage, self.outside, self.draw = at, party, storage, outside, draw
         self._schedule = at.schedule
-        self._party = party
         self._signed = partial(at.message, identity, party)
         self._session_key = session_key
-        self._storage = storage
-        self._fetch = fetch
-        self._draw = draw
 
-    def deal(self) -> None:
-        """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. The seeds end here."""
-        made = deal(self._schedule, self._party, self._draw)
-        self._storage.freeze([self._sealed("deal", receiver, "", message) for receiver, message in made.items()])
+    def deal(self, kept: DealtSeeds) -> None:
+        """Deal for the pairs that are ours to deal for; freeze the sealed deals all together.
+
+        Args:
+            kept: gets the seeds that proofs need; all others end here.
+        """
+        made = deal(self._schedule, self.party, self.draw, kept)
+        self.storage.freeze([self.sealed("deal", receiver, "", message) for receiver, message in made.items()])
 
     def fetch_deal(self, dealer: str) -> bytes | None:
         """A party's deal to us, as it came; None while it is not there."""
-        header = self._at.find("deal", dealer, self._party)
-        return None if header is None else b"".join(self._fetch(header))
+        header = self.at.find("deal", dealer, self.party)
+        return None if header is None else self.fetched(header)
 
     def open_deal(self, dealer: str, sealed: bytes) -> CorrelatedRandomness:
         """Open what was dealt to us.
@@ -74,37 +100,111 @@ class Exchange:
         Raises:
             IntegrityError: it was not sealed to us for this session, or has another shape.
         """
-        message = encryption.unseal(self._session_key, sealed, self._at.context("deal", dealer, self._party))
-        return read_randomness(message, self._schedule, self._party, dealer)
+        message = self.unsealed("deal", dealer, "", sealed)
+        return read_randomness(message, self._schedule, self.party, dealer)
 
     def mask(self, codes: Codes, dealt: CorrelatedRandomness) -> None:
-        """Mask our columns under one dealer's mask, encrypt them chunk by chunk, and freeze them with their keys.
+        """Mask our columns under one dealer's mask, encrypt them chunk by chunk, and freeze them with keys, and bits for proofs.
 
         Args:
             codes: (n, d) our variables.
             dealt: what that dealer dealt to us.
-        """
-        key, dealer = encryption.new_content_key(self._draw), dealt.dealer
-        cipher = ColumnCipher(key, self._at.context("columns", self._party, "", dealer))
-        chunks = (chunk.astype("<u8", copy=False).data.cast("B") for chunk in masked(codes, dealt.mask, self._schedule))
-        body = write_hashed(self._storage, message_name("columns", dealer), cipher.encrypted(chunks))
-        receivers = self._schedule.partners(self._party, dealer)
-        columns = self._signed("columns", receivers, dealer, encryption.commitment(key), body)
-        self._storage.freeze([columns, *(self._sealed("key", receiver, dealer, key) for receiver in receivers)])
 
-    def share(self, pair: Pair, codes: Codes, dealt: CorrelatedRandomness) -> Words:
+        Raises:
+            InvalidInput: there are proofs, and our claim is not true of some row.
+        """
+        key, dealer, schedule = self.content_key(dealt.dealer), dealt.dealer, self._schedule
+        receivers = schedule.partners(self.party, dealer)
+        chunks = (chunk.astype("<u8", copy=False).data.cast("B") for chunk in masked(codes, dealt.mask, schedule))
+        shown = [self._shown("columns", dealer, encryption.commitment(key), key, chunks)]
+        if schedule.claims:
+            prover = self.prover(receivers[0], codes, dealt)
+            starts = range(0, schedule.rows, schedule.chunk_rows)
+            bits = (prover.masked_bits(start, min(schedule.chunk_rows, schedule.rows - start)) for start in starts)
+            context = self.at.context("own-bits", self.party, "", dealer)
+            encoded = (prover.plan.encode_bits(chunk) for chunk in bits)
+            shown.append(self._shown("bits", dealer, "", encryption.derive(key, context), encoded))
+        self.storage.freeze([*shown, *(self.sealed("key", receiver, dealer, key) for receiver in receivers)])
+
+    def _shown(
+        self, kind: Kind, dealer: str, payload: str, key: bytes, chunks: Iterable[bytes | memoryview]
+    ) -> Message:
+        cipher = ColumnCipher(key, self.at.context(kind, self.party, "", dealer))
+        body = write_hashed(self.storage, message_name(kind, dealer), cipher.encrypted(chunks))
+        return self._signed(kind, self._schedule.partners(self.party, dealer), dealer, payload, body)
+
+    def content_key(self, dealer: str) -> bytes:
+        """Key that encrypts our columns under a dealer's mask: of this session, and the same after a restart."""
+        secret = encryption.private_bytes(self._session_key)
+        return encryption.derive(secret, self.at.context("own-content-key", self.party, "", dealer))
+
+    def prover(self, receiver: str, codes: Codes, dealt: CorrelatedRandomness) -> RangeProver:
+        """Our side of our proof towards a receiver.
+
+        Args:
+            receiver: one of our partners.
+            codes: (n, d) our variables.
+            dealt: what the pair's dealer dealt to us.
+        """
+        plan, modulus = self._schedule.proof_plan(self.party, receiver, self.at.session), self._schedule.modulus
+        width = codes.shape[1]
+        chi = self._chi(self.content_key(dealt.dealer), self.party, dealt.dealer)
+        return RangeProver(
+            plan, codes, lambda start, rows: modulus.read(dealt.mask, start, rows, width), dealt.proof, chi
+        )
+
+    def share(
+        self, pair: Pair, codes: Codes, dealt: CorrelatedRandomness, proof: tuple[RangeVerifier, bytes] | None = None
+    ) -> Words:
         """Our share of a pair's product, from the peer's masked columns.
 
         Args:
             pair: one of ours.
             codes: (n, d) our variables.
             dealt: what the pair's dealer dealt to us.
+            proof: with all three challenges, and the dealer's answer; None where nothing is proved. It is decided in the same
+                sweep that multiplies.
 
         Raises:
-            IntegrityError: the peer's columns or their key are not what it signed, or no elements, or under a mask that we dealt.
+            IntegrityError: the peer's columns, bits or their key are not what it signed, or no elements, or under a mask that we
+                dealt; or the proof fails.
         """
-        peer = self._columns(pair.other(self._party), pair.dealer)
-        return share(pair, self._party, codes, dealt, peer, self._schedule)
+        peer, dealer = pair.other(self.party), pair.dealer
+        columns = self._columns(peer, dealer)
+        if proof is not None:
+            verifier, answer = proof
+            columns = verifier.checked(answer, zip(columns, self._bits(peer, dealer, verifier.plan), strict=True))
+        return share(pair, self.party, codes, dealt, columns, self._schedule)
+
+    def verifier(self, prover: str, draw: Draw) -> RangeVerifier:
+        """Our side of a peer's proof, with its first challenge.
+
+        Args:
+            prover: the peer.
+            draw: what the challenge is drawn from.
+
+        Raises:
+            IntegrityError: the key of its columns is not what it signed.
+        """
+        plan = self._schedule.proof_plan(prover, self.party, self.at.session)
+        dealer = plan.context.dealer
+        return RangeVerifier.begin(plan, self._chi(self._key_of(prover, dealer), prover, dealer), draw)
+
+    def opened(self, header: MessageHeader) -> bytes:
+        """The body of a message that is sealed to us.
+
+        Raises:
+            IntegrityError: it was altered, or made for another purpose, session, sender or receiver.
+        """
+        return self.unsealed(header.kind, header.sender, header.dealer, self.fetched(header))
+
+    def unsealed(self, kind: Kind, sender: str, dealer: str, sealed: bytes) -> bytes:
+        """A message that is sealed to us; arguments as of `MessageHeader`, errors as of `opened`."""
+        return encryption.unseal(self._session_key, sealed, self.at.context(kind, sender, self.party, dealer))
+
+    def fetched(self, header: MessageHeader) -> bytes:
+        """The body of a message, as it came."""
+        return b"".join(self.outside.fetch(header))
 
     def shared_masks(self) -> Mapping[str, bytes]:
         """The seed that we share with each peer, by which our blocks' masks cancel.
@@ -112,34 +212,73 @@ class Exchange:
         Raises:
             IntegrityError: a peer's session key is not one; it is named.
         """
-        return self._at.shared_seeds(self._party, self._session_key)
+        return self.at.shared_seeds(self.party, self._session_key)
 
     def _columns(self, sender: str, dealer: str) -> Iterator[Words]:
-        if dealer == self._party:  # the schedule has no such pair; the last door if a schedule were ever wrong
+        if dealer == self.party:  # the schedule has no such pair; the last door if a schedule were ever wrong
             raise IntegrityError(f"{sender} masked its columns with seeds that we dealt; we do not open them")
-        columns = self._at.find("columns", sender, self._party, dealer)
-        wrapped = self._at.find("key", sender, self._party, dealer)
-        if columns is None or wrapped is None:
-            raise IntegrityError(f"the masked columns of {sender} or their key are gone from the relay")
-        key = encryption.unseal(
-            self._session_key,
-            b"".join(self._fetch(wrapped)),
-            self._at.context("key", sender, self._party, dealer),
-        )
+        width, modulus = self._schedule.widths[sender], self._schedule.modulus
+        key = self._key_of(sender, dealer)
+        for _, plain in self._chunks("columns", sender, dealer, key, WORD_BYTES * width):
+            words = np.frombuffer(plain, "<u8").reshape(-1, width)
+            yield modulus.canonical(words, f"a chunk of the masked columns of {sender}")
+
+    def _bits(self, sender: str, dealer: str, plan: ProofPlan) -> Iterator[Bits]:
+        key = encryption.derive(self._key_of(sender, dealer), self.at.context("own-bits", sender, "", dealer))
+        for rows, plain in self._chunks("bits", sender, dealer, key, plan.row_bytes):
+            yield plan.decode_bits(plain, rows)
+
+    def _chunks(self, kind: Kind, sender: str, dealer: str, key: bytes, row_bytes: int) -> Iterator[tuple[int, bytes]]:
+        """(rows, plain bytes) of each chunk of what a peer shows."""
+        header, schedule = self._found(kind, sender, dealer), self._schedule
+        cipher = ColumnCipher(key, self.at.context(kind, sender, "", dealer))
+        starts = range(0, schedule.rows, schedule.chunk_rows)
+        counts = [min(schedule.chunk_rows, schedule.rows - start) for start in starts]
+        sizes = (row_bytes * count + TAG_BYTES for count in counts)
+        return zip(counts, cipher.opened(self.outside.fetch(header), sizes), strict=True)
+
+    def _key_of(self, sender: str, dealer: str) -> bytes:
+        columns = self._found("columns", sender, dealer)
+        key = self.opened(self._found("key", sender, dealer))
         if encryption.commitment(key) != columns.payload:
             raise IntegrityError(f"{sender} sent another key for its columns than it signed")
-        cipher = ColumnCipher(key, self._at.context("columns", sender, "", dealer))
-        width, rows = self._schedule.widths[sender], self._schedule.rows
-        counts = [min(self._schedule.chunk_rows, rows - start) for start in range(0, rows, self._schedule.chunk_rows)]
-        sizes = (WORD_BYTES * width * count + TAG_BYTES for count in counts)
-        for plain in cipher.opened(self._fetch(columns), sizes):
-            words = np.frombuffer(plain, "<u8").reshape(-1, width)
-            yield self._schedule.modulus.canonical(words, f"a chunk of the masked columns of {sender}")
+        return key
 
-    def _sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
-        context = self._at.context(kind, self._party, receiver, dealer)
-        body = encryption.seal(self._at.session_key(receiver), message, context, self._draw)
-        self._storage.keep_body(message_name(kind, dealer, receiver), body)
+    def _found(self, kind: Kind, sender: str, dealer: str) -> MessageHeader:
+        header = self.at.find(kind, sender, self.party, dealer)
+        if header is None:
+            raise IntegrityError(f"the masked columns of {sender}, their bits or their key are gone from the relay")
+        return header
+
+    def _chi(self, content_key: bytes, prover: str, dealer: str) -> bytes:
+        return encryption.derive(content_key, self.at.context("own-chi", prover, "", dealer))
+
+    def challenge(self, kind: Kind, receiver: str, prover: str, answers: str, seeds: bytes) -> Message:
+        """A challenge of ours, in the clear.
+
+        Args:
+            kind: of `CHALLENGES`.
+            receiver: the prover, or the dealer; empty for the coordinator.
+            prover: whose proof a third challenge is about; empty for others.
+            answers: digest of what is answered.
+            seeds: 32 or 96 bytes.
+        """
+        self.storage.keep_body(message_name(kind, prover, receiver), seeds)
+        body = len(seeds), hashlib.sha256(seeds).hexdigest()
+        return self._signed(kind, (receiver,) if receiver else (), prover, answers, body)
+
+    def sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
+        """A message of ours to one party, sealed to its session key; its body is kept.
+
+        Args:
+            kind: what it is.
+            receiver: whom it is for.
+            dealer: as of `MessageHeader`.
+            message: the plaintext.
+        """
+        context = self.at.context(kind, self.party, receiver, dealer)
+        body = encryption.seal(self.at.session_key(receiver), message, context, self.draw)
+        self.storage.keep_body(message_name(kind, dealer, receiver), body)
         return self._signed(kind, (receiver,), dealer, "", (len(body), hashlib.sha256(body).hexdigest()))
 
 
@@ -162,3 +301,20 @@ def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Ma
         except IntegrityError as error:
             raise IntegrityError(f"{header.sender} offered something that is not a session key") from error
     return found
+
+
+def seal_answer(schedule: Schedule, hellos: Sequence[MessageHeader], asked: MessageHeader, answer: bytes) -> bytes:
+    """Answer of the coordinator to a receiver's third challenge, sealed to the session key that it offered.
+
+    Args:
+        schedule: the public parameters.
+        hellos: one of each party, of one round, in the parties' order.
+        asked: header of the challenge.
+        answer: from `DealtSeeds.answer`.
+
+    Raises:
+        IntegrityError: a session key is not one.
+    """
+    key = next(header.payload for header in hellos if header.sender == asked.sender)
+    context = Context("answer", schedule.task, session_digest(hellos), COORDINATOR, asked.sender, asked.dealer)
+    return encryption.seal(bytes.fromhex(key), answer, context)

@@ -12,11 +12,11 @@ from functools import partial
 from dprelease.arrays import Codes
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
-from dprelease.mpc.correlated_randomness import deal
-from dprelease.mpc.exchange import seal_deals
+from dprelease.mpc.correlated_randomness import DealtSeeds, deal
+from dprelease.mpc.exchange import SessionEnvironment, seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from dprelease.mpc.session import Products, Session, SessionEnvironment
+from dprelease.mpc.session import Products, Session
 from dprelease.mpc.storage import MemorySessionStorage
 
 Step = Callable[[str], AbstractContextManager[None]]
@@ -50,6 +50,7 @@ def multiply(
         outside = SessionEnvironment(
             fetch=mailbox.fetch,
             request_deal=partial(mailbox.answer, party),
+            request_answer=mailbox.answer_proof,
             use_seeds=lambda *_: None,
             charge=lambda: None,
             matrix=partial(matrices.__getitem__, party),
@@ -66,6 +67,9 @@ def multiply(
         mailbox.advance(schedule.parties)
     with step("confirm what was seen"):
         mailbox.advance(schedule.parties)
+    while schedule.claims and not mailbox.checked:
+        with step("prove and check bounds"):
+            mailbox.advance(schedule.parties)
     with step("multiply masked columns"):
         return {party: _finished(done) for party, done in mailbox.advance(schedule.parties).items()}
 
@@ -75,6 +79,7 @@ class _Mailbox:
         self._schedule = schedule
         self._bodies: dict[MessageHeader, tuple[Message, bytes]] = {}
         self._dealt: dict[str, bytes] = {}
+        self._seeds = DealtSeeds()
         self.sessions: dict[str, Session] = {}
         self.storages: dict[str, MemorySessionStorage] = {}
 
@@ -86,7 +91,7 @@ class _Mailbox:
             session.receive(self._listed)
             said[party] = session.advance()
             for message in session.receive(self._listed):
-                self._bodies[message.header] = message, self.storages[party].body(message)
+                self._bodies[message.header] = message, self.storages[party].read_body(message)
         return said
 
     @property
@@ -99,7 +104,16 @@ class _Mailbox:
     def deal_as_coordinator(self) -> None:
         if self._schedule.dealt_by(COORDINATOR):
             hellos = [header for header in self._bodies if header.kind == "hello"]
-            self._dealt = seal_deals(self._schedule, hellos, deal(self._schedule, COORDINATOR))
+            self._dealt = seal_deals(self._schedule, hellos, deal(self._schedule, COORDINATOR, kept=self._seeds))
+
+    @property
+    def checked(self) -> bool:
+        return sum(header.kind == "checked" for header in self._bodies) == len(self._schedule.parties)
+
+    def answer_proof(self, asked: Message, body: bytes) -> bytes:
+        header, hellos = asked.header, [header for header in self._bodies if header.kind == "hello"]
+        answer = self._seeds.answer(header.session, header.dealer, header.sender, body)
+        return seal_answer(self._schedule, hellos, header, answer)
 
     def answer(self, party: str, hellos: list[bytes]) -> bytes:
         return self._dealt[party]

@@ -9,6 +9,15 @@ relay stores and hands out messages without being able to open, alter or invent 
     key          that content key, sealed to one receiver
     transcript   what the sender has seen of the session; no body
 
+A session with proofs has more (`dprelease.mpc.proofs`, docs/range_proofs.md 3):
+
+    bits         masked bits of those columns, encrypted under a key derived from the content key
+    challenge-1  a receiver's first challenge to a prover, 32 bytes for everybody to see; challenge-2 is like it
+    matrices     a prover's answer to the first, sealed to the receiver; lines is the one to the second
+    challenge-3  all three, from a receiver to the dealer
+    answer       the dealer's, sealed to the receiver
+    checked      the sender has accepted all proofs of the session; no body
+
 An alignment has hello, key and transcript as well, and kinds of its own (`dprelease.intersection.messages`).
 
 Source: docs/protocol.md, steps 2 to 5; bytes in docs/format.md 15.
@@ -33,7 +42,31 @@ NOTHING = sha256(b"")
 MOST_ROUNDS = 64
 """After so many fresh starts something is wrong that starting again does not mend."""
 
-Kind = Literal["hello", "deal", "columns", "key", "transcript", "points", "table", "result"]
+Kind = Literal[
+    "hello",
+    "deal",
+    "columns",
+    "bits",
+    "key",
+    "transcript",
+    "challenge-1",
+    "matrices",
+    "challenge-2",
+    "lines",
+    "challenge-3",
+    "answer",
+    "checked",
+    "points",
+    "table",
+    "result",
+]
+
+CHALLENGES: tuple[Kind, ...] = ("challenge-1", "challenge-2", "challenge-3")
+"""From a receiver; the payload is the digest of what is answered, so that no challenge is about something else."""
+SHOWN: tuple[Kind, ...] = ("columns", "bits")
+"""Of all that a party shows of its matrix, under one dealer's mask; transcripts name each."""
+TO_ONE: frozenset[Kind] = frozenset({"deal", "key", "matrices", "lines", "answer", *CHALLENGES})
+"""For one receiver; a third challenge to the coordinator, which is no party, for none."""
 
 
 class MessageHeader(Value):
@@ -46,10 +79,10 @@ class MessageHeader(Value):
         kind: see above.
         sender: party that made it.
         receivers: parties that may have the body, in the parties' order; none for a message without one.
-        dealer: dealer whose mask is on the columns, empty where the coordinator deals; of points, the party whose patients
-            they stand for; empty for other kinds.
-        payload: session key (hello), commitment to the content key (columns, table), digest of the transcript (transcript)
-            or of the common patients (result).
+        dealer: dealer whose mask is on columns and bits, empty where the coordinator deals; of points, the party whose patients
+            they stand for; of a third challenge and its answer, the prover they are about; empty for other kinds.
+        payload: session key (hello), commitment to the content key (columns, table), digest of the transcript (transcript,
+            checked), of the header or transcript that is answered (challenges), or of the common patients (result).
         size: bytes of the body.
         sha256: their digest.
     """
@@ -131,6 +164,8 @@ def _fits(header: MessageHeader, schedule: Schedule) -> bool:
         return False
     if header.kind == "transcript":
         return bodiless and bool(header.payload)
+    if header.kind not in ("columns", "deal", "key"):
+        return bool(schedule.claims) and _fits_proofs(header, schedule, bodiless=bodiless)
     if header.kind == "columns":
         receivers = schedule.partners(header.sender, header.dealer)
         size = schedule.columns_size(header.sender)
@@ -148,6 +183,34 @@ def _fits(header: MessageHeader, schedule: Schedule) -> bool:
     )
 
 
+def _fits_proofs(header: MessageHeader, schedule: Schedule, *, bodiless: bool) -> bool:
+    kind, sender, receivers = header.kind, header.sender, header.receivers
+    if kind == "checked":
+        return bodiless and bool(header.payload)
+    if kind == "bits":
+        partners = schedule.partners(sender, header.dealer)
+        return (
+            bool(partners) and not header.payload and (receivers, header.size) == (partners, schedule.bits_size(sender))
+        )
+    if kind == "challenge-3":
+        proof, challenged = (header.dealer, sender), True
+        known = proof in schedule.proofs()
+        if not known or receivers != tuple(filter(None, [schedule.dealer_of(*proof)])):
+            return False
+    elif len(receivers) != 1:
+        return False
+    elif kind == "answer":
+        proof, challenged = (header.dealer, receivers[0]), False
+        if proof not in schedule.proofs(sender):
+            return False
+    else:
+        challenged = kind in CHALLENGES
+        proof = (receivers[0], sender) if challenged else (sender, receivers[0])
+        if header.dealer or proof not in schedule.proofs():
+            return False
+    return bool(header.payload) == challenged and header.size == schedule.message_size(kind, proof[0])
+
+
 def session_digest(hellos: Iterable[MessageHeader]) -> str:
     """The session that a full set of hellos makes; every later message is bound to it.
 
@@ -163,27 +226,29 @@ def _session_digest(hellos: tuple[MessageHeader, ...]) -> str:
 
 
 def transcript_digest(task: str, session: str, commitments: Iterable[str], columns: Iterable[MessageHeader]) -> str:
-    """Statement that every party signs before it multiplies: the session, t, the dealer, commitments and all masked columns.
+    """Statement that every party signs before it multiplies: the session, t, the dealer, commitments and all that was shown.
 
     Args:
         task: digest of what the products are for; it fixes t and the dealer.
         session: digest of the session, which fixes all session keys.
         commitments: to the parties' columns, from their approvals, in the parties' order.
-        columns: headers of all masked columns of the session, in any order.
+        columns: headers of all masked columns of the session, and of their bits, in any order.
     """
     digests = sorted(header.digest() for header in columns)
     said = {"task": task, "session": session, "commitments": list(commitments), "columns": digests}
     return sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said))
 
 
-def columns_expected(schedule: Schedule) -> frozenset[tuple[str, str]]:
-    """(sender, dealer) of every file of masked columns in a session."""
-    return frozenset((party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party))
+def columns_expected(schedule: Schedule) -> frozenset[tuple[Kind, str, str]]:
+    """(kind, sender, dealer) of every file of masked columns, or of their bits, in a session."""
+    shown = SHOWN if schedule.claims else SHOWN[:1]
+    parties = [(party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party)]
+    return frozenset((kind, *each) for kind in shown for each in parties)
 
 
 def name_of(header: MessageHeader) -> str:
     """A name for a message among its sender's own, fit for a file; ``+`` is in no party's name."""
-    return message_name(header.kind, header.dealer, header.receivers[0] if header.kind in {"deal", "key"} else "")
+    return message_name(header.kind, header.dealer, "".join(header.receivers) if header.kind in TO_ONE else "")
 
 
 def message_name(kind: str, dealer: str = "", receiver: str = "") -> str:

@@ -23,6 +23,7 @@ from dprelease.mpc.encryption import Context, Draw, public_bytes, shared_seed
 from dprelease.mpc.messages import (
     MOST_ROUNDS,
     NOTHING,
+    SHOWN,
     Kind,
     Message,
     MessageHeader,
@@ -186,13 +187,13 @@ class Round(Generic[Public]):
         return seeds
 
     def columns(self: Round[Schedule]) -> tuple[MessageHeader, ...]:
-        """Headers of all masked columns that are there."""
-        return tuple(header for header in self.headers if header.kind == "columns")
+        """Headers of all masked columns that are there, and of their bits."""
+        return tuple(header for header in self.headers if header.kind in SHOWN)
 
     def missing_columns(self: Round[Schedule]) -> tuple[str, ...]:
         """Parties whose masked columns are not all there, in the parties' order."""
-        there = {(header.sender, header.dealer) for header in self.columns()}
-        lacking = {sender for sender, dealer in columns_expected(self.schedule) if (sender, dealer) not in there}
+        there = {(header.kind, header.sender, header.dealer) for header in self.columns()}
+        lacking = {sender for _, sender, _ in columns_expected(self.schedule) - there}
         return tuple(party for party in self.schedule.parties if party in lacking)
 
     def transcript(self: Round[Schedule], commitments: Iterable[str]) -> str:
@@ -204,15 +205,16 @@ class Round(Generic[Public]):
         return transcript_digest(self.schedule.task, self.session, commitments, self.columns())
 
     def check_transcripts(self, expected: str) -> None:
-        """Check that every party has seen the same session.
+        """Check that every party has seen the same session, and checked the proofs of this one.
 
         Raises:
             IntegrityError: a party signed something else; it is named.
         """
         for party in self.schedule.parties:
-            header = self.find("transcript", party)
-            if header is not None and header.payload != expected:
-                raise Irreparable(f"{party} has seen another session than we have; nothing is computed")
+            for kind in ("transcript", "checked"):
+                header = self.find(kind, party)
+                if header is not None and header.payload != expected:
+                    raise Irreparable(f"{party} has seen another session than we have; nothing is computed")
 
 
 class Participant(Generic[Public]):
@@ -228,8 +230,8 @@ class Participant(Generic[Public]):
         checked: messages that were found to be of this schedule and signed with these keys before; more are noted there.
     """
 
-    final: ClassVar[Kind]
-    """The kind of message after which whoever has lost it begins no round anew."""
+    final: ClassVar[frozenset[Kind]]
+    """The kinds of messages after which whoever has lost one begins no round anew."""
     lost: ClassVar[str]
     """Error if such a message of ours is listed, and the storage does not know it."""
 
@@ -262,22 +264,30 @@ class Participant(Generic[Public]):
         """
         unknown, state = self._unknown(listed), self._storage.state()
         since = state.round if state is not None else 1
-        if any(header.kind == self.final and header.round >= since for header in unknown):
+        if any(header.kind in self.final and header.round >= since for header in unknown):
             raise IntegrityError(self.lost)
         number = max(latest_round(listed), since)
         estranged = any((header.kind, header.round) == ("hello", number) for header in unknown)
         if state is None or state.round != number or estranged:
-            number += estranged  # a hello of ours is there whose key we no longer hold
-            if number > MOST_ROUNDS:
-                raise IntegrityError(
-                    f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
-                )
-            _log.info("%s: joins round %d of the computation", self._schedule.task[:12], number)
-            state = self._storage.begin(number, self._draw)
+            # a hello of ours may be there whose key we no longer hold
+            state = self._begin(number + estranged, 0 if state is None else state.refused)
         at = Round.of(self._schedule, state.round, listed)
         self._at = state, at
         # A relay that has lost everything takes nothing of a session before all hellos are back.
         return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
+
+    def _begin(self, number: int, refused: int) -> SessionState:
+        """Begin a round in our storage.
+
+        Raises:
+            IntegrityError: rounds were begun without end.
+        """
+        if number > MOST_ROUNDS:
+            raise IntegrityError(
+                f"the session was begun {MOST_ROUNDS} times without an end; tell the consortium's office"
+            )
+        _log.info("%s: joins round %d of the computation", self._schedule.task[:12], number)
+        return self._storage.begin(number, self._draw, refused)
 
     def _unknown(self, listed: Iterable[Message]) -> list[MessageHeader]:
         """Messages of ours that are listed and that our storage does not know."""

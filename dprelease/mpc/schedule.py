@@ -9,12 +9,16 @@ Source: docs/protocol.md, steps 3 and 4 and "Whom to let deal".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from dprelease.errors import InvalidInput
-from dprelease.mpc.modulus import RING, Modulus
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.modulus import RING, Field, Modulus
+from dprelease.mpc.proof.claim import Claim
+from dprelease.mpc.proof.plan import ProofPlan
 from dprelease.mpc.ring import chunk_rows
 
 COORDINATOR = ""
@@ -35,9 +39,14 @@ class Pair:
     second: str
     dealer: str
 
+    @property
+    def parties(self) -> tuple[str, str]:
+        """The two, in order."""
+        return self.first, self.second
+
     def has(self, party: str) -> bool:
         """Tells whether the party is one of the two."""
-        return party in (self.first, self.second)
+        return party in self.parties
 
     def other(self, party: str) -> str:
         """The party that is not this one."""
@@ -56,9 +65,10 @@ class Schedule:
         collusion_threshold: t, parties that may pool what they saw; 0 for one party alone.
         rotating: whether parties deal for one another; else the coordinator deals for every pair.
         modulus: what everything is computed modulo.
+        claims: party to what it proves of its matrix to each of the others; empty where nothing is proved.
 
     Raises:
-        InvalidInput: parties cannot deal for one another here.
+        InvalidInput: parties cannot deal for one another here, or claims do not fit the matrices or the modulus.
     """
 
     task: str
@@ -68,12 +78,17 @@ class Schedule:
     collusion_threshold: int
     rotating: bool
     modulus: Modulus = RING
+    claims: Mapping[str, Claim] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.rotating and (len(self.widths) < 3 or self.collusion_threshold > 1):
             raise InvalidInput(
                 "parties deal for one another only if there are three and none of them pools with another"
             )
+        if self.claims and {name: len(claim.columns) for name, claim in self.claims.items()} != dict(self.widths):
+            raise InvalidInput("a session with proofs has a claim about each column of every party")
+        if self.claims and not isinstance(self.modulus, Field):
+            raise InvalidInput("proofs need a field: claims are for sessions modulo a prime")
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -118,6 +133,10 @@ class Schedule:
         return {dealer: tuple(pairs) for dealer, pairs in found.items()}
 
     @cached_property
+    def _dealer(self) -> Mapping[frozenset[str], str]:
+        return {frozenset(pair.parties): pair.dealer for pair in self.pairs}
+
+    @cached_property
     def _dealers(self) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, dict[str, None]] = {name: {} for name in self.parties}
         for pair in self.pairs:
@@ -150,9 +169,57 @@ class Schedule:
         """Bytes of a party's masked columns as they travel: 8 n d_j and a tag for each chunk."""
         return WORD_BYTES * self.rows * self.widths[party] + TAG_BYTES * self.chunks
 
+    @property
+    def seeds(self) -> int:
+        """Seeds that a dealer deals to each party for itself: of its mask, and of its proofs if there are any."""
+        return 2 if self.claims else 1
+
+    def proofs(self, dealer: str | None = None) -> tuple[tuple[str, str], ...]:
+        """(prover, receiver) of all proofs, or of those with one dealer's help; none where nothing is proved."""
+        pairs = self.pairs if dealer is None else self.dealt_by(dealer)
+        return tuple(each for pair in pairs for each in (pair.parties, pair.parties[::-1])) if self.claims else ()
+
+    def dealer_of(self, one: str, other: str) -> str:
+        """The dealer of a pair; its parties in any order."""
+        return self._dealer[frozenset((one, other))]
+
+    def proof_plan(self, prover: str, receiver: str, session: str = "") -> ProofPlan:
+        """The proof of one party towards another.
+
+        Args:
+            prover: whose claim it is.
+            receiver: whom it convinces.
+            session: digest of the session; sizes do not depend on it.
+        """
+        context = Context("proof", self.task, session, prover, receiver, self.dealer_of(prover, receiver))
+        assert isinstance(self.modulus, Field)  # noqa: S101 - validated
+        return ProofPlan(self.claims[prover], self.rows, context, self.modulus)
+
+    def bits_size(self, party: str) -> int:
+        """Bytes of the masked bits of a party's columns as they travel: 4 for each unit of a row, and a tag for each chunk."""
+        return self._proof_sizes[party].row_bytes * self.rows + TAG_BYTES * self.chunks
+
+    @cached_property
+    def _proof_sizes(self) -> Mapping[str, ProofPlan]:
+        return {prover: self.proof_plan(prover, receiver) for prover, receiver in self.proofs()}
+
+    def message_size(self, kind: str, prover: str) -> int:
+        """Bytes of a challenge, which is not sealed, or of a sealed part of a proof.
+
+        Args:
+            kind: of `messages.Kind`.
+            prover: whose proof it belongs to.
+        """
+        plan = self._proof_sizes[prover]
+        challenges = {"challenge-1": SEED_BYTES, "challenge-2": SEED_BYTES, "challenge-3": 3 * SEED_BYTES}
+        if kind in challenges:
+            return challenges[kind]
+        shapes = {"matrices": plan.matrix_shapes, "lines": (plan.line_shape,), "answer": plan.answer_shapes}[kind]
+        return sum(WORD_BYTES * math.prod(shape) for shape in shapes) + SEAL_BYTES
+
     def deal_size(self, receiver: str, dealer: str) -> int:
-        """Bytes of what a dealer deals to a party, before sealing: its mask's seed and its share of every pair."""
-        size, widths = SEED_BYTES, self.widths
+        """Bytes of what a dealer deals to a party, before sealing: its own seeds and its share of every pair."""
+        size, widths = self.seeds * SEED_BYTES, self.widths
         for pair in self.dealt_by(dealer):
             if receiver == pair.first:
                 size += SEED_BYTES

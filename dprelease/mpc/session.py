@@ -1,6 +1,6 @@
 """One party's side of a session as a state machine: messages in, messages out, until it holds its shares of the products.
 
-    our session key -> what we deal, what is dealt to us -> charge, masked columns -> transcript -> products with every peer
+    our session key -> what we deal, what is dealt to us -> charge, masked columns -> transcript (-> proofs) -> products
 
 Nothing here reads a disk or calls anybody. A `SessionStorage` keeps what must survive a restart, a `SessionEnvironment` does
 what needs somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
@@ -15,41 +15,27 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dprelease.arrays import Codes
-from dprelease.errors import PeerUnavailable
+from dprelease.errors import Conflict, PeerUnavailable
 from dprelease.identity.signing import PrivateKey, PublicKey
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.exchange import Exchange
-from dprelease.mpc.messages import Message, MessageHeader, check_message
+from dprelease.mpc.exchange import Exchange, SessionEnvironment
+from dprelease.mpc.messages import Kind, Message, check_message
+from dprelease.mpc.proof.verifier import ProofRefused
+from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Participant, Round, session_key
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
-from dprelease.mpc.storage import SessionStorage
+from dprelease.mpc.storage import SessionState, SessionStorage
+
+MOST_REFUSED = 3
+"""Rounds that end because a proof towards us failed; after the last one people decide."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, repr=False)
-class SessionEnvironment:
-    """Environment that a session needs.
-
-    Attributes:
-        fetch: the body of a message for us, in pieces; it is what its sender signed, or the last piece raises.
-        request_deal: asks the coordinator for its deal, given everybody's signed session keys; used only where it deals.
-        use_seeds: notes the digests of seeds, the session and their dealer; refuses seeds that served before.
-        charge: called before the first masked column leaves: no charge, no bytes.
-        matrix: (n, d) our matrix, the same at every call; it may be mapped from a file.
-    """
-
-    fetch: Callable[[MessageHeader], Iterator[bytes]]
-    request_deal: Callable[[list[bytes]], bytes]
-    use_seeds: Callable[[Iterable[str], str, str], None]
-    charge: Callable[[], None]
-    matrix: Callable[[], Codes]
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,9 +60,10 @@ class Session(Participant[Schedule]):
         schedule, party, identity, keys, storage, draw, checked: as of `Participant`.
         commitments: what each party has said about its matrix, in the parties' order; part of the transcript.
         outside: what it needs of others.
+        seeds: those that we dealt, in the memory of this process: the same at every step, gone after a restart.
     """
 
-    final = "transcript"
+    final = frozenset[Kind](("transcript", "checked"))
     lost = "our state is older than what we have sent: a block may exist already, and no other is made"
     _storage: SessionStorage
 
@@ -91,9 +78,11 @@ class Session(Participant[Schedule]):
         outside: SessionEnvironment,
         draw: Draw = secrets.token_bytes,
         checked: set[Message] | None = None,
+        seeds: DealtSeeds | None = None,
     ) -> None:
         super().__init__(schedule, party, identity, keys, storage, draw, checked)
         self._commitments, self._outside = commitments, outside
+        self._seeds = DealtSeeds() if seeds is None else seeds
         self._listed: tuple[Message, ...] = ()
 
     def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -133,11 +122,11 @@ class Session(Participant[Schedule]):
             again = f", round {at.number}; if one of them has made its block, the release cannot be completed"
             return f"waits for {_names(missing)} to join the computation{again if at.number > 1 else ''}"
         exchange = Exchange(
-            at, self._party, self._identity, session_key(state), self._storage, self._outside.fetch, self._draw
+            at, self._party, self._identity, session_key(state), self._storage, self._outside, self._draw
         )
         masks = exchange.shared_masks()  # here, so that a key that is none is found before anything is sealed to it
         if self._schedule.dealt_by(self._party) and not self._frozen("deal"):
-            exchange.deal()
+            exchange.deal(self._seeds)
             return None
         dealt: dict[str, CorrelatedRandomness] = {}
         for dealer in self._schedule.dealers_of(self._party):
@@ -160,7 +149,40 @@ class Session(Participant[Schedule]):
             return None
         if missing := at.missing("transcript"):
             return f"waits for {_names(missing)} to confirm what it has seen"
-        return self._multiply(exchange, dealt, masks)
+        if not self._schedule.claims:
+            return self._products(lambda pair: exchange.share(pair, self._outside.matrix(), dealt[pair.dealer]), masks)
+        proofs = Proofs(exchange, transcript, dealt, self._seeds)
+        try:
+            waits = proofs.advance()
+        except ProofRefused as error:
+            self._refused(state, error)
+            return None
+        except Conflict as error:
+            _log.warning("release %s: %s; the next round begins", self._schedule.task[:12], error.message)
+            self._begin(state.round + 1, state.refused)
+            return None
+        if waits != "":
+            return waits and f"waits for {waits}"
+        if at.find("checked", self._party) is None:
+            self._storage.freeze([at.message(self._identity, self._party, "checked", payload=transcript)])
+            return None
+        if missing := at.missing("checked"):
+            return f"waits for {_names(missing)} to check the columns of the others"
+        return self._products(proofs.share, masks)
+
+    def _refused(self, state: SessionState, error: ProofRefused) -> None:
+        """Begin the next round, with everything dealt anew.
+
+        Raises:
+            ProofRefused: it is the last that we try.
+        """
+        refused = state.refused + 1
+        if refused == MOST_REFUSED:
+            raise ProofRefused(
+                f"{error.message} in {refused} rounds. Nobody can tell whose software is at fault; docs/faults.md says what to do"
+            ) from error
+        _log.warning("release %s: %s; the next round begins", self._schedule.task[:12], error.message)
+        self._begin(state.round + 1, refused)
 
     def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
         """Randomness that a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
@@ -182,15 +204,10 @@ class Session(Participant[Schedule]):
         self._storage.keep_dealt(dealer, sealed)
         return opened
 
-    def _multiply(
-        self, exchange: Exchange, dealt: Mapping[str, CorrelatedRandomness], masks: Mapping[str, bytes]
-    ) -> Products:
-        matrix, shares = self._outside.matrix(), {}
-        for pair in self._schedule.pairs:
-            if pair.has(self._party):
-                shares[pair] = exchange.share(pair, matrix, dealt[pair.dealer])
-                _log.info("release %s: multiplied with %s", self._schedule.task[:12], pair.other(self._party))
-        return Products(matrix, shares, masks)
+    def _products(self, share: Callable[[Pair], Words], masks: Mapping[str, bytes]) -> Products:
+        shares = {pair: share(pair) for pair in self._schedule.pairs if pair.has(self._party)}
+        _log.info("release %s: multiplied with %s", self._schedule.task[:12], _names(tuple(masks)))
+        return Products(self._outside.matrix(), shares, masks)
 
 
 def _names(parties: tuple[str, ...]) -> str:

@@ -20,6 +20,7 @@ class SessionState(Value):
         round: which attempt.
         key: secret bytes of its session key, hexadecimal.
         messages: names of its messages that count: complete, frozen, to be sent.
+        refused: rounds that ended because a proof failed here; left out of canonical bytes where there are none.
     """
 
     most_bytes: ClassVar[None] = None
@@ -27,6 +28,7 @@ class SessionState(Value):
     round: Annotated[int, Field(ge=1)]
     key: Digest
     messages: tuple[str, ...] = ()
+    refused: Annotated[int, Field(ge=0, exclude_if=lambda refused: not refused)] = 0
 
 
 class RoundStorage(Protocol):
@@ -35,7 +37,7 @@ class RoundStorage(Protocol):
     def state(self) -> SessionState | None:
         """Our position; None before the first round."""
 
-    def begin(self, number: int, draw: Draw) -> SessionState:
+    def begin(self, number: int, draw: Draw, refused: int = 0) -> SessionState:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed."""
 
     def messages(self) -> tuple[Message, ...]:
@@ -47,8 +49,17 @@ class RoundStorage(Protocol):
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Keep a body that need not fit into memory; one that was cut short is written anew."""
 
+    def read_body(self, message: Message) -> bytes:
+        """The body of a message of ours that is frozen; empty without one."""
+
     def freeze(self, messages: Iterable[Message]) -> None:
         """Make messages count, all together, once their bodies are there."""
+
+    def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Keep a secret of this round, never sent; one that was cut short was never there."""
+
+    def read_private(self, name: str) -> bytes | None:
+        """A secret of this round; None before it is complete."""
 
 
 def write_hashed(storage: RoundStorage, name: str, pieces: Iterable[bytes]) -> tuple[int, str]:
@@ -84,24 +95,25 @@ class MemorySessionStorage:
         self._messages: list[Message] = []
         self._dealt: dict[str, bytes] = {}
         self._bodies: dict[str, bytes] = {}
+        self._private: dict[str, bytes] = {}
 
     def state(self) -> SessionState | None:
         """As `SessionStorage`."""
         return self._state
 
-    def begin(self, number: int, draw: Draw) -> SessionState:
+    def begin(self, number: int, draw: Draw, refused: int = 0) -> SessionState:
         """As `SessionStorage`."""
-        for kept in (self._messages, self._dealt, self._bodies):
+        for kept in (self._messages, self._dealt, self._bodies, self._private):
             kept.clear()
-        self._state = SessionState(round=number, key=private_bytes(new_session_key(draw)).hex())
+        self._state = SessionState(round=number, key=private_bytes(new_session_key(draw)).hex(), refused=refused)
         return self._state
 
     def messages(self) -> tuple[Message, ...]:
         """As `SessionStorage`."""
         return tuple(self._messages)
 
-    def body(self, message: Message) -> bytes:
-        """The body of a message of ours; empty without one."""
+    def read_body(self, message: Message) -> bytes:
+        """As `SessionStorage`."""
         return self._bodies.get(name_of(message.header), b"")
 
     def keep_body(self, name: str, data: bytes) -> None:
@@ -123,3 +135,11 @@ class MemorySessionStorage:
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
         """As `SessionStorage`."""
         self._dealt[dealer] = sealed
+
+    def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
+        """As `SessionStorage`."""
+        self._private[name] = b"".join(pieces)
+
+    def read_private(self, name: str) -> bytes | None:
+        """As `SessionStorage`."""
+        return self._private.get(name)

@@ -67,7 +67,7 @@ def plan_of_release(spec: ReleaseSpec) -> Plan:
         lambda parcel, keys: products.check_message(parcel, schedule, keys),
         partial(most_bytes, schedule),
         partial(_awaiting, schedule),
-        lambda party, header: header.kind not in ("deal", "key") or party in (header.sender, *header.receivers),
+        lambda party, header: header.kind not in products.TO_ONE or party in (header.sender, *header.receivers),
     )
 
 
@@ -86,27 +86,41 @@ def plan_of_run(task: Task) -> Plan:
 
 def most_bytes(schedule: Schedule, party: str) -> int:
     """Bytes of the bodies of all parcels of a party in one round of joint moments."""
-    columns = sum(schedule.columns_size(party) for _ in schedule.dealers_of(party))
-    keys = sum(
+    shown = schedule.columns_size(party) + (schedule.bits_size(party) if schedule.claims else 0)
+    total = len(schedule.dealers_of(party)) * shown
+    total += sum(
         SEED_BYTES + SEAL_BYTES for dealer in schedule.dealers_of(party) for _ in schedule.partners(party, dealer)
     )
-    return (
-        columns + keys + sum(schedule.deal_size(receiver, party) + SEAL_BYTES for receiver in schedule.receivers(party))
-    )
+    total += sum(schedule.deal_size(receiver, party) + SEAL_BYTES for receiver in schedule.receivers(party))
+    for prover, receiver in schedule.proofs():
+        kinds = products.CHALLENGES if receiver == party else ("matrices", "lines") if prover == party else ()
+        total += sum(schedule.message_size(kind, prover) for kind in kinds)
+    return total + sum(schedule.message_size("answer", prover) for prover, _ in schedule.proofs(party))
 
 
 def _awaiting(schedule: Schedule, header: MessageHeader, arrived: Callable[[str, str], int]) -> tuple[str, ...]:
     """Nobody goes on with one of many: told are those for whom a parcel is the last of its kind, or begins a round anew."""
     others, kind = tuple(party for party in schedule.parties if party != header.sender), header.kind
-    if kind == "deal":
-        (receiver,) = header.receivers
-        return header.receivers if arrived(kind, receiver) == len(schedule.dealers_of(receiver)) else ()
-    if kind == "key":  # it comes before its sender's transcript, unless it is put back after all have been there
-        return header.receivers if arrived("transcript", "") == len(schedule.parties) else ()
-    if kind == "columns":
-        return others if arrived(kind, "") == len(products.columns_expected(schedule)) else ()
+    if kind in products.TO_ONE:
+        return tuple(
+            each for each in header.receivers if _last(schedule, kind, each, partial(arrived, kind, each), arrived)
+        )
+    if kind in products.SHOWN:
+        expected = len(products.columns_expected(schedule))
+        return others if sum(arrived(each, "") for each in products.SHOWN) == expected else ()
     begins = kind == "hello" and header.round > 1 and arrived(kind, "") == 1
     return others if begins or arrived(kind, "") == len(schedule.parties) else ()
+
+
+def _last(
+    schedule: Schedule, kind: str, receiver: str, here: Callable[[], int], arrived: Callable[[str, str], int]
+) -> bool:
+    """Tells whether all of one kind are there for a receiver."""
+    if kind == "deal":
+        return here() == len(schedule.dealers_of(receiver))
+    if kind == "key":  # it comes before its sender's transcript, unless it is put back after all have been there
+        return arrived("transcript", "") == len(schedule.parties)
+    return here() == (len(schedule.proofs(receiver)) if kind == "challenge-3" else len(schedule.parties) - 1)
 
 
 class ApprovedRelease(Value):

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dprelease.arrays import Codes
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mpc.correlated_randomness import DealtSeeds
+from dprelease.mpc.exchange import SessionEnvironment
 from dprelease.mpc.messages import Message
-from dprelease.mpc.session import Products, Session, SessionEnvironment
+from dprelease.mpc.session import Products, Session
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
@@ -40,6 +43,31 @@ class FinishedSession:
     products: Products
 
 
+class DealingCalls(Protocol):
+    """Calls to a coordinator that deals."""
+
+    def request_deal(self, offers: list[bytes]) -> bytes:
+        """Its deal to us, given everybody's signed session keys."""
+
+    def request_answer(self, asked: Message, body: bytes) -> bytes:
+        """Its answer about a proof towards us, given our signed third challenge and its body."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Memory of this process about one release.
+
+    Attributes:
+        read: messages, by their bytes; each is read once.
+        checked: those whose signatures were checked.
+        seeds: those that we dealt, for as long as proofs need them: never on a disk.
+    """
+
+    read: dict[bytes, Message] = field(default_factory=dict)
+    checked: set[Message] = field(default_factory=set)
+    seeds: DealtSeeds = field(default_factory=DealtSeeds)
+
+
 class Computation:
     """A session of one release, at one party.
 
@@ -51,11 +79,11 @@ class Computation:
         folder: the session's.
         seeds: those that have served before.
         relay: the hub's.
-        request_deal: asks the coordinator for its deal, given the signed offers; used only where it deals.
+        coordinator: asked for its deal, and its answers about proofs; only where it deals.
         bounded: gives our rows, the ones that were approved.
         charge: called before the first masked column leaves: no charge, no bytes.
         before: the rounds before; every transcript covers their blocks, so that all hospitals mean the same.
-        checked: messages of this release that were found right at an earlier look; those of this one are noted there.
+        seen: what this process remembers of earlier looks at this release.
     """
 
     def __init__(
@@ -67,12 +95,13 @@ class Computation:
         folder: SessionFolder,
         seeds: UsedSeeds,
         relay: RelayCalls,
-        request_deal: Callable[[list[bytes]], bytes],
+        coordinator: DealingCalls,
         bounded: Callable[[], BoundedRows],
         charge: Callable[[], None],
         before: RoundsBefore = NOTHING,
-        checked: set[Message] | None = None,
+        seen: Seen | None = None,
     ) -> None:
+        seen = seen or Seen()
         self._spec = spec
         self._earlier = before.earlier
         self._party = party
@@ -90,8 +119,11 @@ class Computation:
             {name: read_identity(signed.certificate).key for name, signed in by_party.items()},
             [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
-            SessionEnvironment(relay.fetch, request_deal, seeds.use, charge, self._matrix),
-            checked=checked,
+            SessionEnvironment(
+                relay.fetch, coordinator.request_deal, coordinator.request_answer, seeds.use, charge, self._matrix
+            ),
+            checked=seen.checked,
+            seeds=seen.seeds,
         )
 
     def advance(self) -> str | FinishedSession:
@@ -114,14 +146,6 @@ class Computation:
         return self._folder.map_rows(coded, self._width)
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """Messages of one release that were read, by their bytes, and those that were checked: each costs its signature once."""
-
-    read: dict[bytes, Message] = field(default_factory=dict)
-    checked: set[Message] = field(default_factory=set)
-
-
 class JointWork:
     """All sessions of one party."""
 
@@ -130,7 +154,7 @@ class JointWork:
         self._noise = noise
         self._hub = hub
         self._seeds = UsedSeeds(hospital.settings.state / "seeds.sqlite")
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, Seen] = {}
 
     def blocks(
         self,
@@ -168,11 +192,11 @@ class JointWork:
             hospital.session(record),
             self._seeds,
             self._relay(record),
-            coordinator.request_deal,
+            coordinator,
             lambda: hospital.approved(record),
             lambda: self._charge(record, own),
             before,
-            self._seen_of(record).checked,
+            self._seen_of(record),
         ).advance()
         if isinstance(done, str):
             return done
@@ -193,8 +217,8 @@ class JointWork:
         """The release is over: keep nothing of its messages."""
         self._seen.pop(record.digest, None)
 
-    def _seen_of(self, record: Record) -> _Seen:
-        return self._seen.setdefault(record.digest, _Seen())
+    def _seen_of(self, record: Record) -> Seen:
+        return self._seen.setdefault(record.digest, Seen())
 
     def _relay(self, record: Record) -> RelayCalls:
         stall = self._hospital.settings.daemon.stall_seconds

@@ -52,7 +52,7 @@ class SessionFolder:
         path = self._folder / "session.json"
         return SessionState.from_bytes(path.read_bytes()) if path.exists() else None
 
-    def begin(self, number: int, draw: Draw = secrets.token_bytes) -> SessionState:
+    def begin(self, number: int, draw: Draw = secrets.token_bytes, refused: int = 0) -> SessionState:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed.
 
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
@@ -62,7 +62,8 @@ class SessionFolder:
         self._frozen.clear()
         remove_folder(self._folder / "own")
         remove_folder(self._folder / "in")  # the earlier round can still fetch it again; the new one must not find it
-        state = self._save(SessionState(round=number, key=private_bytes(new_session_key(draw)).hex()))
+        key = private_bytes(new_session_key(draw)).hex()
+        state = self._save(SessionState(round=number, key=key, refused=refused))
         remove_folder(self._folder / "out")
         return state
 
@@ -96,6 +97,10 @@ class SessionFolder:
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
         _write(self.body(name), pieces)
+
+    def read_body(self, message: Message) -> bytes:
+        """The body of a message of ours that is frozen; empty without one."""
+        return self.body(name_of(message.header)).read_bytes() if message.header.size else b""
 
     def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write a file that never leaves, whole or not at all; on disk when this returns."""

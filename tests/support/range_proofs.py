@@ -1,7 +1,7 @@
 """Proofs of ranges in one process: parties with seeded randomness, and provers that deviate."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,10 @@ from dprelease.mpc.encryption import Context
 from dprelease.mpc.modulus import FIELD, Elements, Field
 from dprelease.mpc.proof.claim import UNIT, Bits, Claim
 from dprelease.mpc.proof.dealer import RangeDealer
-from dprelease.mpc.proof.plan import LINE, ProofPlan
+from dprelease.mpc.proof.plan import LINE, Challenges, ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import ColumnRows
-from dprelease.mpc.proof.verifier import RangeVerifier
+from dprelease.mpc.proof.verifier import RangeVerifier, VerifierSums
 from dprelease.mpc.ring import Words
 
 CONTEXT = Context("", "a" * 64, "b" * 64, "north", "south", "east")
@@ -30,6 +30,16 @@ def fixed(elements: Words) -> Elements:
     return lambda first, number: elements[first : first + number]
 
 
+def verifier_sums(
+    plan: ProofPlan, challenges: Challenges, chi: Elements, g: Words, columns: Iterable[tuple[Words, Bits]]
+) -> tuple[int, int]:
+    """Both of R's sums of all columns."""
+    sums = VerifierSums(plan, challenges, chi, g)
+    for _ in sums.through(columns):
+        pass
+    return sums.own
+
+
 class Liar(RangeProver):
     """Masks any columns and says any numbers about them, and is honest from there on."""
 
@@ -37,7 +47,7 @@ class Liar(RangeProver):
 
     def plain_bits(self, first: int, rows: int) -> Bits:
         steps = [each[first : first + rows] for each in self.said]
-        return self._plan.claim.packed(steps, self._plan.unit)
+        return self.plan.claim.packed(steps, self.plan.unit)
 
 
 @dataclass

@@ -175,9 +175,9 @@ class ProofPlan:
         return ((start, min(size, self.rows - start)) for start in range(0, self.rows, size))
 
     @property
-    def bits_size(self) -> int:
-        """Bytes of u: 4 for each unit of a row."""
-        return 4 * self.units * self.rows
+    def row_bytes(self) -> int:
+        """Bytes of a row of u: 4 for each unit."""
+        return 4 * self.units
 
     @property
     def matrix_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -205,8 +205,8 @@ class ProofPlan:
         Raises:
             IntegrityError: there are more or fewer bytes.
         """
-        if len(data) != 4 * self.units * rows:
-            raise IntegrityError(f"bits of {rows} rows have {len(data)} bytes, not {4 * self.units * rows}")
+        if len(data) != self.row_bytes * rows:
+            raise IntegrityError(f"bits of {rows} rows have {len(data)} bytes, not {self.row_bytes * rows}")
         return np.frombuffer(data, "<u4").reshape(rows, self.units).astype(np.uint32)
 
     # Challenges: the same seeds give the same elements to all three.

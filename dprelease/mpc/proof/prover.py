@@ -47,7 +47,7 @@ class RangeProver:
     ) -> None:
         if codes.shape != (plan.rows, plan.width) or {len(seed), len(chi)} != {SEED_BYTES}:
             raise InvalidInput(f"codes of shape {codes.shape}, or a seed, do not fit the plan of the proof")
-        self._plan, self._codes, self._seed, self._chi = plan, codes, seed, chi
+        self.plan, self._codes, self._seed, self._chi = plan, codes, seed, chi
         self._stream = plan.bit_masks(seed)
         self._dealer = Side(self._masks, masks)
         self._receiver = Side(sent or self.masked_bits, self.masked_columns)
@@ -58,7 +58,7 @@ class RangeProver:
         Raises:
             InvalidInput: the claim is not true of some row.
         """
-        return (self.masked_bits(first, rows) for first, rows in self._plan.chunks())
+        return (self.masked_bits(first, rows) for first, rows in self.plan.chunks())
 
     def first(self, challenge: bytes) -> bytes:
         """Shares of M and every K under c1: 8 (units 32^2 + sum of d_B^2) bytes.
@@ -66,7 +66,7 @@ class RangeProver:
         Args:
             challenge: the 32 bytes that R sent.
         """
-        plan = self._plan
+        plan = self.plan
         made = matrices(plan, plan.combination(challenge), self._receiver, self._dealer)
         shares = plan.matrix_share(self._seed, challenge)
         return plan.field.encode(plan.field.subtract(*pair) for pair in zip(made, shares, strict=True))
@@ -78,7 +78,7 @@ class RangeProver:
             first: c1.
             second: c2.
         """
-        plan = self._plan
+        plan = self.plan
         lines = plan.lines_share(self._seed, first, second)
         blindings = plan.chi(self._chi), lines.psi
         challenges = plan.combination(first), plan.directions(second)
@@ -88,7 +88,7 @@ class RangeProver:
     def plain_bits(self, first: int, rows: int) -> Bits:
         """The bits of these rows, bare: they never leave P."""
         codes = self._codes[first : first + rows]
-        found = self._plan.claim.packed(self._plan.claim.steps(codes), self._plan.unit)
+        found = self.plan.claim.packed(self.plan.claim.steps(codes), self.plan.unit)
         let_go(self._codes)
         return found
 
@@ -98,8 +98,8 @@ class RangeProver:
 
     def masked_columns(self, first: int, rows: int) -> Words:
         """Rows of U = Q + A."""
-        codes = self._plan.field.elements(self._codes[first : first + rows])
-        return self._plan.field.add(codes, self._dealer.columns(first, rows))
+        codes = self.plan.field.elements(self._codes[first : first + rows])
+        return self.plan.field.add(codes, self._dealer.columns(first, rows))
 
     def _masks(self, first: int, rows: int) -> Bits:
-        return self._plan.masks(self._stream, first, rows)
+        return self.plan.masks(self._stream, first, rows)

@@ -6,7 +6,7 @@ Source: docs/range_proofs.md 3, steps 2, 4, 6 and 7; the equations in `plan`.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from dprelease.errors import Conflict, IntegrityError, InvalidInput
@@ -30,6 +30,10 @@ from dprelease.mpc.proof.sweeps import (
 from dprelease.mpc.ring import Words
 
 _CHALLENGES = 3
+
+
+class ProofRefused(IntegrityError):
+    """A proof does not hold. Its prover, its dealer or its receiver is at fault, and nobody can tell which."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,35 +104,48 @@ class RangeVerifier:
         """
         shapes = (self.plan.matrix_shapes, (self.plan.line_shape,))
         read = zip(self.messages, shapes, strict=False)
-        return tuple(part for data, shape in read for part in self.plan.field.decode(data, shape, "a proof's step"))
+        return tuple(part for data, shape in read for part in self._decoded(data, shape))
+
+    def _decoded(self, data: bytes, shapes: tuple[tuple[int, ...], ...]) -> tuple[Words, ...]:
+        try:
+            return self.plan.field.decode(data, shapes, "a part of a proof")
+        except IntegrityError as error:
+            raise ProofRefused(error.message) from error
 
     def check(self, answer: bytes, columns: Iterable[tuple[Words, Bits]]) -> None:
-        """Decide, in one sweep over what P committed to.
+        """Decide, in one sweep over what P committed to; arguments and errors as of `checked`."""
+        for _ in self.checked(answer, columns):
+            pass
+
+    def checked(self, answer: bytes, columns: Iterable[tuple[Words, Bits]]) -> Iterator[Words]:
+        """The same columns again, for whoever uses them, and the decision behind the last of them.
+
+        Nothing may be made of the columns if this raises. Proof and use read the same bytes, once.
 
         Args:
             answer: D's.
             columns: pieces of U, (r, d) as they came, and u, (r, units), of as many rows.
 
         Raises:
-            IntegrityError: the proof does not show the claim, or something is not of the form that the plan says. It names no
+            ProofRefused: the proof does not show the claim, or an answer has another form than the plan says. It names no
                 equation: the sentence is the same whoever deviated.
+            IntegrityError: columns or bits have another form.
             Conflict: challenges are missing.
         """
         if len(self.challenges) != _CHALLENGES:
             raise Conflict("a verifier decides after three challenges")
         plan = self.plan
-        g, scalars = plan.field.decode(answer, plan.answer_shapes, "a dealer's answer")
+        g, scalars = self._decoded(answer, plan.answer_shapes)
         *matrices, lines = self.shares()
         first, second, third = self.challenges
         challenges = plan.challenges((first, second, third))
-        own = verifier_sums(plan, challenges, plan.chi(self.chi), g, columns)
-        if any(residuals(plan, challenges, (tuple(matrices), lines), own, scalars)):
-            raise IntegrityError("the proof that masked columns lie in their bounds failed")
+        sums = VerifierSums(plan, challenges, plan.chi(self.chi), g)
+        yield from sums.through(columns)
+        if any(residuals(plan, challenges, (tuple(matrices), lines), sums.own, scalars)):
+            raise ProofRefused("the proof that masked columns lie in their bounds failed")
 
 
-def verifier_sums(
-    plan: ProofPlan, challenges: Challenges, chi: Elements, g: Words, columns: Iterable[tuple[Words, Bits]]
-) -> tuple[int, int]:
+class VerifierSums:
     """R's part of equation (1), and <f, g>.
 
     Args:
@@ -136,31 +153,48 @@ def verifier_sums(
         challenges: all three.
         chi: the stream that P committed to.
         g: (lines,), D's.
-        columns: pieces of U and u.
-
-    Raises:
-        IntegrityError: there are more or fewer rows or columns, or a number is no element.
     """
-    first, second, third = challenges
-    field, entries, own = plan.field, RowEntries(plan, second.left), OwnSums(plan, first, 1)
-    product, ones, start = 0, 0, 0
-    for shown, bits in regrouped(columns, plan.chunk_rows):
-        rows = len(shown)
-        if shown.shape != (rows, plan.width) or bits.shape != (rows, plan.units) or start + rows > plan.rows:
+
+    def __init__(self, plan: ProofPlan, challenges: Challenges, chi: Elements, g: Words) -> None:
+        self._plan, self._challenges, self._chi, self._g = plan, challenges, chi, g
+        self._entries, self._own = RowEntries(plan, challenges[1].left), OwnSums(plan, challenges[0], 1)
+        self._product = self._ones = 0
+
+    def through(self, columns: Iterable[tuple[Words, Bits]]) -> Iterator[Words]:
+        """The masked columns, in pieces, once each has been added.
+
+        Args:
+            columns: pieces of U and u.
+
+        Raises:
+            IntegrityError: there are more or fewer rows or columns, or a number is no element.
+        """
+        plan, (first, _, third), start = self._plan, self._challenges, 0
+        field = plan.field
+        for shown, bits in regrouped(columns, plan.chunk_rows):
+            rows = len(shown)
+            if shown.shape != (rows, plan.width) or bits.shape != (rows, plan.units) or start + rows > plan.rows:
+                raise IntegrityError("masked columns and their bits have another shape than the plan of the proof")
+            field.canonical(shown, "masked columns")
+            alpha = first.alpha(start, rows)
+            side = Side(lambda _first, _rows, bits=bits: bits, lambda _first, _rows, shown=shown: shown)  # type: ignore[misc]
+            weights = field.multiply(alpha, repeated(third.left, rows))
+            f = folded(plan, self._entries(side, start, rows), weights, self._chi, start)
+            at = start // plan.line * plan.entries
+            self._product += field.dot(f.reshape(-1), self._g[at : at + f.size])
+            self._own.add(shown, alpha)
+            self._ones += int(field.total(alpha[None], 1)[0])
+            start += rows
+            yield shown
+        if start != plan.rows:
             raise IntegrityError("masked columns and their bits have another shape than the plan of the proof")
-        field.canonical(shown, "masked columns")
-        alpha = first.alpha(start, rows)
-        side = Side(lambda _first, _rows, bits=bits: bits, lambda _first, _rows, shown=shown: shown)  # type: ignore[misc]
-        weights = field.multiply(alpha, repeated(third.left, rows))
-        f = folded(plan, entries(side, start, rows), weights, chi, start)
-        at = start // plan.line * plan.entries
-        product += field.dot(f.reshape(-1), g[at : at + f.size])
-        own.add(shown, alpha)
-        ones += int(field.total(alpha[None], 1)[0])
-        start += rows
-    if start != plan.rows:
-        raise IntegrityError("masked columns and their bits have another shape than the plan of the proof")
-    return (own.total + ones * coefficients(plan, first).constant) % field.p, product % field.p
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Both, once all rows went through."""
+        plan, p = self._plan, self._plan.field.p
+        constant = coefficients(plan, self._challenges[0]).constant
+        return (self._own.total + self._ones * constant) % p, self._product % p
 
 
 def residuals(
@@ -172,7 +206,7 @@ def residuals(
         plan: the public parameters.
         challenges: all three.
         shares: P's, of M and every K, and of T.
-        own: from `verifier_sums`.
+        own: from `VerifierSums`.
         scalars: z, D's.
     """
     (first, second, third), (matrices, lines), p = challenges, shares, plan.field.p

@@ -13,7 +13,7 @@ from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.ring_pass import RingPass
 from dprelease.intersection.session import AlignmentSession, Common, RunEnvironment
-from dprelease.intersection.storage import MemoryRunStorage
+from dprelease.mpc.storage import MemorySessionStorage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Message, MessageHeader
@@ -45,7 +45,7 @@ class Died(Exception):
     """A process that ended just there."""
 
 
-class MortalStorage(MemoryRunStorage):
+class MortalStorage(MemorySessionStorage):
     """Dies once, just after a write of a given number, which is just before whatever comes next."""
 
     def __init__(self, dies_at: int = -1) -> None:
@@ -59,17 +59,17 @@ class MortalStorage(MemoryRunStorage):
             raise Died
 
     def keep_body(self, name: str, data: bytes) -> None:
-        self._write(lambda: MemoryRunStorage.keep_body(self, name, data))
+        self._write(lambda: MemorySessionStorage.keep_body(self, name, data))
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         whole = b"".join(pieces)  # a body that was cut short is not there
-        self._write(lambda: MemoryRunStorage.write_body(self, name, [whole]))
+        self._write(lambda: MemorySessionStorage.write_body(self, name, [whole]))
 
     def freeze(self, messages: Iterable[Message]) -> None:
-        self._write(lambda: MemoryRunStorage.freeze(self, messages))
+        self._write(lambda: MemorySessionStorage.freeze(self, messages))
 
     def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
-        self._write(lambda: MemoryRunStorage.write_private(self, name, pieces))
+        self._write(lambda: MemorySessionStorage.write_private(self, name, pieces))
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Driver:
     """
 
     sets: dict[str, Sequence[object]]
-    storages: dict[str, MemoryRunStorage] = field(default_factory=dict)
+    storages: dict[str, MemorySessionStorage] = field(default_factory=dict)
     cheat: dict[str, Callable[[], AbstractContextManager[object]]] = field(default_factory=dict)
     listed: dict[MessageHeader, tuple[Message, bytes]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Driver:
     def __post_init__(self) -> None:
         self.elements = {party: array(map(element, names)) for party, names in self.sets.items()}
         self.ring = Ring(RUN, {party: len(names) for party, names in self.sets.items()})
-        self.storages = {party: self.storages.get(party) or MemoryRunStorage() for party in self.sets}
+        self.storages = {party: self.storages.get(party) or MemorySessionStorage() for party in self.sets}
 
     def session(self, party: str) -> AlignmentSession:
         outside = RunEnvironment(self.fetch, lambda: self.told.append(f"{party} begins"), lambda: self.elements[party])
@@ -115,7 +115,7 @@ class Driver:
                 for message in self.session(party).receive(self.messages()):
                     if message.header not in self.listed:
                         self.told.append(f"{party} sends {message.header.kind}")
-                        self.listed[message.header] = message, self.storages[party].body(message)
+                        self.listed[message.header] = message, self.storages[party].read_body(message)
                 session = self.session(party)
                 session.receive(self.messages())
                 said = session.advance()

@@ -98,12 +98,14 @@ def test_what_there_is_in_a_session_of_three() -> None:
         "key": 6,
         "deal": 6,
     }
-    assert columns_expected(schedule_of(ROTATING)) == set(permutations(("amber", "birch", "cedar"), 2))
+    assert columns_expected(schedule_of(ROTATING)) == {
+        ("columns", *each) for each in permutations(("amber", "birch", "cedar"), 2)
+    }
 
 
 def test_the_coordinators_deals_come_another_way() -> None:
     schedule = schedule_of(DEALT)
-    assert columns_expected(schedule) == {(party, COORDINATOR) for party in schedule.parties}
+    assert columns_expected(schedule) == {("columns", party, COORDINATOR) for party in schedule.parties}
     assert not any(one.kind == "deal" for one in honest(DEALT))
 
 

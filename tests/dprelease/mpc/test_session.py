@@ -12,21 +12,25 @@ from dprelease.arrays import Codes
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
-from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.exchange import seal_deals
-from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.mpc.exchange import SessionEnvironment, seal_answer, seal_deals
+from dprelease.mpc.messages import Message, MessageHeader, session_digest
+from dprelease.mpc.modulus import FIELD, RING
+from dprelease.mpc.proof.claim import Claim, GridInterval
 from dprelease.mpc.schedule import COORDINATOR, Schedule
-from dprelease.mpc.session import Products, Session, SessionEnvironment
+from dprelease.mpc.session import Products, Session
 from dprelease.mpc.storage import MemorySessionStorage
 
 NAMES = ("a", "b", "c")
 KEYS = {name: new_private_key() for name in NAMES}
 
 
-def schedule_for(*widths: int, rotating: bool) -> Schedule:
+def schedule_for(*widths: int, rotating: bool, proofs: bool = False) -> Schedule:
     named = dict(zip(NAMES, widths, strict=False))
-    return Schedule(sha256(b"what it is for"), named, rows=7, bits=10, collusion_threshold=1, rotating=rotating)
+    claims = {name: Claim((GridInterval(-1024, 1024),) * width) for name, width in named.items()} if proofs else {}
+    task, modulus = sha256(b"what it is for"), FIELD if proofs else RING
+    return Schedule(task, named, 7, 10, 1, rotating, modulus, claims)
 
 
 @dataclass
@@ -35,7 +39,7 @@ class Driver:
 
     schedule: Schedule
     listed: dict[MessageHeader, tuple[Message, bytes]] = field(default_factory=dict)
-    dealt: Mapping[str, bytes] = field(default_factory=dict)
+    dealt: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     identities: dict[str, PrivateKey] = field(default_factory=lambda: dict(KEYS))
     draw: Draw = secrets.token_bytes
@@ -43,6 +47,7 @@ class Driver:
     def __post_init__(self) -> None:
         generator = np.random.default_rng(3)
         self.storages = {name: MemorySessionStorage() for name in self.schedule.parties}
+        self.seeds = {name: DealtSeeds() for name in (*self.schedule.parties, COORDINATOR)}
         self.matrices: dict[str, Codes] = {
             name: generator.integers(-1024, 1025, (self.schedule.rows, width)).astype(np.int32)
             for name, width in self.schedule.widths.items()
@@ -52,6 +57,7 @@ class Driver:
         outside = SessionEnvironment(
             fetch=self.fetch,
             request_deal=partial(self.request, party),
+            request_answer=self.request_answer,
             use_seeds=lambda digests, session, dealer: self.told.append(f"{party} uses seeds"),
             charge=lambda: self.told.append(f"{party} is charged"),
             matrix=lambda: self.matrices[party],
@@ -59,7 +65,15 @@ class Driver:
         keys = {name: KEYS[name].public_key() for name in self.schedule.parties}
         said = ["5e" * 32] * len(keys)
         return Session(
-            self.schedule, party, self.identities[party], keys, said, self.storages[party], outside, self.draw
+            self.schedule,
+            party,
+            self.identities[party],
+            keys,
+            said,
+            self.storages[party],
+            outside,
+            self.draw,
+            seeds=self.seeds[party],
         )
 
     def fetch(self, header: MessageHeader) -> Iterator[bytes]:
@@ -68,8 +82,21 @@ class Driver:
 
     def request(self, party: str, hellos: list[bytes]) -> bytes:
         headers = [Message.from_bytes(data).header for data in hellos]
-        self.dealt = self.dealt or seal_deals(self.schedule, headers, deal(self.schedule, COORDINATOR))
-        return self.dealt[party]
+        session = session_digest(headers)
+        if session not in self.dealt:
+            made = deal(self.schedule, COORDINATOR, kept=self.seeds[COORDINATOR])
+            self.dealt[session] = seal_deals(self.schedule, headers, made)
+        return self.dealt[session][party]
+
+    def request_answer(self, asked: Message, body: bytes) -> bytes:
+        header = asked.header
+        hellos = [
+            message.header
+            for message in self.messages()
+            if (message.header.kind, message.header.round) == ("hello", header.round)
+        ]
+        answer = self.seeds[COORDINATOR].answer(header.session, header.dealer, header.sender, body)
+        return seal_answer(self.schedule, sorted(hellos, key=lambda each: each.sender), header, answer)
 
     def messages(self) -> tuple[Message, ...]:
         return tuple(message for message, _ in self.listed.values())
@@ -80,7 +107,7 @@ class Driver:
             for message in self.session(party).receive(self.messages()):
                 if message.header not in self.listed:
                     self.told.append(f"{party} sends {message.header.kind}")
-                    self.listed[message.header] = message, self.storages[party].body(message)
+                    self.listed[message.header] = message, self.storages[party].read_body(message)
             session = self.session(party)
             session.receive(self.messages())
             said = session.advance()
@@ -89,7 +116,7 @@ class Driver:
 
     def run(self, order: str) -> dict[str, Products]:
         made: dict[str, Products] = {}
-        for _ in range(6):
+        for _ in range(30):
             for party in order:
                 if party not in made and isinstance(said := self.look(party), Products):
                     made[party] = said
@@ -102,13 +129,17 @@ CASES = [((2, 1), False), ((2, 1, 3), True), ((1, 4, 2), False)]
 
 @pytest.mark.parametrize(("widths", "rotating"), CASES)
 @pytest.mark.parametrize("backwards", [False, True])
-def test_shares_of_every_pair_add_up_to_the_product(widths: tuple[int, ...], rotating: bool, backwards: bool) -> None:
-    driver = Driver(schedule_for(*widths, rotating=rotating))
+@pytest.mark.parametrize("proofs", [False, True])
+def test_shares_of_every_pair_add_up_to_the_product(
+    widths: tuple[int, ...], rotating: bool, backwards: bool, proofs: bool
+) -> None:
+    driver = Driver(schedule_for(*widths, rotating=rotating, proofs=proofs))
     made = driver.run("".join(driver.schedule.parties)[:: -1 if backwards else 1])
     for pair in driver.schedule.pairs:
-        total = made[pair.first].shares[pair] + made[pair.second].shares[pair]
+        modulus = driver.schedule.modulus
+        total = modulus.signed(modulus.add(made[pair.first].shares[pair], made[pair.second].shares[pair]))
         left, right = (driver.matrices[name].astype(np.int64) for name in (pair.first, pair.second))
-        assert (total.view(np.int64) == left.T @ right).all()
+        assert (total == left.T @ right).all()
         assert made[pair.first].masks[pair.second] == made[pair.second].masks[pair.first]
     for name, products in made.items():
         assert {pair for pair in driver.schedule.pairs if pair.has(name)} == set(products.shares)

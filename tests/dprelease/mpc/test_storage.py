@@ -30,10 +30,14 @@ def test_a_round_begins_with_a_key_of_its_own_and_nothing_else() -> None:
     storage.keep_body(name_of(header), body)
     storage.freeze([message])
     storage.keep_dealt("c", b"dealt")
-    assert (storage.messages(), storage.body(message), storage.dealt("c")) == ((message,), body, b"dealt")
+    assert storage.read_private("common") is None
+    storage.write_private("common", iter((b"a", b"b")))
+    assert storage.read_private("common") == b"ab"
+    assert (storage.messages(), storage.read_body(message), storage.dealt("c")) == ((message,), body, b"dealt")
     storage.write_body(name_of(header), iter((b"other ", b"body")))
-    assert storage.body(message) == b"other body"
-    second = storage.begin(2, token_bytes)
+    assert storage.read_body(message) == b"other body"
+    second = storage.begin(2, token_bytes, first.refused + 1)
     assert (first.round, second.round, storage.state()) == (1, 2, second)
     assert first.key != second.key
-    assert (storage.messages(), storage.body(message), storage.dealt("c")) == ((), b"", None)
+    assert (first.refused, second.refused, storage.read_private("common")) == (0, 1, None)
+    assert (storage.messages(), storage.read_body(message), storage.dealt("c")) == ((), b"", None)

@@ -19,9 +19,9 @@ from dprelease.mpc.proof.dealer import RangeDealer, dealer_answer
 from dprelease.mpc.proof.plan import Challenges, ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import Side, coefficients, line_products, matrices, of_matrices
-from dprelease.mpc.proof.verifier import RangeVerifier, residuals, verifier_sums
+from dprelease.mpc.proof.verifier import RangeVerifier, residuals
 from dprelease.mpc.ring import Words
-from tests.support.range_proofs import CONTEXT, Proof, fixed, plan_of, three
+from tests.support.range_proofs import CONTEXT, Proof, fixed, plan_of, three, verifier_sums
 
 G = 16
 NUMBER, BINARY, LEVEL = GridInterval(-G, G), GridInterval(-G, G, 2 * G), GridInterval(0, G, G)
@@ -93,7 +93,7 @@ def test_bits_are_sent_as_the_plan_says() -> None:
     plan = plan_of(CLAIMS["all"], 300)
     proof = Proof(plan, rows_of(plan.claim, 300))
     sent = b"".join(map(plan.encode_bits, proof.prover.bits()))
-    assert len(sent) == plan.bits_size
+    assert len(sent) == plan.row_bytes * 300
     assert np.array_equal(plan.decode_bits(sent, 300), next(proof.pieces())[1])
     for bad in (sent[:-1], sent + bytes(4), b""):
         with pytest.raises(IntegrityError, match="bytes"):
@@ -106,7 +106,7 @@ def test_bits_are_sent_as_the_plan_says() -> None:
 def test_sizes_and_errors_that_the_page_names() -> None:
     page = (Path(__file__).parents[4] / "docs" / "range_proofs.md").read_text()
     plan = plan_of(Claim((GridInterval(-1024, 1024),) * 30), 10**6)
-    assert plan.bits_size == 48_000_000
+    assert plan.row_bytes * plan.rows == 48_000_000
     sizes = [8 * sum(math.prod(shape) for shape in shapes) for shapes in (plan.matrix_shapes, [plan.line_shape])]
     sizes.append(8 * sum(math.prod(shape) for shape in plan.answer_shapes))
     assert [f"{size:,}" in page for size in sizes] == [True] * 3

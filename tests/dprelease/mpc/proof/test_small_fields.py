@@ -17,9 +17,9 @@ from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proof.dealer import dealer_answer
 from dprelease.mpc.proof.plan import Challenges, Combination, Directions, Fold, Lines, Matrices, ProofPlan
 from dprelease.mpc.proof.sweeps import Side, line_products, matrices, of_directions, of_fold, of_matrices, traced
-from dprelease.mpc.proof.verifier import residuals, verifier_sums
+from dprelease.mpc.proof.verifier import residuals
 from dprelease.mpc.ring import Words
-from tests.support.range_proofs import fixed, plan_of
+from tests.support.range_proofs import fixed, plan_of, verifier_sums
 
 BIT = GridInterval(0, 1)
 

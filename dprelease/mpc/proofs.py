@@ -1,0 +1,191 @@
+"""The proofs of a session: every party shows each other one, with their dealer's help, that its masked columns fulfil its claim.
+
+    receiver -> prover  challenge-1    after everybody has signed what was shown
+    prover -> receiver  matrices
+    receiver -> prover  challenge-2    after these are frozen in it
+    prover -> receiver  lines
+    receiver -> dealer  challenge-3    all three, after these are frozen in it
+    dealer -> receiver  answer         once, ever
+    everybody           checked        all proofs towards the sender hold
+
+A party is all three at once. What it has to do is read off its frozen messages and those that are listed, so that a restart goes
+on where it stood: a challenge is frozen, with the digest of what it answers, before it is sent, and whatever else is listed in
+that place from then on is refused. Answers of a prover follow from its seeds and the challenge. A dealer answers from memory
+alone; one that has lost it begins the next round, and so does a receiver for whom a proof fails, with everything dealt anew.
+
+Source: docs/range_proofs.md 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from dprelease.errors import Irreparable, PeerUnavailable
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
+from dprelease.mpc.encryption import Draw
+from dprelease.mpc.exchange import Exchange
+from dprelease.mpc.messages import CHALLENGES, Kind, Message
+from dprelease.mpc.proof.verifier import RangeVerifier
+from dprelease.mpc.ring import Words
+from dprelease.mpc.schedule import COORDINATOR, Pair
+
+Waits: TypeAlias = str | None
+"""None if a step was done, else for whom we wait, in words; empty when all is done."""
+
+_ANSWERS: tuple[Kind, ...] = ("matrices", "lines")
+
+
+class Proofs:
+    """Our part of all proofs of one session, once every transcript is there.
+
+    Args:
+        exchange: our side of the session.
+        transcript: the digest that everybody signed.
+        dealt: dealer to what it dealt to us.
+        seeds: those that we dealt, in memory.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        transcript: str,
+        dealt: Mapping[str, CorrelatedRandomness],
+        seeds: DealtSeeds,
+    ) -> None:
+        self._exchange, self._transcript, self._dealt, self._seeds = exchange, transcript, dealt, seeds
+        self._at, self._party, self._storage = exchange.at, exchange.party, exchange.storage
+        self._frozen = {message.header.place: message for message in self._storage.messages()}
+        self._peers = tuple(name for name in self._at.schedule.parties if name != self._party)
+
+    def advance(self) -> Waits:
+        """Do all that can be done now, as dealer, prover and receiver.
+
+        Raises:
+            ProofRefused: a proof towards us fails.
+            Irreparable: a message is listed in place of the one that we have answered.
+            Conflict: the dealer holds our seeds no more: the next round is due.
+            PeerUnavailable: a body cannot be fetched now; try again.
+        """
+        schedule = self._at.schedule
+        waits = [self._answer(*proof) for proof in schedule.proofs(self._party)]
+        waits += [self._prove(receiver) for receiver in self._peers]
+        waits += [self._receive(prover) for prover in self._peers]
+        return None if None in waits else ", ".join(dict.fromkeys(each for each in waits if each))
+
+    def share(self, pair: Pair) -> Words:
+        """Our share of a pair's product, whose columns were checked when it was taken."""
+        widths = self._at.schedule.widths
+        kept = self._storage.read_private(_share(pair.other(self._party)))
+        assert kept is not None  # noqa: S101 - `advance` said that all is done
+        return np.frombuffer(kept, "<u8").astype(np.uint64).reshape(widths[pair.first], widths[pair.second])
+
+    def _answer(self, prover: str, receiver: str) -> Waits:
+        """As a dealer."""
+        if self._mine("answer", receiver, prover):
+            return ""
+        asked = self._at.find("challenge-3", receiver, self._party, prover)
+        if asked is None:
+            return f"{receiver} to check {prover}"
+        answer = self._seeds.answer(self._at.session, prover, receiver, self._exchange.fetched(asked))
+        self._storage.freeze([self._exchange.sealed("answer", receiver, prover, answer)])
+        return None
+
+    def _prove(self, receiver: str) -> Waits:
+        """As a prover."""
+        challenges: list[bytes] = []
+        for asks, kind in zip(CHALLENGES, _ANSWERS, strict=False):
+            asked = self._at.find(asks, receiver, self._party)
+            if asked is None:
+                return f"{receiver} to challenge us"
+            challenges.append(self._exchange.fetched(asked))
+            if not self._mine(kind, receiver):
+                dealt = self._dealt[self._at.schedule.dealer_of(self._party, receiver)]
+                prover = self._exchange.prover(receiver, self._exchange.outside.matrix(), dealt)
+                made = prover.first(*challenges) if kind == "matrices" else prover.second(*challenges)
+                self._storage.freeze([self._exchange.sealed(kind, receiver, "", made)])
+                return None
+        return ""
+
+    def _receive(self, prover: str) -> Waits:
+        """As a receiver."""
+        if self._storage.read_private(_share(prover)) is not None:
+            return ""
+        dealer = self._at.schedule.dealer_of(prover, self._party)
+        verifier, answered = self._exchange.verifier(prover, self._drawn(0, prover)), self._transcript
+        for place, kind in enumerate(_ANSWERS):
+            if not self._asked(place, prover, verifier, answered):
+                return None
+            answer = self._at.find(kind, prover, self._party)
+            if answer is None:
+                return f"{prover} to prove its bounds"
+            answered = answer.digest()
+            verifier = verifier.take(self._exchange.opened(answer), self._drawn(place + 1, prover))
+        if not self._asked(len(_ANSWERS), prover, verifier, answered):
+            return None
+        said = self._said(dealer, prover)
+        if said is None:
+            return f"{dealer or 'the coordinator'} to help check {prover}"
+        pair = next(each for each in self._at.schedule.pairs if set(each.parties) == {self._party, prover})
+        share = self._exchange.share(pair, self._exchange.outside.matrix(), self._dealt[dealer], (verifier, said))
+        self._storage.write_private(_share(prover), [share.astype("<u8").tobytes()])
+        return None
+
+    def _challenge(self, place: int, prover: str) -> Message | None:
+        """Our challenge that is frozen, of the three to a prover; the last goes to the dealer."""
+        last = place == len(_ANSWERS)
+        to, about = (self._at.schedule.dealer_of(prover, self._party), prover) if last else (prover, "")
+        return self._mine(CHALLENGES[place], to, about)
+
+    def _drawn(self, place: int, prover: str) -> Draw:
+        """Draws a challenge: afresh, or the one that is frozen, whose body has it last."""
+        frozen = self._challenge(place, prover)
+        if frozen is None:
+            return self._exchange.draw
+        body = self._storage.read_body(frozen)
+        return lambda size: body[-size:]
+
+    def _asked(self, place: int, prover: str, verifier: RangeVerifier, answered: str) -> bool:
+        """Tells whether the verifier's last challenge was frozen before; it is now.
+
+        Args:
+            place: which one.
+            prover: whom it is about.
+            verifier: has drawn it.
+            answered: digest of what it answers.
+
+        Raises:
+            Irreparable: it answered something else.
+        """
+        frozen = self._challenge(place, prover)
+        if frozen is None:
+            last, seeds = place == len(_ANSWERS), verifier.challenges
+            to, about = (verifier.plan.context.dealer, prover) if last else (prover, "")
+            body = b"".join(seeds if last else seeds[-1:])
+            self._storage.freeze([self._exchange.challenge(CHALLENGES[place], to, about, answered, body)])
+            return False
+        if frozen.header.payload != answered:
+            raise Irreparable(f"{prover} is listed with another message than the one that we have answered")
+        return True
+
+    def _said(self, dealer: str, prover: str) -> bytes | None:
+        """The dealer's answer to our third challenge; None before it is there."""
+        if dealer != COORDINATOR:
+            answer = self._at.find("answer", dealer, self._party, prover)
+            return None if answer is None else self._exchange.opened(answer)
+        asked = self._challenge(len(_ANSWERS), prover)
+        assert asked is not None  # noqa: S101 - it is frozen
+        try:
+            sealed = self._exchange.outside.request_answer(asked, self._storage.read_body(asked))
+        except PeerUnavailable:
+            return None
+        return self._exchange.unsealed("answer", dealer, prover, sealed)
+
+    def _mine(self, kind: Kind, receiver: str, about: str = "") -> Message | None:
+        return self._frozen.get((self._at.number, kind, self._party, about, receiver))
+
+
+def _share(peer: str) -> str:
+    return f"share+{peer}"
