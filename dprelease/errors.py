@@ -15,7 +15,8 @@
     ├── Unauthenticated     the peer's certificate or invite is not valid
     ├── VersionMismatch     the two sides speak different protocol versions
     ├── IntegrityError      bytes disagree with their digest, signature, shape or spec
-    │   └── Irreparable     and always will: a session cannot go on after what was signed in it
+    │   ├── Irreparable     and always will: a session cannot go on after what was signed in it
+    │   └── ProofRefused    a proof about masked columns does not hold; nobody can tell whose fault it is
     ├── PeerUnavailable     the other side cannot be reached; trying again is right
     │   └── TooManyRequests it can, but we ask for too much; trying again later is right
     └── InternalError       anything unforeseen on the other side
@@ -117,6 +118,10 @@ class Irreparable(IntegrityError):
     def __init__(self, message: str, *, signer: str = "") -> None:
         super().__init__(message)
         self.signer = signer
+
+
+class ProofRefused(IntegrityError):
+    """A proof that masked columns lie in their bounds fails: by its prover, its dealer or its receiver, and nobody can tell whom."""
 
 
 class PeerUnavailable(DpReleaseError):

@@ -14,8 +14,8 @@ from dprelease.identity.signing import PrivateKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.session import AlignmentSession, Common, RunEnvironment
-from dprelease.mpc.storage import MemorySessionStorage
 from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.mpc.storage import MemorySessionStorage
 
 
 def intersect(

@@ -20,14 +20,13 @@ from dprelease.errors import InvalidInput
 from dprelease.identity.signing import PrivateKey
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import POINT_BYTES, Ring
-from dprelease.mpc.storage import RoundStorage
 from dprelease.intersection.zero_sharing import pseudorandom
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import MessageHeader
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round, session_key
-from dprelease.mpc.storage import SessionState
+from dprelease.mpc.storage import RoundStorage, SessionState
 
 
 @dataclass(frozen=True, repr=False)

@@ -28,11 +28,11 @@ from dprelease.intersection.messages import check_message, transcript_digest
 from dprelease.intersection.parallel import cores
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.ring_pass import RingPass
-from dprelease.mpc.storage import RoundStorage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.mpc.messages import Kind, Message, MessageHeader
 from dprelease.mpc.round import Participant, Round, latest_round, session_key
+from dprelease.mpc.storage import RoundStorage
 
 _log = logging.getLogger(__name__)
 

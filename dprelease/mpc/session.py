@@ -19,13 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dprelease.arrays import Codes
-from dprelease.errors import Conflict, PeerUnavailable
+from dprelease.errors import Conflict, PeerUnavailable, ProofRefused
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange, SessionEnvironment
 from dprelease.mpc.messages import Kind, Message, check_message
-from dprelease.mpc.proof.verifier import ProofRefused
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Participant, Round, session_key

@@ -9,12 +9,14 @@ import logging
 import time
 
 from dprelease.agreement import check_all
+from dprelease.errors import ProofRefused
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
 from dprelease.release.spec import ReleaseSpec
+from dprelease.wire.boundary import LOCAL
 from party_node.cluster.engine import engine
 from party_node.computation.once import left_before, require
 from party_node.computation.rounds import RoundWork
@@ -37,6 +39,7 @@ class ReleaseWork(Work):
 
     kind = ReleaseSpec
     folders = ("joint", "rounds", "frozen")
+    declines = LOCAL | {ProofRefused}
 
     def __init__(self, hospital: HospitalState, hub: HubConnection, noise: NoiseSource) -> None:
         super().__init__(hospital, hub)

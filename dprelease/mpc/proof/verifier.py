@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from dprelease.errors import Conflict, IntegrityError, InvalidInput
+from dprelease.errors import Conflict, IntegrityError, InvalidInput, ProofRefused
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.modulus import Elements
 from dprelease.mpc.proof.claim import Bits
@@ -30,10 +30,6 @@ from dprelease.mpc.proof.sweeps import (
 from dprelease.mpc.ring import Words
 
 _CHALLENGES = 3
-
-
-class ProofRefused(IntegrityError):
-    """A proof does not hold. Its prover, its dealer or its receiver is at fault, and nobody can tell which."""
 
 
 @dataclass(frozen=True, repr=False)

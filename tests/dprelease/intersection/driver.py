@@ -13,11 +13,11 @@ from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.ring_pass import RingPass
 from dprelease.intersection.session import AlignmentSession, Common, RunEnvironment
-from dprelease.mpc.storage import MemorySessionStorage
 from dprelease.intersection.tables import Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.round import Round
+from dprelease.mpc.storage import MemorySessionStorage
 
 NAMES = tuple("abcdefghij")
 KEYS = {name: new_private_key() for name in NAMES}

@@ -48,6 +48,7 @@ class Driver:
         generator = np.random.default_rng(3)
         self.storages = {name: MemorySessionStorage() for name in self.schedule.parties}
         self.seeds = {name: DealtSeeds() for name in (*self.schedule.parties, COORDINATOR)}
+        self.checked = {name: set[Message]() for name in self.schedule.parties}
         self.matrices: dict[str, Codes] = {
             name: generator.integers(-1024, 1025, (self.schedule.rows, width)).astype(np.int32)
             for name, width in self.schedule.widths.items()
@@ -73,7 +74,8 @@ class Driver:
             self.storages[party],
             outside,
             self.draw,
-            seeds=self.seeds[party],
+            self.checked[party],
+            self.seeds[party],
         )
 
     def fetch(self, header: MessageHeader) -> Iterator[bytes]:

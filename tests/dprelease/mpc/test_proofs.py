@@ -1,0 +1,190 @@
+"""Proofs in a session: no products before all hold, and one answer of a dealer, whoever restarts, lies or swaps messages."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import numpy as np
+import pytest
+
+from dprelease.arrays import Codes
+from dprelease.errors import Conflict, IntegrityError, Irreparable, ProofRefused
+from dprelease.mpc import exchange
+from dprelease.mpc.correlated_randomness import DealtSeeds, deal
+from dprelease.mpc.matrix_product import masked
+from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message
+from dprelease.mpc.modulus import FIELD
+from dprelease.mpc.ring import Words
+from dprelease.mpc.round import Round
+from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.session import MOST_REFUSED, Products
+from tests.dprelease.intersection.driver import Died, MortalStorage
+from tests.dprelease.mpc.test_session import KEYS, NAMES, Driver, schedule_for
+
+TOO_LARGE = 1 << 30
+
+
+class Forgetful(Driver):
+    """A process that dies has forgotten the seeds that it dealt."""
+
+    def look(self, party: str) -> str | Products:
+        try:
+            return super().look(party)
+        except Died:
+            self.seeds[party] = DealtSeeds()
+            return "died"
+
+
+def three(driver: type[Driver] = Driver) -> Driver:
+    return driver(schedule_for(2, 1, 3, rotating=True, proofs=True))
+
+
+def kinds(driver: Driver, number: int) -> Counter[str]:
+    return Counter(header.kind for header in driver.listed if header.round == number)
+
+
+def test_a_session_ends_wherever_a_process_dies() -> None:
+    """Each write of one party is the last thing that its process does, one after the other, until there are no more."""
+    driver, many = three(Forgetful), 1 << 20
+    driver.storages["b"] = counted = MortalStorage(many)
+    while "b sends transcript" not in driver.told:
+        first = many - counted.left  # what comes before it is the subject of test_session
+        for name in NAMES:
+            driver.look(name)
+    for dies_at in count(first):
+        driver = three(Forgetful)
+        driver.storages["b"] = mortal = MortalStorage(dies_at)
+        made = driver.run("abc")
+        for pair in driver.schedule.pairs:
+            left, right = (driver.matrices[name].astype(np.int64) for name in pair.parties)
+            total = FIELD.add(made[pair.first].shares[pair], made[pair.second].shares[pair])
+            assert (FIELD.signed(total) == left.T @ right).all()
+        rounds = max(header.round for header in driver.listed)
+        assert rounds <= 2
+        for number in range(1, rounds + 1):
+            Round.of(
+                driver.schedule, number, driver.messages()
+            )  # no place has two messages: no second answer, no second challenge
+        if mortal.left >= 0:
+            break
+    assert dies_at - first > 20
+
+
+def test_nothing_is_challenged_before_it_is_fixed() -> None:
+    driver = three()
+    driver.run("abc")
+    place = {told: at for at, told in reversed([*enumerate(driver.told)])}
+    for receiver in NAMES:
+        after = [place[f"{name} sends transcript"] for name in NAMES]
+        assert place[f"{receiver} sends challenge-1"] > max(after)
+    listed = [*driver.listed]
+    by_digest = {header.digest(): listed.index(header) for header in listed}
+    for header in listed:
+        if header.kind in CHALLENGES[1:]:
+            assert by_digest[header.payload] < listed.index(header)
+            assert len(driver.listed[header][1]) == (96 if header.kind == "challenge-3" else 32)
+    seeds = [driver.listed[header][1][-32:] for header in listed if header.kind in CHALLENGES]
+    assert len(set(seeds)) == len(seeds) == 18  # each for itself, none derived from another's
+    assert kinds(driver, 1) == {
+        "hello": 3, "deal": 6, "columns": 6, "bits": 6, "key": 6, "transcript": 3, "challenge-1": 6, "matrices": 6,
+        "challenge-2": 6, "lines": 6, "challenge-3": 6, "answer": 6, "checked": 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rotating", [True, False])
+@pytest.mark.parametrize("liar", ["a", "b"])  # first and second in the pair
+def test_a_cell_beyond_its_bounds_ends_the_session(monkeypatch: pytest.MonkeyPatch, rotating: bool, liar: str) -> None:
+    """The range attack: a cell of 2^30 would show a row of the others in the products. It is refused, and nothing is multiplied."""
+    driver = Driver(schedule_for(*((2, 1, 3) if rotating else (2, 1)), rotating=rotating, proofs=True))
+
+    def altered(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
+        for chunk in masked(codes, mask, schedule):
+            more = np.uint64(TOO_LARGE if codes is driver.matrices[liar] else 0)
+            chunk[4:5, 0] = FIELD.add(chunk[4:5, 0], more)
+            yield chunk
+
+    monkeypatch.setattr(exchange, "masked", altered)
+    said: list[str | Products] = []
+    with pytest.raises(ProofRefused, match=f"failed in {MOST_REFUSED} rounds.*Nobody can tell whose.*docs/faults.md"):
+        said.extend(driver.look(name) for _ in range(60) for name in driver.schedule.parties)
+    assert not any(isinstance(each, Products) for each in said)
+    rounds, receivers = max(header.round for header in driver.listed), len(driver.schedule.parties) - 1
+    assert MOST_REFUSED <= rounds <= receivers * (MOST_REFUSED - 1) + 1
+    assert driver.told.count(f"{liar} is charged") == rounds  # the ledger takes it once
+    for name, storage in driver.storages.items():
+        assert storage.read_private(f"share+{liar}") is None or name == liar
+
+
+def test_a_prover_that_hears_another_challenge_is_refused() -> None:
+    """The relay, or a receiver, tells the prover something else than the dealer: the answers do not fit, and show nothing."""
+    driver = three()
+    fetch = driver.fetch
+
+    def lying(header: MessageHeader) -> object:
+        body = b"".join(fetch(header))
+        yield bytes(32) if header.kind == "challenge-1" and header.round == 1 else body
+
+    driver.fetch = lying  # type: ignore[method-assign, assignment]
+    driver.run("abc")
+    assert max(header.round for header in driver.listed) == 2
+    assert kinds(driver, 1)["checked"] == 0
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("matrices", "challenge-2"), ("lines", "challenge-3")])
+def test_a_message_that_was_answered_cannot_be_swapped(kind: str, asked: str) -> None:
+    """The relay and a prover together show a receiver one message, hear its challenge, and then show another one."""
+    driver = three()
+    while not any((each.kind, each.sender) == (asked, "b") for each in driver.listed):
+        for name in NAMES:
+            driver.look(name)
+    shown = next(each for each in driver.listed if (each.kind, each.sender, each.receivers) == (kind, "a", ("b",)))
+    state = driver.storages["a"].state()
+    assert state is not None
+    at = Round.of(driver.schedule, state.round, driver.messages())
+    other = at.message(KEYS["a"], "a", kind, ("b",), body=(shown.size, "0" * 64))  # type: ignore[arg-type]
+    listed = tuple(other if message.header == shown else message for message in driver.messages())
+    driver.listed[other.header] = other, driver.listed[shown][1]
+    both = driver.session("b")
+    with pytest.raises(Irreparable, match="two different messages"):
+        both.receive(driver.messages())
+    session = driver.session("b")
+    session.receive(listed)
+    with pytest.raises(Irreparable, match="another message than the one that we have answered"):
+        session.advance()
+
+
+def test_a_dealer_answers_once_and_forgets() -> None:
+    schedule, seeds = schedule_for(2, 1, rotating=False, proofs=True), DealtSeeds()
+    deal(schedule, COORDINATOR, kept=seeds)
+    assert seeds.holds(schedule.proofs())
+    answer = seeds.answer("5e" * 32, "a", "b", bytes(range(96)))
+    assert len(answer) == schedule.message_size("answer", "a") - 48
+    for prover, receiver in (("a", "b"), ("b", "c")):
+        with pytest.raises(Conflict, match="has answered, or holds nothing"):
+            seeds.answer("5e" * 32, prover, receiver, bytes(96))
+    seeds.forget()
+    with pytest.raises(Conflict):
+        seeds.answer("5e" * 32, "b", "a", bytes(96))
+
+
+CHANGES: dict[str, Callable[[MessageHeader], dict[str, object]]] = {
+    "one more row": lambda header: {"size": header.size + 8},
+    "another receiver": lambda header: {"receivers": ("b", "c") if header.receivers != ("b", "c") else ("b",)},
+    "another dealer": lambda header: {"dealer": "c" if header.dealer != "c" else "b"},
+    "a payload more or less": lambda header: {"payload": "" if header.payload else "5e" * 32},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_message_of_another_form_is_not_one_of_the_session(change: str) -> None:
+    driver = three()
+    driver.run("abc")
+    refused = set()
+    for header in driver.listed:
+        if header.kind in {"bits", "matrices", "lines", "answer", "checked", *CHALLENGES}:
+            other = header.model_copy(update=CHANGES[change](header))
+            for schedule, changed in ((driver.schedule, other), (schedule_for(2, 1, 3, rotating=True), header)):
+                with pytest.raises(IntegrityError, match="the schedule of this release does not have"):
+                    check_message(Message(header=changed, signature=""), schedule)
+            refused.add(header.kind)
+    assert len(refused) == 8
