@@ -37,6 +37,7 @@ from dprelease.mpc.proof.claim import Claim, RowNorm
 from dprelease.release.accounting import trust
 from dprelease.release.spec import ReleaseSpec
 from tests.dprelease.moments.clipped_shapes import BITS, shape
+from tests.support.joint import compute, entries, exact_gram, summed
 from tests.support.noise import ZeroNoise
 from tests.support.rounds import after, first_blocks, ranges_first
 from tests.support.specs import (
@@ -346,6 +347,26 @@ def test_streams_and_first_rounds_have_the_claims_of_their_moments() -> None:
     for each in (spec, stream):
         mechanism_of(each).check(each)
         assert NOT_REVIEWED in trust(each)
+
+
+@pytest.mark.parametrize(
+    "spec", [build_spec(EVERY_KIND, mechanism="moments"), clipped(3), STATED], ids=["kinds", "norms", "stated"]
+)
+def test_sessions_that_prove_them_leave_the_exact_moments(spec: ReleaseSpec) -> None:
+    proved = with_terms(spec, range_proofs=True)
+    schedule = schedule_of(proved)
+    assert schedule.claims == claims_of(spec)
+    assert not schedule_of(spec).claims
+    tables = {party: random_rows(spec, party) for party in schedule.parties}
+    if spec is STATED:  # 1/4 is as long as both numbers at 1/3
+        tables["a"] = replace(tables["a"], codes=tables["a"].codes // 3)
+    found = summed(
+        proved, [block.values for block in compute(proved, tables, dict.fromkeys(tables, ZeroNoise())).blocks.values()]
+    )
+    assert found[0].tolist() == entries(proved, exact_gram(proved, tables))
+    if spec is STATED:
+        with pytest.raises(InvalidInput, match="too large a norm"):
+            compute(proved, {**tables, "a": random_rows(spec, "a")}, dict.fromkeys(tables, ZeroNoise()))
 
 
 # What a spec and a request may say.
