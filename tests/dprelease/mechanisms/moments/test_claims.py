@@ -32,7 +32,7 @@ from dprelease.mechanisms.moments.privatize import coded, places, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of, sensitivity_of
 from dprelease.mechanisms.moments.words import NOT_REVIEWED
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
-from dprelease.mechanisms.stream.terms import inner
+from dprelease.mechanisms.stream.terms import StreamTerms, inner
 from dprelease.mpc.proof.claim import Claim, RowNorm
 from dprelease.release.accounting import trust
 from dprelease.release.spec import ReleaseSpec
@@ -338,6 +338,7 @@ def test_streams_and_first_rounds_have_the_claims_of_their_moments() -> None:
     later = after(spec, first_blocks(spec, {party: random_rows(spec, party) for party in TWO_PARTIES}, ZeroNoise()))
     stream = first_spec(plain, of="moments", range_proofs=True, checkpoints=3)
     assert later.left is not None
+    assert isinstance(stream.terms, StreamTerms)
     for party in TWO_PARTIES:
         claim_of(spec, party).steps(mechanism_of(spec).matrix(random_rows(spec, party), spec, later))
         assert claim_of(spec, party) == claim_of(later.left, party)
@@ -432,7 +433,7 @@ def wanted(parties: int, **options: object) -> tuple[bool, str]:
     facts = {name: getattr(spec, name) for name in ("roster", "rows", "rows_per_subject", "alignment")}
     draft = Draft(columns, Catalogue(party="p0", columns=columns["p0"], **facts), spec.target, 16, bytes)
     found = mechanism_named("moments").propose(read_options("moments", options), draft)
-    return found.terms.range_proofs, found.explanation
+    return joint_moments(spec.model_copy(update={"terms": found.terms})).range_proofs, found.explanation
 
 
 def test_requests_get_proofs_where_a_claim_can_be_made_and_hospitals_are_few() -> None:
