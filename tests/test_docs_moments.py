@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dprelease.canonical import canonical_bytes
+from dprelease.mechanisms.moments import claims
 from dprelease.mechanisms.moments.calibration import FINEST, PLAUSIBLE, noise_reach
 from dprelease.mechanisms.moments.entries import EntryKind, code
 from dprelease.mechanisms.moments.privatize import schedule_of
@@ -27,7 +28,7 @@ from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import Block, expected_header
 from dprelease.release.spec import ReleaseSpec
 from tests.support.rounds import ranges_first
-from tests.support.specs import build_spec, categorical, numeric, one_block_each
+from tests.support.specs import build_spec, categorical, numeric, one_block_each, with_terms
 from tests.test_docs_format import FORMAT, GUARANTEES, V, epsilon_at, joined, sentences, table
 
 RING = 1 << 64
@@ -189,6 +190,23 @@ def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -
         (dealt,) = (text.format(CURIOUS=pooled) for text in sentences("trust-coordinator"))
         expected = sentences("trust-rotating") if dealer == "rotating" else (together, dealt, *rest)
     assert trust(spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("curious", "altered", "error"),
+    [(1, "one hospital runs", "2^-50.8"), (2, "up to 2 hospitals that pool run", "2^-50.4")],
+)
+def test_words_about_range_proofs(curious: int, altered: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "MADE", True)
+    columns = {name: (numeric(f"x_{name}"),) for name in "abcd"}
+    plain = build_spec(columns, mechanism="moments", curious=curious, dealer="coordinator")
+    spec = with_terms(plain, range_proofs=True)
+    blanks = {"ALTERED": altered, "ERROR": error}
+    first, last = check_spec(plain).words()
+    proved = [text.format(**blanks) for text in sentences("words-proved")]
+    checked = [text.format(**blanks) for text in sentences("trust-proved")]
+    assert check_spec(spec).words() == (first, *proved, last)
+    assert trust(spec) == (*trust(plain)[:-1], *checked)
 
 
 @pytest.mark.parametrize("parties", [1, 3])

@@ -12,8 +12,11 @@ check_terms <- function(spec) {
   kind <- if (is.character(terms$mechanism)) terms$mechanism else "another mechanism"
   if (kind == "ranges") return(fields(terms, "terms", RANGES_TERMS, "decades_scale"))
   if (kind != "moments") refuse("R reads releases of moments and of ranges, not of ", kind, PYTHON)
-  fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first", "association", "modulus"))
+  fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first", "association", "modulus", "range_proofs"))
   if (length(terms$modulus) && !identical(terms$modulus, "2^61-1")) refuse("not a valid manifest: a modulus that is not known")
+  if (length(terms$range_proofs) && !(isTRUE(terms$range_proofs) && length(terms$modulus) && length(spec$parties) > 1)) {
+    refuse("not a valid manifest: range proofs that cannot be made")
+  }
   if (length(terms$association)) fields(terms$association, "association", ASSOCIATION_TERMS, "public_norm2")
   if (length(terms$association) && length(terms$clipping)) refuse("not a valid manifest: rows are not clipped where outcomes are named")
   if (length(terms$first)) fields(terms$first, "terms", RANGES_TERMS, "decades_scale")

@@ -125,6 +125,12 @@ moments_price <- function(release, percent, said) {
         "declared noise. ", if (length(terms$first)) "The price of the moments" else "Its price", " is charged ", split, "."
       )
     },
+    if (length(terms$range_proofs)) {
+      sprintf(paste(
+        "By range proofs this holds for the columns of the other hospitals also if %s altered software, with a delta larger by at",
+        "most %s for each session."
+      ), altered_by(terms$curious), proof_error(release))
+    },
     if (length(terms$first)) {
       sprintf(paste(
         "Two rounds are in it: ranges of single columns, with %d %% of mu^2, of which each hospital is charged what its own columns",
@@ -146,6 +152,34 @@ ranges_price <- function(release, spent, said) {
   c(
     "the ranges of all numeric columns of a patient, provided every hospital added its declared noise.",
     paste0("Each hospital's own columns, unconditional, at delta = ", at, ": ", paste(names(spent), each, sep = ": ", collapse = "; "), ".")
+  )
+}
+
+altered_by <- function(curious) {
+  if (curious == 1) "one hospital runs" else sprintf("up to %d hospitals that pool run", curious)
+}
+
+# The probability that some false range proof passes in a session, as a power of two (docs/range_proofs.md 7).
+proof_error <- function(release) {
+  curious <- release$terms$curious
+  sprintf("2^%.1f", ceiling(10 * log2(384 * curious * (length(release$parties) - curious) / (2^61 - 1))) / 10)
+}
+
+proved_words <- function(release) {
+  c(
+    paste(
+      "Each hospital proved to every other, before any block was made, that its columns keep the declared bounds. Each row has one",
+      "level of each category and is no longer than the norms that the noise is for."
+    ),
+    sprintf(paste(
+      "So a patient's cells in other hospitals are covered also if %s altered software, as long as whoever dealt their randomness",
+      "followed the protocol and does not pool with them. A false proof passes in a session with probability %s at most."
+    ), altered_by(release$terms$curious), proof_error(release)),
+    paste(
+      "Not covered: other numbers within the bounds, which spoil the results and nobody's privacy, and a dealer that pools with a",
+      "hospital that it dealt for."
+    ),
+    "Checked by range proofs; nobody outside has reviewed the proof yet."
   )
 }
 
@@ -179,11 +213,15 @@ trust_words <- function(release) {
         )
       },
       "It rests on keys that the hospitals compared with one another, not on the coordinator's certificates.",
-      paste(
-        "Not covered: a hospital that runs altered software can feed numbers outside the declared bounds and read chosen",
-        "patients' cells of other hospitals, undetected. Blocks of mechanism 'mixed' do not have this weakness."
-      ),
-      if (length(release$terms$association$public_norm2)) {
+      if (length(release$terms$range_proofs)) {
+        proved_words(release)
+      } else {
+        paste(
+          "Not covered: a hospital that runs altered software can feed numbers outside the declared bounds and read chosen",
+          "patients' cells of other hospitals, undetected. Blocks of mechanism 'mixed' do not have this weakness."
+        )
+      },
+      if (length(release$terms$association$public_norm2) && !length(release$terms$range_proofs)) {
         paste0(
           "The noise for private features beside public outcomes counts on ", norm_owners(release), ", who has these outcomes, to have made ",
           "sure that no patient's are longer than stated. Every verifier makes sure again."

@@ -25,6 +25,7 @@ from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments import words
 from dprelease.mechanisms.moments.calibration import released_sd
+from dprelease.mechanisms.moments.claims import proved_unless_told, unproved
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
@@ -42,7 +43,7 @@ from dprelease.mechanisms.moments.terms import (
     spent,
     split_charge,
 )
-from dprelease.mechanisms.moments.words import levels_in_words, reuse_in_words
+from dprelease.mechanisms.moments.words import levels_in_words, proofs_in_words, reuse_in_words
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.schedule import Schedule
@@ -60,6 +61,12 @@ MOST_CLIP = 1000
 MOST_ENTRIES = 1 << 24
 """Most entries of joint moments, refused by counting: a block of them has 128 MiB."""
 _SAMPLER = 2.0**56
+
+
+def _read_proofs(value: object) -> object:
+    if value != "auto" and not isinstance(value, bool):
+        raise ValueError(f'write "auto", true or false, not {quoted(str(value))}')
+    return value
 
 
 def _read_clip(value: object) -> object:
@@ -86,6 +93,8 @@ class MomentsOptions(Settings):
             release itself publishes; or the folder of a fetched release that published some.
         clip: k, how far rows are clipped (`clipping_rule`): ``auto`` for 0, ``none``, or a number.
         outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
+        range_proofs: whether hospitals prove to one another that their columns keep their bounds (`claims`); ``auto`` for yes
+            wherever that is possible, with at most `MOST_PROVED` of them.
     """
 
     collusion_threshold: Annotated[int, Field(ge=0)] | None = None
@@ -96,6 +105,7 @@ class MomentsOptions(Settings):
     ranges: Annotated[str, Field(min_length=1)] = AUTO
     clip: Annotated[Literal["auto", "none"] | float, BeforeValidator(_read_clip)] = "auto"
     outcome_weight: dict[Name, Annotated[float, Field(ge=1, le=HEAVIEST)]] = Field(default_factory=dict)
+    range_proofs: Annotated[Literal["auto"] | bool, BeforeValidator(_read_proofs)] = "auto"
 
     @model_validator(mode="after")
     def _outcomes_have_no_ranges(self) -> MomentsOptions:
@@ -188,12 +198,31 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> ProposedTerms:
     if clipping is not None and clipping.source is not None:
         plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
     levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
+    proofs = proofs_of(options, draft, terms)
+    said = [plan, f"So {levels}." if levels else "", proofs_in_words(parties, proofs=proofs)]
     return ProposedTerms(
-        terms=terms.model_copy(update={"parts": tuple(map(str, parts))}),
+        terms=terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs}),
         charges=split_charge(mu2, draft.columns, parts),
-        explanation=f"{plan} So {levels}." if levels else plan,
+        explanation=" ".join(filter(None, said)),
         advice="lower epsilon, or name other parts of the charge",
     )
+
+
+def proofs_of(options: MomentsOptions, draft: Draft, terms: JointMoments) -> bool:
+    """Tells whether hospitals prove that their columns keep their bounds.
+
+    Args:
+        options: of the request.
+        draft: what is fixed.
+        terms: all other terms.
+
+    Raises:
+        InvalidInput: the request asks for proofs of what cannot be proved.
+    """
+    asked = draft.columns, terms, draft.grid_bits
+    if options.range_proofs is True and (refused := unproved(*asked)):
+        raise InvalidInput(f"range_proofs: {refused}")
+    return proved_unless_told(*asked) if options.range_proofs == "auto" else options.range_proofs
 
 
 def clipping_of(options: MomentsOptions, draft: Draft, collusion_threshold: int) -> Clipping | None:
@@ -339,6 +368,8 @@ class MomentsMechanism(Linear[JointMoments]):
                 sensitivity_of(layout, terms.clipping, spec.grid_bits)
             except InvalidInput as error:
                 raise SpecRefused(error.message) from error
+        if terms.range_proofs and (refused := unproved(spec.columns_by_party, terms, spec.grid_bits)):
+            raise SpecRefused(f"range_proofs: {refused}")
         mu2 = Fraction(terms.mu2)
         if mu2 <= 0:
             raise SpecRefused(f"mu^2 of {terms.mu2} is not positive")

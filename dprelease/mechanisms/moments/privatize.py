@@ -19,6 +19,7 @@ from dprelease.arrays import Codes, Integers, pieces
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import NoiseScaling
+from dprelease.mechanisms.moments.claims import claim_of
 from dprelease.mechanisms.moments.clipping import clip_rows
 from dprelease.mechanisms.moments.entries import code, variables
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
@@ -142,7 +143,7 @@ def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words
 
 
 def schedule_of(spec: SpecBase) -> Schedule:
-    """The schedule of a release's products: a matrix has a column for each variable of its party.
+    """The schedule of a release's products and proofs: a matrix has a column for each variable of its party.
 
     Raises:
         InvalidInput: it is of another mechanism.
@@ -156,6 +157,7 @@ def schedule_of(spec: SpecBase) -> Schedule:
         collusion_threshold=terms.curious,
         rotating=terms.dealer == "rotating",
         modulus=MODULI[terms.modulo],
+        claims={part.party: claim_of(spec, part.party) for part in spec.parties if terms.range_proofs},
     )
 
 

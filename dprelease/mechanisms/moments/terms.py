@@ -85,6 +85,8 @@ class JointMoments(TermsInRanges):
         parts: what part of mu^2 each party with a private column is charged, in the spec's order; none where all parts are
             equal, and then left out of canonical bytes.
         modulus: what blocks are computed modulo; None for 2^64, as all were before, and then left out of canonical bytes.
+        range_proofs: whether hospitals prove to one another that their masked columns keep to `claims`; left out of canonical
+            bytes where they do not.
     """
 
     mechanism: Literal["moments"] = "moments"
@@ -97,6 +99,7 @@ class JointMoments(TermsInRanges):
     clipping: Annotated[Clipping | None, Field(exclude_if=lambda clipping: clipping is None)] = None
     parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
     modulus: Annotated[ModulusName | None, Field(exclude_if=lambda modulus: modulus is None)] = None
+    range_proofs: Annotated[bool, Field(exclude_if=lambda proofs: not proofs)] = False
 
     @model_validator(mode="after")
     def _scales_are_positive(self) -> JointMoments:

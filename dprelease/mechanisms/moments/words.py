@@ -17,10 +17,11 @@ from fractions import Fraction
 
 from dprelease.data.columns import Column
 from dprelease.data.ranges import share
+from dprelease.mechanisms.moments import claims
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of, radius2_of
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.terms import Association, JointMoments, layout_of, norm_owner
+from dprelease.mechanisms.moments.terms import Association, JointMoments, joint_moments, layout_of, norm_owner
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.spec_base import SpecBase
 
@@ -40,6 +41,29 @@ RANGE_ATTACK = (
     "Not covered: a hospital that runs altered software can feed numbers outside the declared bounds and read chosen "
     "patients' cells of other hospitals, undetected. Blocks of mechanism 'mixed' do not have this weakness."
 )
+
+PROVED_FIGURE = (
+    "By range proofs this holds for the columns of the other hospitals also if {altered} altered software, with a delta larger by "
+    "at most {error} for each session."
+)
+
+RANGES_PROVED = (
+    "Each hospital proved to every other, before any block was made, that its columns keep the declared bounds. Each row has one "
+    "level of each category and is no longer than the norms that the noise is for."
+)
+
+PROVED_AGAINST = (
+    "So a patient's cells in other hospitals are covered also if {altered} altered software, as long as whoever dealt their "
+    "randomness followed the protocol and does not pool with them. A false proof passes in a session with probability {error} at "
+    "most."
+)
+
+NOT_COVERED = (
+    "Not covered: other numbers within the bounds, which spoil the results and nobody's privacy, and a dealer that pools with a "
+    "hospital that it dealt for."
+)
+
+NOT_REVIEWED = "Checked by range proofs; nobody outside has reviewed the proof yet."
 
 STATED_NORM = (
     "The noise for private features beside public outcomes counts on {owner}, who has these outcomes, to have made sure that "
@@ -68,6 +92,7 @@ def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, *, alone: bool
     return (
         f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
         f"provided every other hospital added its declared noise. {price} is charged {split}.",
+        *((PROVED_FIGURE.format(**_proved(spec, t)),) if joint_moments(spec).range_proofs else ()),
     )
 
 
@@ -82,6 +107,7 @@ def words(spec: SpecBase, terms: JointMoments) -> Statements:
     only = f", outcomes only: {', '.join(terms.outcomes)}" if terms.outcomes else ""
     source = None if terms.clipping is None else terms.clipping.source
     reused = "" if source is None else f", ranges of release {source[:12]}"
+    proofs = ", range proofs" if terms.range_proofs else ""
     return Statements(
         would_publish=_would_publish(spec, terms),
         details=_details(spec, terms),
@@ -89,7 +115,7 @@ def words(spec: SpecBase, terms: JointMoments) -> Statements:
         content=content,
         about=about(terms.clipping, spec.columns_by_party) if terms.clipping is not None else (),
         summary=f"moments: one noisy matrix of sums of products of {columns} columns",
-        shape=f"collusion threshold {terms.curious}, dealer {terms.dealer}{only}{reused}",
+        shape=f"collusion threshold {terms.curious}, dealer {terms.dealer}{proofs}{only}{reused}",
         figures={
             "collusion_threshold": terms.curious,
             "dealer": terms.dealer,
@@ -99,19 +125,40 @@ def words(spec: SpecBase, terms: JointMoments) -> Statements:
     )
 
 
+def _proved(spec: SpecBase, curious: int) -> dict[str, str]:
+    """Blanks of the sentences about range proofs."""
+    altered = "one hospital runs" if curious == 1 else f"up to {curious} hospitals that pool run"
+    return {"altered": altered, "error": claims.power_of_two(claims.proof_error(len(spec.parties), curious))}
+
+
+def proofs_in_words(parties: int, *, proofs: bool) -> str:
+    """A sentence of a plan about range proofs; empty for one party."""
+    if proofs:
+        return (
+            f"{parties * (parties - 1)} range proofs are made: each hospital proves to every other that its columns keep "
+            "their bounds."
+        )
+    if claims.MADE and parties > 1:
+        most = f", as there are more than {claims.MOST_PROVED} hospitals" if parties > claims.MOST_PROVED else ""
+        return f"No range proofs are made{most}; the key range_proofs of a request says otherwise."
+    return ""
+
+
 def _trust(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     if len(spec.parties) == 1:
         return ALONE
     owner = norm_owner(spec)
-    stated = () if owner is None else (STATED_NORM.format(owner=owner),)
+    ranges: tuple[str, ...] = (RANGE_ATTACK, *(() if owner is None else (STATED_NORM.format(owner=owner),)))
+    if terms.range_proofs:
+        ranges = (RANGES_PROVED, PROVED_AGAINST.format(**_proved(spec, terms.curious)), NOT_COVERED, NOT_REVIEWED)
     if terms.dealer == "rotating":
-        return (COMPUTED_TOGETHER, ROTATING, KEYS, RANGE_ATTACK, *stated)
+        return (COMPUTED_TOGETHER, ROTATING, KEYS, *ranges)
     curious = "one hospital" if terms.curious == 1 else f"{terms.curious} hospitals"
     dealt = (
         "The coordinator dealt the randomness: it must not collude with any hospital. "
         f"Up to {curious} may be curious about the others."
     )
-    return (COMPUTED_TOGETHER, dealt, KEYS, RANGE_ATTACK, *stated)
+    return (COMPUTED_TOGETHER, dealt, KEYS, *ranges)
 
 
 def _would_publish(spec: SpecBase, terms: JointMoments) -> str:
@@ -140,7 +187,8 @@ def _of_outcomes(spec: SpecBase, terms: JointMoments, outcome_only: Association)
 def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     """How rows are clipped; how much noise each part of a release with outcomes gets, and how the budget is split; levels."""
     levels = levels_in_words(layout_of(spec), terms.scales, terms.clipping, len(spec.parties), spec.grid_bits)
-    return (*_parts(spec, terms), *filter(None, [levels]))
+    proofs = proofs_in_words(len(spec.parties), proofs=True) if terms.range_proofs else ""
+    return (*_parts(spec, terms), *filter(None, [levels, proofs.rstrip(".")]))
 
 
 def _parts(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
@@ -175,7 +223,11 @@ def review_reasons(spec: SpecBase, terms: JointMoments, party: str, *, named: bo
     if terms.dealer == "coordinator" and len(spec.parties) > 2 and terms.curious == 1:
         found.append("the coordinator would deal, although a third hospital could")
     owner = norm_owner(spec)
-    if owner not in (None, party):
+    if not terms.range_proofs and claims.proved_unless_told(spec.columns_by_party, terms, spec.grid_bits):
+        found.append(
+            "there are no range proofs, although they are possible: altered software of a hospital could read rows"
+        )
+    if owner not in (None, party) and not terms.range_proofs:
         found.append(
             f"the noise counts on {owner} for how long its public outcomes are, which nobody else can check before publication"
         )
