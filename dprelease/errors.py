@@ -121,7 +121,7 @@ class Irreparable(IntegrityError):
 
 
 class ProofRefused(IntegrityError):
-    """A proof that masked columns lie in their bounds fails: by its prover, its dealer or its receiver, and nobody can tell whom."""
+    """A proof about masked columns fails. Its prover, its dealer or its receiver is at fault, and nobody can tell which."""
 
 
 class PeerUnavailable(DpReleaseError):

@@ -14,7 +14,7 @@ Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +94,20 @@ class DealtSeeds:
         plan = schedule.proof_plan(prover, receiver, session)
         dealer = RangeDealer(plan, lambda start, rows: schedule.modulus.read(mask, start, rows, width), proof)
         return dealer.answer((first, second, third))
+
+    def masks(self, prover: str) -> Iterator[Words]:
+        """The chunks of A, (r, d), that we dealt to a party.
+
+        Raises:
+            Conflict: all proofs of it were answered, or the seeds are gone.
+        """
+        held = next((each for (name, _), each in self._open.items() if name == prover), None)
+        if held is None:
+            raise Conflict(f"the dealer of {prover} holds nothing any more")
+        schedule, mask, _ = held
+        starts = range(0, schedule.rows, schedule.chunk_rows)
+        sizes = ((start, min(schedule.chunk_rows, schedule.rows - start)) for start in starts)
+        return (schedule.modulus.read(mask, *each, schedule.widths[prover]) for each in sizes)
 
     def forget(self) -> None:
         """Let go of everything: the session is given up, or over."""

@@ -20,10 +20,11 @@ from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal, read_randomness
 from dprelease.mpc.encryption import ColumnCipher, Context, Draw
 from dprelease.mpc.matrix_product import masked, share
-from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, session_digest
+from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, name_of, session_digest
 from dprelease.mpc.proof.claim import Bits
 from dprelease.mpc.proof.plan import ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
+from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
@@ -154,7 +155,12 @@ class Exchange:
         )
 
     def share(
-        self, pair: Pair, codes: Codes, dealt: CorrelatedRandomness, proof: tuple[RangeVerifier, bytes] | None = None
+        self,
+        pair: Pair,
+        codes: Codes,
+        dealt: CorrelatedRandomness,
+        proof: tuple[RangeVerifier, bytes] | None = None,
+        same: Fingerprint | None = None,
     ) -> Words:
         """Our share of a pair's product, from the peer's masked columns.
 
@@ -164,6 +170,7 @@ class Exchange:
             dealt: what the pair's dealer dealt to us.
             proof: with all three challenges, and the dealer's answer; None where nothing is proved. It is decided in the same
                 sweep that multiplies.
+            same: of the columns, taken in this sweep too; None where nobody compares them.
 
         Raises:
             IntegrityError: the peer's columns, bits or their key are not what it signed, or no elements, or under a mask that we
@@ -174,6 +181,8 @@ class Exchange:
         if proof is not None:
             verifier, answer = proof
             columns = verifier.checked(answer, zip(columns, self._bits(peer, dealer, verifier.plan), strict=True))
+        if same is not None:
+            columns = same.through(columns)
         return share(pair, self.party, codes, dealt, columns, self._schedule)
 
     def verifier(self, prover: str, draw: Draw) -> RangeVerifier:
@@ -253,19 +262,23 @@ class Exchange:
     def _chi(self, content_key: bytes, prover: str, dealer: str) -> bytes:
         return encryption.derive(content_key, self.at.context("own-chi", prover, "", dealer))
 
-    def challenge(self, kind: Kind, receiver: str, prover: str, answers: str, seeds: bytes) -> Message:
-        """A challenge of ours, in the clear.
+    def clear(
+        self, kind: Kind, payload: str, receivers: tuple[str, ...] = (), dealer: str = "", data: bytes = b""
+    ) -> Message:
+        """A message of ours that anybody may read; its body is kept.
 
         Args:
-            kind: of `CHALLENGES`.
-            receiver: the prover, or the dealer; empty for the coordinator.
-            prover: whose proof a third challenge is about; empty for others.
-            answers: digest of what is answered.
-            seeds: 32 or 96 bytes.
+            kind: what it is.
+            payload: as of `MessageHeader`.
+            receivers: who may have the body; none without one.
+            dealer: as of `MessageHeader`.
+            data: the body; none where it is empty.
         """
-        self.storage.keep_body(message_name(kind, prover, receiver), seeds)
-        body = len(seeds), hashlib.sha256(seeds).hexdigest()
-        return self._signed(kind, (receiver,) if receiver else (), prover, answers, body)
+        body = len(data), hashlib.sha256(data).hexdigest()
+        message = self._signed(kind, receivers, dealer, payload, body)
+        if data:
+            self.storage.keep_body(name_of(message.header), data)
+        return message
 
     def sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
         """A message of ours to one party, sealed to its session key; its body is kept.

@@ -16,7 +16,8 @@ A session with proofs has more (`dprelease.mpc.proofs`, docs/range_proofs.md 3):
     matrices     a prover's answer to the first, sealed to the receiver; lines is the one to the second
     challenge-3  all three, from a receiver to the dealer
     answer       the dealer's, sealed to the receiver
-    checked      the sender has accepted all proofs of the session; no body
+    coin         a fresh coin about the columns of the party before the sender, where parties deal for one another; no body
+    checked      the sender has accepted all proofs of the session; with what it adds to the comparison of columns
 
 An alignment has hello, key and transcript as well, and kinds of its own (`dprelease.intersection.messages`).
 
@@ -49,6 +50,7 @@ Kind = Literal[
     "bits",
     "key",
     "transcript",
+    "coin",
     "challenge-1",
     "matrices",
     "challenge-2",
@@ -82,7 +84,8 @@ class MessageHeader(Value):
         dealer: dealer whose mask is on columns and bits, empty where the coordinator deals; of points, the party whose patients
             they stand for; of a third challenge and its answer, the prover they are about; empty for other kinds.
         payload: session key (hello), commitment to the content key (columns, table), digest of the transcript (transcript,
-            checked), of the header or transcript that is answered (challenges), or of the common patients (result).
+            checked), of the header or transcript that is answered (challenges), or of the common patients (result); 32 random
+            bytes (coin).
         size: bytes of the body.
         sha256: their digest.
     """
@@ -185,8 +188,12 @@ def _fits(header: MessageHeader, schedule: Schedule) -> bool:
 
 def _fits_proofs(header: MessageHeader, schedule: Schedule, *, bodiless: bool) -> bool:
     kind, sender, receivers = header.kind, header.sender, header.receivers
+    if kind == "coin":
+        return bodiless and bool(header.payload) and bool(schedule.checked_size)
     if kind == "checked":
-        return bodiless and bool(header.payload)
+        others = tuple(party for party in schedule.parties if party != sender)
+        sized = not header.dealer and (receivers, header.size) == (others, schedule.checked_size)
+        return bool(header.payload) and (sized if schedule.checked_size else bodiless)
     if kind == "bits":
         partners = schedule.partners(sender, header.dealer)
         return (

@@ -6,7 +6,10 @@
     prover -> receiver  lines
     receiver -> dealer  challenge-3    all three, after these are frozen in it
     dealer -> receiver  answer         once, ever
-    everybody           checked        all proofs towards the sender hold
+    everybody           checked        all proofs towards the sender hold, and what it adds to the comparison of columns
+
+Where parties deal for one another, a prover shows its columns under several masks. Each party tosses a coin for the one before it
+once transcripts are there, and `proof.same` compares what was shown.
 
 A party is all three at once. What it has to do is read off its frozen messages and those that are listed, so that a restart goes
 on where it stood: a challenge is frozen, with the digest of what it answers, before it is sent, and whatever else is listed in
@@ -23,14 +26,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dprelease.errors import Irreparable, PeerUnavailable
+from dprelease.errors import Irreparable, PeerUnavailable, ProofRefused
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
-from dprelease.mpc.encryption import Draw
+from dprelease.mpc.encryption import Draw, read_on
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import CHALLENGES, Kind, Message
+from dprelease.mpc.modulus import Field
+from dprelease.mpc.proof.same import Coin, Fingerprint
 from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
-from dprelease.mpc.schedule import COORDINATOR, Pair
+from dprelease.mpc.schedule import COORDINATOR, SEED_BYTES, WORD_BYTES, Pair
 
 Waits: TypeAlias = str | None
 """None if a step was done, else for whom we wait, in words; empty when all is done."""
@@ -46,6 +51,7 @@ class Proofs:
         transcript: the digest that everybody signed.
         dealt: dealer to what it dealt to us.
         seeds: those that we dealt, in memory.
+        masks: the seed that we share with each peer.
     """
 
     def __init__(
@@ -54,11 +60,14 @@ class Proofs:
         transcript: str,
         dealt: Mapping[str, CorrelatedRandomness],
         seeds: DealtSeeds,
+        masks: Mapping[str, bytes],
     ) -> None:
         self._exchange, self._transcript, self._dealt, self._seeds = exchange, transcript, dealt, seeds
+        self._masks = masks
         self._at, self._party, self._storage = exchange.at, exchange.party, exchange.storage
         self._frozen = {message.header.place: message for message in self._storage.messages()}
-        self._peers = tuple(name for name in self._at.schedule.parties if name != self._party)
+        self._peers = self._others(self._party)
+        self._sized = bool(self._at.schedule.checked_size)
 
     def advance(self) -> Waits:
         """Do all that can be done now, as dealer, prover and receiver.
@@ -69,18 +78,26 @@ class Proofs:
             Conflict: the dealer holds our seeds no more: the next round is due.
             PeerUnavailable: a body cannot be fetched now; try again.
         """
-        schedule = self._at.schedule
-        waits = [self._answer(*proof) for proof in schedule.proofs(self._party)]
+        waits = [self._toss(), *(self._answer(*proof) for proof in self._at.schedule.proofs(self._party))]
         waits += [self._prove(receiver) for receiver in self._peers]
         waits += [self._receive(prover) for prover in self._peers]
-        return None if None in waits else ", ".join(dict.fromkeys(each for each in waits if each))
+        if None in waits:
+            return None
+        return ", ".join(dict.fromkeys(each for each in waits if each)) or self._confirm()
 
     def share(self, pair: Pair) -> Words:
         """Our share of a pair's product, whose columns were checked when it was taken."""
         widths = self._at.schedule.widths
-        kept = self._storage.read_private(_share(pair.other(self._party)))
+        kept = self._storage.read_private(f"share+{pair.other(self._party)}")
         assert kept is not None  # noqa: S101 - `advance` said that all is done
         return np.frombuffer(kept, "<u8").astype(np.uint64).reshape(widths[pair.first], widths[pair.second])
+
+    def _toss(self) -> Waits:
+        """A coin about the party before us, which has shown all by now."""
+        if not self._sized or self._mine("coin", ""):
+            return ""
+        self._storage.freeze([self._exchange.clear("coin", self._exchange.draw(SEED_BYTES).hex())])
+        return None
 
     def _answer(self, prover: str, receiver: str) -> Waits:
         """As a dealer."""
@@ -89,6 +106,13 @@ class Proofs:
         asked = self._at.find("challenge-3", receiver, self._party, prover)
         if asked is None:
             return f"{receiver} to check {prover}"
+        if self._sized and self._storage.read_private(f"dealt+{prover}") is None:
+            coin = self._coin(prover)
+            if coin is None:
+                return f"a coin about {prover}"
+            fingerprint = Fingerprint(coin)
+            read_on(fingerprint.through(self._seeds.masks(prover)))
+            self._keep(f"dealt+{prover}", fingerprint.value)
         answer = self._seeds.answer(self._at.session, prover, receiver, self._exchange.fetched(asked))
         self._storage.freeze([self._exchange.sealed("answer", receiver, prover, answer)])
         return None
@@ -111,10 +135,11 @@ class Proofs:
 
     def _receive(self, prover: str) -> Waits:
         """As a receiver."""
-        if self._storage.read_private(_share(prover)) is not None:
+        if self._storage.read_private(f"share+{prover}") is not None:
             return ""
-        dealer = self._at.schedule.dealer_of(prover, self._party)
-        verifier, answered = self._exchange.verifier(prover, self._drawn(0, prover)), self._transcript
+        schedule, exchange = self._at.schedule, self._exchange
+        dealer = schedule.dealer_of(prover, self._party)
+        verifier, answered = exchange.verifier(prover, self._drawn(0, prover)), self._transcript
         for place, kind in enumerate(_ANSWERS):
             if not self._asked(place, prover, verifier, answered):
                 return None
@@ -122,15 +147,20 @@ class Proofs:
             if answer is None:
                 return f"{prover} to prove its bounds"
             answered = answer.digest()
-            verifier = verifier.take(self._exchange.opened(answer), self._drawn(place + 1, prover))
+            verifier = verifier.take(exchange.opened(answer), self._drawn(place + 1, prover))
         if not self._asked(len(_ANSWERS), prover, verifier, answered):
             return None
-        said = self._said(dealer, prover)
-        if said is None:
+        said, coin = self._said(dealer, prover), self._coin(prover)
+        if said is None or (coin is None and self._sized):
             return f"{dealer or 'the coordinator'} to help check {prover}"
-        pair = next(each for each in self._at.schedule.pairs if set(each.parties) == {self._party, prover})
-        share = self._exchange.share(pair, self._exchange.outside.matrix(), self._dealt[dealer], (verifier, said))
-        self._storage.write_private(_share(prover), [share.astype("<u8").tobytes()])
+        first = self._sized and schedule.partners(prover, dealer)[0] == self._party
+        fingerprint = Fingerprint(coin) if first and coin is not None else None
+        pair = next(each for each in schedule.pairs if set(each.parties) == {self._party, prover})
+        proof, dealt = (verifier, said), self._dealt[dealer]
+        share = exchange.share(pair, exchange.outside.matrix(), dealt, proof, fingerprint)
+        if fingerprint is not None:
+            self._keep(f"shown+{prover}", fingerprint.value)
+        self._storage.write_private(f"share+{prover}", [share.astype("<u8").tobytes()])
         return None
 
     def _challenge(self, place: int, prover: str) -> Message | None:
@@ -163,8 +193,8 @@ class Proofs:
         if frozen is None:
             last, seeds = place == len(_ANSWERS), verifier.challenges
             to, about = (verifier.plan.context.dealer, prover) if last else (prover, "")
-            body = b"".join(seeds if last else seeds[-1:])
-            self._storage.freeze([self._exchange.challenge(CHALLENGES[place], to, about, answered, body)])
+            receivers, body = (to,) if to else (), b"".join(seeds if last else seeds[-1:])
+            self._storage.freeze([self._exchange.clear(CHALLENGES[place], answered, receivers, about, body)])
             return False
         if frozen.header.payload != answered:
             raise Irreparable(f"{prover} is listed with another message than the one that we have answered")
@@ -186,6 +216,67 @@ class Proofs:
     def _mine(self, kind: Kind, receiver: str, about: str = "") -> Message | None:
         return self._frozen.get((self._at.number, kind, self._party, about, receiver))
 
+    # The comparison of what each prover showed.
 
-def _share(peer: str) -> str:
-    return f"share+{peer}"
+    def _confirm(self) -> Waits:
+        """All proofs towards us hold: say so; once all parties do, compare.
+
+        Raises:
+            ProofRefused: a prover showed different columns under different masks.
+        """
+        to = self._peers if self._sized else ()
+        mine = self._mine("checked", ",".join(to))
+        if mine is None:
+            parts = b"".join(self._part(prover).to_bytes(WORD_BYTES, "little") for prover in to)
+            self._storage.freeze([self._exchange.clear("checked", self._transcript, to, data=parts)])
+            return None
+        if missing := self._at.missing("checked"):
+            return f"{', '.join(missing)} to check the others"
+        if self._sized and any(self._sums(mine)):
+            raise ProofRefused("a hospital showed different columns to different hospitals")
+        return ""
+
+    def _sums(self, mine: Message) -> list[int]:
+        """For each party the sum of what the others say about its columns: 0 if all were shown the same."""
+        field, sums = self._field, dict.fromkeys(self._at.schedule.parties, 0)
+        for header in filter(None, (self._at.find("checked", party) for party in sums)):
+            ours = header.sender == self._party
+            body = self._storage.read_body(mine) if ours else self._exchange.fetched(header)
+            (parts,) = field.decode(body, ((len(self._peers),),), "a comparison of columns")
+            for prover, part in zip(self._others(header.sender), parts.tolist(), strict=True):
+                sums[prover] = (sums[prover] + part) % field.p
+        return list(sums.values())
+
+    def _part(self, prover: str) -> int:
+        """Our terms of a prover's sum, under masks that cancel in it."""
+        schedule, coin, total = self._at.schedule, self._coin(prover), 0
+        assert coin is not None  # noqa: S101 - every check waited for it
+        weights = coin.weights(schedule.dealers_of(prover))
+        for kept, dealer, sign in (("shown", schedule.dealer_of(prover, self._party), 1), ("dealt", self._party, -1)):
+            value = self._storage.read_private(f"{kept}+{prover}")
+            if value is not None:
+                total += sign * weights[dealer] * int.from_bytes(value, "little")
+        context = self._at.context("same, masks", prover)
+        for peer in self._peers:
+            if peer != prover:
+                mask = int(self._field.uniform(self._masks[peer], context)(0, 1)[0])
+                total += mask if schedule.parties.index(self._party) < schedule.parties.index(peer) else -mask
+        return total % self._field.p
+
+    def _coin(self, prover: str) -> Coin | None:
+        """The coin about a prover's columns; None before it is tossed."""
+        schedule = self._at.schedule
+        tossed = self._at.find("coin", schedule.tosser(prover))
+        return None if tossed is None else schedule.coin(prover, bytes.fromhex(tossed.payload), self._at.session)
+
+    def _keep(self, name: str, value: int) -> None:
+        self._storage.write_private(name, [value.to_bytes(WORD_BYTES, "little")])
+
+    def _others(self, party: str) -> tuple[str, ...]:
+        return tuple(name for name in self._at.schedule.parties if name != party)
+
+    @property
+    def _field(self) -> Field:
+        modulus = self._at.schedule.modulus
+        assert isinstance(modulus, Field)  # noqa: S101 - a schedule with claims has one
+        return modulus

@@ -19,6 +19,7 @@ from dprelease.mpc.encryption import Context
 from dprelease.mpc.modulus import RING, Field, Modulus
 from dprelease.mpc.proof.claim import Claim
 from dprelease.mpc.proof.plan import ProofPlan
+from dprelease.mpc.proof.same import Coin
 from dprelease.mpc.ring import chunk_rows
 
 COORDINATOR = ""
@@ -194,6 +195,20 @@ class Schedule:
         context = Context("proof", self.task, session, prover, receiver, self.dealer_of(prover, receiver))
         assert isinstance(self.modulus, Field)  # noqa: S101 - validated
         return ProofPlan(self.claims[prover], self.rows, context, self.modulus)
+
+    def tosser(self, prover: str) -> str:
+        """Who tosses the coin about a prover's columns: the party behind it, in their cyclic order."""
+        return self.parties[(self.parties.index(prover) + 1) % len(self.parties)]
+
+    def coin(self, prover: str, seed: bytes, session: str) -> Coin:
+        """A coin about a prover's columns in a session."""
+        assert isinstance(self.modulus, Field)  # noqa: S101 - validated
+        return Coin(seed, self.modulus, self.widths[prover], Context("same", self.task, session, prover, "", ""))
+
+    @property
+    def checked_size(self) -> int:
+        """Bytes of the comparison that a party shows of all other parties' columns: an element for each."""
+        return WORD_BYTES * (len(self.parties) - 1) if self.rotating and self.claims else 0
 
     def bits_size(self, party: str) -> int:
         """Bytes of the masked bits of a party's columns as they travel: 4 for each unit of a row, and a tag for each chunk."""

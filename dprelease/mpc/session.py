@@ -150,7 +150,7 @@ class Session(Participant[Schedule]):
             return f"waits for {_names(missing)} to confirm what it has seen"
         if not self._schedule.claims:
             return self._products(lambda pair: exchange.share(pair, self._outside.matrix(), dealt[pair.dealer]), masks)
-        proofs = Proofs(exchange, transcript, dealt, self._seeds)
+        proofs = Proofs(exchange, transcript, dealt, self._seeds, masks)
         try:
             waits = proofs.advance()
         except ProofRefused as error:
@@ -162,11 +162,6 @@ class Session(Participant[Schedule]):
             return None
         if waits != "":
             return waits and f"waits for {waits}"
-        if at.find("checked", self._party) is None:
-            self._storage.freeze([at.message(self._identity, self._party, "checked", payload=transcript)])
-            return None
-        if missing := at.missing("checked"):
-            return f"waits for {_names(missing)} to check the columns of the others"
         return self._products(proofs.share, masks)
 
     def _refused(self, state: SessionState, error: ProofRefused) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_nothing_is_challenged_before_it_is_fixed() -> None:
     seeds = [driver.listed[header][1][-32:] for header in listed if header.kind in CHALLENGES]
     assert len(set(seeds)) == len(seeds) == 18  # each for itself, none derived from another's
     assert kinds(driver, 1) == {
-        "hello": 3, "deal": 6, "columns": 6, "bits": 6, "key": 6, "transcript": 3, "challenge-1": 6, "matrices": 6,
+        "hello": 3, "deal": 6, "columns": 6, "bits": 6, "key": 6, "transcript": 3, "coin": 3, "challenge-1": 6, "matrices": 6,
         "challenge-2": 6, "lines": 6, "challenge-3": 6, "answer": 6, "checked": 3,
     }  # fmt: skip
 
@@ -113,6 +114,26 @@ def test_a_cell_beyond_its_bounds_ends_the_session(monkeypatch: pytest.MonkeyPat
     assert driver.told.count(f"{liar} is charged") == rounds  # the ledger takes it once
     for name, storage in driver.storages.items():
         assert storage.read_private(f"share+{liar}") is None or name == liar
+
+
+def test_different_columns_for_different_receivers_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are in bounds and each proof holds; the comparison of what was shown under the two masks does not."""
+    driver, other = three(), np.zeros((7, 2), np.int32)
+
+    def two_faced(method: Callable[..., Any], place: int) -> Callable[..., Any]:
+        def call(self: exchange.Exchange, *given: Any) -> Any:
+            lies = (self.party, given[-1].dealer) == ("a", "c")
+            return method(self, *(other if lies and at == place else each for at, each in enumerate(given)))
+
+        return call
+
+    monkeypatch.setattr(exchange.Exchange, "mask", two_faced(exchange.Exchange.mask, 0))
+    monkeypatch.setattr(exchange.Exchange, "prover", two_faced(exchange.Exchange.prover, 1))
+    said: list[str | Products] = []
+    with pytest.raises(ProofRefused, match=f"different columns to different hospitals in {MOST_REFUSED} rounds"):
+        said.extend(driver.look(name) for _ in range(60) for name in NAMES)
+    assert not any(isinstance(each, Products) for each in said)
+    assert kinds(driver, 1)["checked"] == 3  # every proof was accepted
 
 
 def test_a_prover_that_hears_another_challenge_is_refused() -> None:
@@ -181,10 +202,10 @@ def test_a_message_of_another_form_is_not_one_of_the_session(change: str) -> Non
     driver.run("abc")
     refused = set()
     for header in driver.listed:
-        if header.kind in {"bits", "matrices", "lines", "answer", "checked", *CHALLENGES}:
+        if header.kind in {"bits", "coin", "matrices", "lines", "answer", "checked", *CHALLENGES}:
             other = header.model_copy(update=CHANGES[change](header))
             for schedule, changed in ((driver.schedule, other), (schedule_for(2, 1, 3, rotating=True), header)):
                 with pytest.raises(IntegrityError, match="the schedule of this release does not have"):
                     check_message(Message(header=changed, signature=""), schedule)
             refused.add(header.kind)
-    assert len(refused) == 8
+    assert len(refused) == 9
