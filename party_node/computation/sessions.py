@@ -7,11 +7,13 @@ the steps; here are the disk on which they are kept, the relay between hospitals
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dprelease.arrays import Codes
+import numpy as np
+
+from dprelease.arrays import Codes, pieces
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
@@ -19,6 +21,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.correlated_randomness import DealtSeeds
 from dprelease.mpc.exchange import SessionEnvironment
 from dprelease.mpc.messages import Message
+from dprelease.mpc.proof.claim import Bits, Claim
 from dprelease.mpc.session import Products, Session
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
@@ -61,11 +64,13 @@ class Seen:
         read: messages, by their bytes; each is read once.
         checked: those whose signatures were checked.
         seeds: those that we dealt, for as long as proofs need them: never on a disk.
+        mapped: our matrix and its bits, in files without a name.
     """
 
     read: dict[bytes, Message] = field(default_factory=dict)
     checked: set[Message] = field(default_factory=set)
     seeds: DealtSeeds = field(default_factory=DealtSeeds)
+    mapped: dict[str, Codes] = field(default_factory=dict)
 
 
 class Computation:
@@ -102,6 +107,7 @@ class Computation:
         seen: Seen | None = None,
     ) -> None:
         seen = seen or Seen()
+        self._mapped = seen.mapped
         self._spec = spec
         self._earlier = before.earlier
         self._party = party
@@ -120,7 +126,13 @@ class Computation:
             [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
             SessionEnvironment(
-                relay.fetch, coordinator.request_deal, coordinator.request_answer, seeds.use, charge, self._matrix
+                relay.fetch,
+                coordinator.request_deal,
+                coordinator.request_answer,
+                seeds.use,
+                charge,
+                self._matrix,
+                self._bits,
             ),
             checked=seen.checked,
             seeds=seen.seeds,
@@ -141,9 +153,19 @@ class Computation:
         return done if isinstance(done, str) else FinishedSession(self._bounded(), done)
 
     def _matrix(self) -> Codes:
-        mechanism, rows = mechanism_of(self._spec), self._bounded()
-        coded = (mechanism.matrix(piece, self._spec, self._earlier) for piece in rows.pieces())
-        return self._folder.map_rows(coded, self._width)
+        mechanism, bounded = mechanism_of(self._spec), self._bounded()
+        rows = (mechanism.matrix(piece, self._spec, self._earlier) for piece in bounded.pieces())
+        return self._once("matrix", rows, self._width)
+
+    def _bits(self, claim: Claim) -> Bits:
+        coded = (claim.bits(piece).view(np.int32) for piece in pieces(self._matrix()))
+        return self._once("bits", coded, claim.units()).view(np.uint32)
+
+    def _once(self, name: str, rows: Iterable[Codes], width: int) -> Codes:
+        """Rows that are made at the first call of this process, and mapped from then on."""
+        if name not in self._mapped:
+            self._mapped[name] = self._folder.map_rows(rows, width)
+        return self._mapped[name]
 
 
 class JointWork:

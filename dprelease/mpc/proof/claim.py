@@ -182,6 +182,10 @@ class Claim:
                 raise InvalidInput("a row has a value beyond its bounds, two levels of a category, or too large a norm")
         return found
 
+    def bits(self, codes: npt.NDArray[np.integer], unit: int = UNIT) -> Bits:
+        """The bits of rows; arguments and errors as of `steps` and `packed`."""
+        return self.packed(self.steps(codes), unit)
+
     def units(self, unit: int = UNIT) -> int:
         """Units of a row, one at least."""
         return max(1, -(-len(self.weights) // unit))

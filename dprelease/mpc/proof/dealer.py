@@ -11,6 +11,7 @@ import numpy as np
 
 from dprelease.errors import Conflict, InvalidInput
 from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Lines, Matrices, ProofPlan
+from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.sweeps import (
     ColumnRows,
     OwnSums,
@@ -48,11 +49,12 @@ class RangeDealer:
         """Let go of all secrets: at the deadline, and when the session is given up."""
         self._held = None
 
-    def answer(self, challenges: tuple[bytes, bytes, bytes]) -> bytes:
+    def answer(self, challenges: tuple[bytes, bytes, bytes], same: Fingerprint | None = None) -> bytes:
         """g and z: 8 (lines + 3) bytes. The secrets are let go of first, so that no second answer can be made.
 
         Args:
             challenges: c1, c2 and c3 as R sent them.
+            same: of the masks, taken on the way; None where nobody compares columns.
 
         Raises:
             Conflict: it has answered, or has let go.
@@ -64,11 +66,16 @@ class RangeDealer:
         stream = plan.bit_masks(seed)
         side = Side(lambda start, rows: plan.masks(stream, start, rows), masks)
         shares = plan.matrix_share(seed, challenges[0]), plan.lines_share(seed, challenges[0], challenges[1])
-        return plan.field.encode(dealer_answer(plan, plan.challenges(challenges), side, *shares))
+        return plan.field.encode(dealer_answer(plan, plan.challenges(challenges), side, *shares, same))
 
 
 def dealer_answer(
-    plan: ProofPlan, challenges: Challenges, side: Side, matrices: Matrices, lines: Lines
+    plan: ProofPlan,
+    challenges: Challenges,
+    side: Side,
+    matrices: Matrices,
+    lines: Lines,
+    same: Fingerprint | None = None,
 ) -> tuple[Words, Words]:
     """g, (lines,), and z, (3,).
 
@@ -78,13 +85,14 @@ def dealer_answer(
         side: a and A.
         matrices: D's shares of M and every K.
         lines: D's share of T, and psi.
+        same: as of `RangeDealer.answer`.
     """
     first, second, third = challenges
     entries, own, found = RowEntries(plan, second.right), OwnSums(plan, first, -1), []
     for start, rows in plan.chunks():
         weights = repeated(third.right, rows)
         found.append(folded(plan, entries(side, start, rows), weights, lines.psi, start))
-        own.add(side.columns(start, rows), first.alpha(start, rows))
+        own.add(side.columns(start, rows), first.alpha(start, rows), start, same)
     scalars = (
         own.total + of_matrices(plan, first, matrices),
         of_directions(plan, second, matrices) - traced(plan, lines.share),

@@ -14,7 +14,7 @@ from dprelease.arrays import let_go
 from dprelease.errors import InvalidInput
 from dprelease.mpc.proof.claim import Bits
 from dprelease.mpc.proof.plan import SEED_BYTES, ProofPlan
-from dprelease.mpc.proof.sweeps import BitRows, ColumnRows, Side, line_products, matrices
+from dprelease.mpc.proof.sweeps import ColumnRows, Side, line_products, matrices
 from dprelease.mpc.ring import Words
 
 
@@ -30,7 +30,7 @@ class RangeProver:
         masks: rows of A as dealt.
         seed: 32 bytes that D dealt to P for proofs; secret from every receiver.
         chi: 32 bytes that P drew and gives to R with its columns; secret from D.
-        sent: rows of u, from where they are kept; made anew by default, which takes a tenth of the work.
+        plain: (n, units) our bits, from where they are kept; made anew by default, which takes a tenth of the work.
 
     Raises:
         InvalidInput: codes or a seed have another shape than the plan.
@@ -43,14 +43,15 @@ class RangeProver:
         masks: ColumnRows,
         seed: bytes,
         chi: bytes,
-        sent: BitRows | None = None,
+        plain: Bits | None = None,
     ) -> None:
         if codes.shape != (plan.rows, plan.width) or {len(seed), len(chi)} != {SEED_BYTES}:
             raise InvalidInput(f"codes of shape {codes.shape}, or a seed, do not fit the plan of the proof")
         self.plan, self._codes, self._seed, self._chi = plan, codes, seed, chi
         self._stream = plan.bit_masks(seed)
         self._dealer = Side(self._masks, masks)
-        self._receiver = Side(sent or self.masked_bits, self.masked_columns)
+        self._plain = plain
+        self._receiver = Side(self.masked_bits, self.masked_columns)
 
     def bits(self) -> Iterator[Bits]:
         """The chunks of u, (r, units): what P sends beside its masked columns, and the same to all receivers under one dealer.
@@ -87,9 +88,11 @@ class RangeProver:
 
     def plain_bits(self, first: int, rows: int) -> Bits:
         """The bits of these rows, bare: they never leave P."""
-        codes = self._codes[first : first + rows]
-        found = self.plan.claim.packed(self.plan.claim.steps(codes), self.plan.unit)
-        let_go(self._codes)
+        kept, end = self._codes if self._plain is None else self._plain, first + rows
+        found = (
+            np.array(kept[first:end]) if kept is self._plain else self.plan.claim.bits(kept[first:end], self.plan.unit)
+        )
+        let_go(kept)
         return found
 
     def masked_bits(self, first: int, rows: int) -> Bits:

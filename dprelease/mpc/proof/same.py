@@ -17,7 +17,7 @@ Source: docs/range_proofs.md 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dprelease.mpc.encryption import Context
@@ -59,25 +59,24 @@ class Coin:
 
 
 class Fingerprint:
-    """<rho, M> of the rows of a matrix that pass by.
+    """<rho, M> of a matrix whose rows pass by; whoever multiplies them with another vector takes ours too.
 
     Args:
         coin: gives rho.
 
     Attributes:
+        rows: alpha, an element for each row.
         value: of all rows so far.
     """
 
     def __init__(self, coin: Coin) -> None:
-        self._field, self.value = coin.field, 0
-        self._alpha, self._gamma = coin.rows(), coin.columns()
+        self._field, self._gamma = coin.field, coin.columns()
+        self.rows, self.value = coin.rows(), 0
 
-    def through(self, columns: Iterable[Words]) -> Iterator[Words]:
-        """The same pieces of rows, (r, d), once each is added."""
-        start = 0
-        for chunk in columns:
-            alpha = self._alpha(start, len(chunk))
-            sums = self._field.product(chunk, alpha[:, None])[:, 0]
-            self.value = (self.value + self._field.dot(sums, self._gamma)) % self._field.p
-            start += len(chunk)
-            yield chunk
+    def add(self, sums: Words) -> None:
+        """Add rows.
+
+        Args:
+            sums: (d,) of each column's elements times alpha.
+        """
+        self.value = (self.value + self._field.dot(sums, self._gamma)) % self._field.p

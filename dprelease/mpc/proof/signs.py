@@ -19,7 +19,7 @@ from dprelease.mpc.modulus import Field
 from dprelease.mpc.proof.claim import Bits
 from dprelease.mpc.ring import Words
 
-COUNTED_ROWS = 1 << 17
+COUNTED_ROWS = 1 << 19
 """Rows that `sign_products` takes at a time: far more than a histogram has bins, and sums stay below 2^48."""
 
 _TABLE_BITS = 11

@@ -17,6 +17,7 @@ from dprelease.errors import IntegrityError
 from dprelease.mpc.modulus import Elements
 from dprelease.mpc.proof.claim import Bits
 from dprelease.mpc.proof.plan import Combination, Directions, Fold, Matrices, ProofPlan
+from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.signs import COUNTED_ROWS, SignTables, in_lines, sign_products
 from dprelease.mpc.ring import Words
 
@@ -227,16 +228,21 @@ class OwnSums:
         self._columns = plan.field.scaled(sign, coefficients(plan, challenge).columns)
         self.total = 0
 
-    def add(self, columns: Words, alpha: Words) -> None:
+    def add(self, columns: Words, alpha: Words, first: int, same: Fingerprint | None) -> None:
         """Add rows.
 
         Args:
             columns: (r, d).
             alpha: (r,).
+            first: the first row.
+            same: of the columns, taken on the way.
         """
         field = self._plan.field
-        sums = field.product(columns, alpha[:, None])[:, 0]
-        total = field.dot(sums, self._columns)
+        vectors = [alpha] if same is None else [alpha, same.rows(first, len(columns))]
+        sums = field.product(columns, np.stack(vectors, 1))
+        if same is not None:
+            same.add(np.ascontiguousarray(sums[:, 1]))
+        total = field.dot(np.ascontiguousarray(sums[:, 0]), self._columns)
         for each, norm in zip(self._challenge.theta, self._plan.claim.norms, strict=True):
             shown = columns[:, list(norm.columns)]
             total += int(each) * field.dot(field.multiply(shown, shown), np.broadcast_to(alpha[:, None], shown.shape))

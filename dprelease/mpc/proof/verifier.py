@@ -14,6 +14,7 @@ from dprelease.mpc.encryption import Draw
 from dprelease.mpc.modulus import Elements
 from dprelease.mpc.proof.claim import Bits
 from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Matrices, ProofPlan
+from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.sweeps import (
     OwnSums,
     RowEntries,
@@ -113,7 +114,9 @@ class RangeVerifier:
         for _ in self.checked(answer, columns):
             pass
 
-    def checked(self, answer: bytes, columns: Iterable[tuple[Words, Bits]]) -> Iterator[Words]:
+    def checked(
+        self, answer: bytes, columns: Iterable[tuple[Words, Bits]], same: Fingerprint | None = None
+    ) -> Iterator[Words]:
         """The same columns again, for whoever uses them, and the decision behind the last of them.
 
         Nothing may be made of the columns if this raises. Proof and use read the same bytes, once.
@@ -121,6 +124,7 @@ class RangeVerifier:
         Args:
             answer: D's.
             columns: pieces of U, (r, d) as they came, and u, (r, units), of as many rows.
+            same: of the columns, taken on the way; None where nobody compares them.
 
         Raises:
             ProofRefused: the proof does not show the claim, or an answer has another form than the plan says. It names no
@@ -136,7 +140,7 @@ class RangeVerifier:
         first, second, third = self.challenges
         challenges = plan.challenges((first, second, third))
         sums = VerifierSums(plan, challenges, plan.chi(self.chi), g)
-        yield from sums.through(columns)
+        yield from sums.through(columns, same)
         if any(residuals(plan, challenges, (tuple(matrices), lines), sums.own, scalars)):
             raise ProofRefused("the proof that masked columns lie in their bounds failed")
 
@@ -156,11 +160,12 @@ class VerifierSums:
         self._entries, self._own = RowEntries(plan, challenges[1].left), OwnSums(plan, challenges[0], 1)
         self._product = self._ones = 0
 
-    def through(self, columns: Iterable[tuple[Words, Bits]]) -> Iterator[Words]:
+    def through(self, columns: Iterable[tuple[Words, Bits]], same: Fingerprint | None = None) -> Iterator[Words]:
         """The masked columns, in pieces, once each has been added.
 
         Args:
             columns: pieces of U and u.
+            same: as of `RangeVerifier.checked`.
 
         Raises:
             IntegrityError: there are more or fewer rows or columns, or a number is no element.
@@ -178,7 +183,7 @@ class VerifierSums:
             f = folded(plan, self._entries(side, start, rows), weights, self._chi, start)
             at = start // plan.line * plan.entries
             self._product += field.dot(f.reshape(-1), self._g[at : at + f.size])
-            self._own.add(shown, alpha)
+            self._own.add(shown, alpha, start, same)
             self._ones += int(field.total(alpha[None], 1)[0])
             start += rows
             yield shown

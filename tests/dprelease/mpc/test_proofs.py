@@ -123,7 +123,10 @@ def test_different_columns_for_different_receivers_end_the_session(monkeypatch: 
     def two_faced(method: Callable[..., Any], place: int) -> Callable[..., Any]:
         def call(self: exchange.Exchange, *given: Any) -> Any:
             lies = (self.party, given[-1].dealer) == ("a", "c")
-            return method(self, *(other if lies and at == place else each for at, each in enumerate(given)))
+            found = method(self, *(other if lies and at == place else each for at, each in enumerate(given)))
+            if lies and found is not None:
+                found._plain = found.plan.claim.bits(other)
+            return found
 
         return call
 

@@ -17,7 +17,7 @@ from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import SessionEnvironment, seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from dprelease.mpc.modulus import FIELD, RING
-from dprelease.mpc.proof.claim import Claim, GridInterval
+from dprelease.mpc.proof.claim import Bits, Claim, GridInterval
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Products, Session
 from dprelease.mpc.storage import MemorySessionStorage
@@ -62,6 +62,7 @@ class Driver:
             use_seeds=lambda digests, session, dealer: self.told.append(f"{party} uses seeds"),
             charge=lambda: self.told.append(f"{party} is charged"),
             matrix=lambda: self.matrices[party],
+            bits=partial(self.bits, party),
         )
         keys = {name: KEYS[name].public_key() for name in self.schedule.parties}
         said = ["5e" * 32] * len(keys)
@@ -77,6 +78,9 @@ class Driver:
             self.checked[party],
             self.seeds[party],
         )
+
+    def bits(self, party: str, claim: Claim) -> Bits:
+        return claim.bits(self.matrices[party])
 
     def fetch(self, header: MessageHeader) -> Iterator[bytes]:
         body = self.listed[header][1]

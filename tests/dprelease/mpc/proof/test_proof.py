@@ -412,12 +412,10 @@ def test_other_challenges_told_to_the_dealer_are_refused(
         asked.check(answer, proof.pieces())
 
 
-def test_a_prover_may_read_the_bits_that_it_sent(made: tuple[Proof, RangeVerifier, bytes]) -> None:
+def test_a_prover_may_read_the_bits_that_it_kept(made: tuple[Proof, RangeVerifier, bytes]) -> None:
     proof, asked, _ = made
-    bits = next(proof.pieces())[1]
-    reading = RangeProver(
-        proof.plan, proof.codes, proof.masks, proof.seed, proof.chi, lambda first, rows: bits[first : first + rows]
-    )
+    bits = proof.plan.claim.bits(proof.codes, proof.plan.unit)
+    reading = RangeProver(proof.plan, proof.codes, proof.masks, proof.seed, proof.chi, bits)
     first, second, _ = asked.challenges
     assert (reading.first(first), reading.second(first, second)) == asked.messages
 
