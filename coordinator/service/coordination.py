@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,6 +38,7 @@ from dprelease.errors import AccessDenied, Conflict, InvalidInput, OutOfTurn, Pe
 from dprelease.one_line import one_line
 from dprelease.release.approval import SignedApproval
 from dprelease.wire.call import caller
+from dprelease.wire.chunks import CHUNK_BYTES, encode_chunk
 from dprelease.wire.news import News
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceServicer, CoordinationServiceServicer
@@ -244,6 +246,19 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
     def RequestDeal(self, request: pb.RequestDealRequest, context: Any) -> pb.RequestDealResponse:
         """Randomness dealt to a party in a session."""
         return dealing.request_deal(request, self._store, self._dealer, self._party(context), self._authority.root_pem)
+
+    async def RequestAnswer(  # type: ignore[override] # the answers are encoded already
+        self, request: pb.RequestAnswerRequest, context: Any
+    ) -> AsyncIterator[bytes]:
+        """Stream the dealer's answer about a proof."""
+        sealed = memoryview(await context.work(self._answer, request, context))
+        for start in range(0, len(sealed), CHUNK_BYTES):
+            data = sealed[start : start + CHUNK_BYTES]
+            yield encode_chunk(start, data, zlib.crc32(data))
+
+    def _answer(self, request: pb.RequestAnswerRequest, context: Any) -> bytes:
+        root = self._authority.root_pem
+        return dealing.request_answer(request, self._store, self._dealer, self._party(context), root)
 
     async def AwaitNews(self, request: AwaitNewsRequest, context: Any) -> AwaitNewsResponse:
         """For a party and the hub. No thread is held."""

@@ -4,29 +4,43 @@ A deal is made once for a session, in a thread of its own, because it takes work
 plain deals are in memory only and only while it is made; what is kept cannot be opened here. A kill in between leaves
 nothing, and whoever asks next starts anew.
 
-Source: docs/protocol.md, step 3 and "Whom to let deal".
+If the session has range proofs, their seeds stay in memory until each is answered once, the next round is dealt or the release
+is over. A restart loses them, and then hospitals begin the next round. Sealed answers stay until the same end.
+
+Source: docs/protocol.md, step 3 and "Whom to let deal"; docs/range_proofs.md 3.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coordinator.clock import Clock
 from coordinator.lifecycle import Stage, Tick, Topic, advance
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.agreement import check_all
-from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, OutOfTurn, PeerUnavailable
+from dprelease.errors import (
+    AccessDenied,
+    Conflict,
+    DpReleaseError,
+    IntegrityError,
+    InvalidInput,
+    OutOfTurn,
+    PeerUnavailable,
+)
 from dprelease.identity.certificates import read_identity
+from dprelease.identity.signing import PublicKey
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.correlated_randomness import deal
-from dprelease.mpc.exchange import seal_deals
+from dprelease.mpc.correlated_randomness import DealtSeeds, deal
+from dprelease.mpc.exchange import seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.release.approval import SignedApproval
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -95,23 +109,13 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     parcels = [Message.from_bytes(data) for data in offers]
     if not parcels:
         raise InvalidInput("a session is named by the offer of every party")
-    with store.reading() as tx:
-        release = tx.releases.get(parcels[0].header.task)
-    if party not in release.record.parties:
-        raise AccessDenied(f"{party} is not a party of release {release.digest[:12]}")
-    spec = release.read_spec()
-    schedule = mechanism_of(spec).schedule(spec)
-    if schedule is None or not schedule.dealt_by(COORDINATOR):
-        raise InvalidInput(f"the coordinator deals nothing for release {release.digest[:12]}")
-    _check_running(release)
-    headers = tuple(parcel.header for parcel in parcels)
+    release, schedule = _read_release(parcels[0].header.task, store, party)
+    spec, headers = release.read_spec(), tuple(parcel.header for parcel in parcels)
     if [header.sender for header in headers] != [part.party for part in spec.parties]:
         raise InvalidInput("a session is named by one offer of every party, in the spec's order")
     if any(header.kind != "hello" or header.round != headers[0].round for header in headers):
         raise InvalidInput("a session is named by offers of one round, and by nothing else")
-    approvals = [SignedApproval.from_bytes(data) for data in release.consents]
-    check_all(approvals, spec, root_pem.decode())
-    keys = {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
+    keys = _keys(release, spec, root_pem)
     for parcel in parcels:
         check_message(parcel, schedule, keys)
     session = DealRequest(schedule, headers)
@@ -119,16 +123,99 @@ def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: by
     return session
 
 
-class Dealer:
-    """Makes deals, one at a time, each once."""
+def request_answer(
+    request: pb.RequestAnswerRequest, store: Store, dealer: Dealer, party: str, root_pem: bytes
+) -> bytes:
+    """The sealed answer about a proof; the same bytes as often as its receiver sends the same challenge.
 
-    def __init__(self, store: Store, clock: Clock, kept: Callable[[], object] = lambda: None) -> None:
+    Raises:
+        InvalidInput: the bytes are no message; or the coordinator does not deal for this release.
+        NotFound: no such release.
+        AccessDenied: the caller is not a party of it, or asks in the name of another.
+        Conflict: the release is not running; its latest session is another, or was dealt before a restart; or this proof was
+            answered to another challenge.
+        IntegrityError: the message is no third challenge of this release, was not signed by the caller, or has another body.
+        PeerUnavailable: the answer is being made; ask again.
+    """
+    asked = Message.from_bytes(request.challenge)
+    header = asked.header
+    release, schedule = _read_release(header.task, store, party)
+    if header.sender != party:
+        raise AccessDenied(f"{party} spoke for {header.sender}")
+    check_message(asked, schedule, _keys(release, release.read_spec(), root_pem))
+    body = len(request.body), hashlib.sha256(request.body).hexdigest()
+    if header.kind != "challenge-3" or body != (header.size, header.sha256):
+        raise IntegrityError(f"{party} asks with something else than a third challenge that it signed")
+    return dealer.answer(header, request.body)
+
+
+def _read_release(digest: str, store: Store, party: str) -> tuple[Agreement, Schedule]:
+    with store.reading() as tx:
+        release = tx.releases.get(digest)
+    if party not in release.record.parties:
+        raise AccessDenied(f"{party} is not a party of release {digest[:12]}")
+    spec = release.read_spec()
+    schedule = mechanism_of(spec).schedule(spec)
+    if schedule is None or not schedule.dealt_by(COORDINATOR):
+        raise InvalidInput(f"the coordinator deals nothing for release {digest[:12]}")
+    _check_running(release)
+    return release, schedule
+
+
+def _keys(release: Agreement, spec: ReleaseSpec, root_pem: bytes) -> dict[str, PublicKey]:
+    """The keys that approved."""
+    approvals = [SignedApproval.from_bytes(data) for data in release.consents]
+    check_all(approvals, spec, root_pem.decode())
+    return {signed.approval.party: read_identity(signed.certificate).key for signed in approvals}
+
+
+@dataclass
+class _Answer:
+    """An answer that is made, or is there: the only one of its proof."""
+
+    asked: MessageHeader
+    sealed: bytes | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class _DealtSession:
+    """A session that was dealt, of which proofs may be answered: in memory alone.
+
+    Attributes:
+        session: as it was asked for.
+        seeds: those of proofs that were not asked for yet.
+        answers: (prover, receiver) to what was asked for.
+    """
+
+    session: DealRequest
+    seeds: DealtSeeds
+    answers: dict[tuple[str, str], _Answer] = field(default_factory=dict)
+
+
+class Dealer:
+    """Makes deals and answers about proofs, one at a time, each once.
+
+    Args:
+        store: the consortium's.
+        clock: tells the present.
+        kept: called when a deal is there, or its making ended.
+        answered: called with the party for which an answer is there.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        kept: Callable[[], object] = lambda: None,
+        answered: Callable[[str], object] = lambda party: None,
+    ) -> None:
         self._store = store
         self._clock = clock
-        self._kept = kept
-        self._lock = threading.Lock()  # guards the next line
+        self._kept, self._answered = kept, answered
+        self._lock = threading.Lock()  # guards the next two lines
         self._under_way: set[str] = set()  # releases whose deal is being made
-        self._turn = threading.Lock()  # held by the one deal that is being made
+        self._sessions: dict[str, _DealtSession] = {}  # release to its latest session, if that has proofs
+        self._turn = threading.Lock()  # held by the one deal, or answer, that is being made
         self._keeping = threading.Lock()  # guards the next line
         self._stopped = False
 
@@ -148,10 +235,53 @@ class Dealer:
             raise PeerUnavailable(f"the deal for release {session.release[:12]} is being made; ask again")
         return found
 
+    def answer(self, asked: MessageHeader, challenges: bytes) -> bytes:
+        """The sealed answer about a proof; begins to make it at the first challenge.
+
+        Args:
+            asked: header of a third challenge, which was checked.
+            challenges: its body.
+
+        Raises:
+            Conflict: the release is not running, we hold nothing of the session, or another challenge was answered.
+            PeerUnavailable: it is being made; ask again.
+        """
+        release, proof = asked.task, (asked.dealer, asked.sender)
+        with self._lock:
+            held = self._sessions.get(release)
+            if held is None or (held.session.digest, held.session.round) != (asked.session, asked.round):
+                raise Conflict(f"the coordinator holds nothing of this session of release {release[:12]} any more")
+            with self._store.reading() as tx:
+                self._check(tx, held.session)
+            answer = held.answers.get(proof)
+            if answer is None:
+                answer = _Answer(asked)
+                arguments = held, answer, challenges
+                threading.Thread(target=self._answer, args=arguments, name="dealer", daemon=True).start()
+                held.answers[proof] = answer
+            if answer.asked != asked:
+                raise Conflict(f"{asked.sender} has challenged the dealer about {asked.dealer} before, in another way")
+            if answer.sealed is None:
+                raise PeerUnavailable(f"an answer for release {release[:12]} is being made; ask again")
+            return answer.sealed
+
+    def sweep(self) -> None:
+        """Forget all that was held of releases that are over, or were dealt for anew."""
+        with self._lock:
+            held = tuple(self._sessions.items())
+        if not held:
+            return
+        with self._store.reading() as tx:
+            over = [each for release, each in held if tx.deals.latest(release) != each.session.round]
+        for each in over:
+            self._forget(each)
+
     def stop(self) -> None:
         """Keep nothing any more. A write that is under way is waited for; a computation is given up."""
         with self._keeping:
             self._stopped = True
+        with self._lock:
+            self._sessions.clear()
 
     def _held(self, session: DealRequest, party: str) -> bytes | None:
         with self._store.reading() as tx:
@@ -168,22 +298,45 @@ class Dealer:
             raise OutOfTurn(f"the time of release {session.release[:12]} is over")
 
     def _work(self, session: DealRequest) -> None:
+        self._in_turn(session, "dealt", lambda: self._make(session))
+        with self._lock:
+            self._under_way.remove(session.release)
+        self._kept()
+
+    def _answer(self, held: _DealtSession, answer: _Answer, challenges: bytes) -> None:
+        if self._in_turn(held.session, "answered", lambda: self._make_answer(held, answer, challenges)):
+            self._answered(answer.asked.sender)
+        else:
+            self._forget(held)  # the seeds are used up: the next round is due
+
+    def _in_turn(self, session: DealRequest, what: str, make: Callable[[], None]) -> bool:
+        """Make something when nothing else is made; tells whether that went well."""
         try:
             with self._turn:
-                self._make(session)
+                if not self._stopped:
+                    make()
         except DpReleaseError as error:
-            log.warning("nothing was dealt for release %s: %s", session.release[:12], error.message)
+            log.warning("nothing was %s for release %s: %s", what, session.release[:12], error.message)
         except Exception:
-            log.exception("nothing was dealt for release %s", session.release[:12])
-        finally:
-            with self._lock:
-                self._under_way.remove(session.release)
-            self._kept()
+            log.exception("nothing was %s for release %s", what, session.release[:12])
+        else:
+            return True
+        return False
+
+    def _make_answer(self, held: _DealtSession, answer: _Answer, challenges: bytes) -> None:
+        asked, session = answer.asked, held.session
+        plain = held.seeds.answer(session.digest, asked.dealer, asked.sender, challenges)
+        answer.sealed = seal_answer(session.schedule, session.headers, asked, plain)
+
+    def _forget(self, held: _DealtSession) -> None:
+        held.seeds.forget()
+        with self._lock:
+            if self._sessions.get(held.session.release) is held:
+                del self._sessions[held.session.release]
 
     def _make(self, session: DealRequest) -> None:
-        if self._stopped:
-            return
-        sealed = session.sealed(deal(session.schedule, COORDINATOR))
+        held = _DealtSession(session, DealtSeeds())
+        sealed = session.sealed(deal(session.schedule, COORDINATOR, kept=held.seeds))
         with self._keeping:
             if self._stopped:
                 return
@@ -196,6 +349,9 @@ class Dealer:
                     about=Topic.RELEASE,
                     agreement=session.release,
                 )
+            if session.schedule.claims:
+                with self._lock:
+                    self._sessions[session.release] = held
 
 
 def _check_running(release: Agreement) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinator.authority.authority import Authority
 from coordinator.clock import Clock, utc_now
-from coordinator.service.coordination import Announcer, CoordinationService
+from coordinator.service.coordination import Announcer, CoordinationService, named
 from coordinator.service.dealer import Dealer
 from coordinator.service.enrolment import EnrolmentService, OwnCertificate
 from coordinator.settings import CoordinatorSettings
@@ -30,6 +30,9 @@ GRACE_SECONDS = 10.0
 WORKERS = 16
 """Threads of each listener, held while the database is waited for."""
 
+STREAMS_PER_PARTY, STREAMS = 2, 64
+"""Most answers about proofs that one party, or all, receive at once."""
+
 log = logging.getLogger(__name__)
 
 
@@ -47,7 +50,9 @@ class Server:
         self._authority = Authority.load(settings.root, settings.authority_key)
         self._store = open_store(settings)
         self._announcer = Announcer(self._store)
-        self._dealer = Dealer(self._store, clock, self._announcer.look)
+        self._dealer = Dealer(
+            self._store, clock, self._announcer.look, lambda party: self._announcer.tell(named(party))
+        )
         self._listeners: list[Listener] = []
         self._ticker = threading.Thread(target=self._tick, args=(settings.tick_seconds,), name="tick", daemon=True)
         try:
@@ -97,7 +102,7 @@ class Server:
                     probe=self._store.answers,
                     reflect=settings.reflection,
                     workers=WORKERS,
-                    limiter=Limiter(rate, OpenStreams(0, 0)),
+                    limiter=Limiter(rate, OpenStreams(STREAMS_PER_PARTY, STREAMS)),
                 )
             )
 
@@ -131,6 +136,7 @@ class Server:
     def _look(self) -> None:
         now = self._clock()
         self._store.tick(now)
+        self._dealer.sweep()
         self._announcer.look()
         if self._own.renew(now):
             for listener in self._listeners:

@@ -13,6 +13,7 @@ from typing import Any
 from dprelease.errors import IntegrityError
 from dprelease.wire.call import Call
 from dprelease.wire.limits import MAX_CHUNK_BYTES
+from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
 
 Stamp = tuple[int, int]
@@ -177,3 +178,30 @@ def check_chunk(chunk: release_pb2.Chunk, offset: int, size: int) -> bytes:
     if zlib.crc32(data) != chunk.crc32:
         raise IntegrityError(f"the chunk at {offset} was damaged on the way")
     return data
+
+
+def received(call: Any, position: int, size: int, stall_seconds: float = STALL_SECONDS) -> Iterator[bytes]:
+    """The bytes of a stream of chunks that may take as long as it needs, as long as it moves: one that trickles does not.
+
+    Args:
+        call: whose answers have a field ``chunk``.
+        position: of the first byte that is still lacking.
+        size: of the whole string; the stream may end before.
+        stall_seconds: longest stand-still before it is given up.
+
+    Raises:
+        IntegrityError: a chunk is not the next one, or is damaged.
+        grpc.RpcError: as the peer answers, or the stream stood still.
+    """
+    with ProgressDeadline(call.cancel, stall_seconds) as deadline:
+        noted = position
+        for answer in call:
+            data = check_chunk(answer.chunk, position, size)
+            position += len(data)
+            moved = position - noted >= PROGRESS_BYTES
+            if moved:
+                noted = position
+                deadline.moved()
+            yield data
+            if moved:
+                deadline.moved()  # the time that our disk took is not the peer's

@@ -181,6 +181,7 @@ ANSWERS = {
     f"{_V1}CoordinationService/ListRevoked": LONG_BYTES,
     f"{_V1}CoordinationService/ListCharges": LONG_BYTES,
     f"{_V1}CoordinationService/RequestDeal": LONG_BYTES,
+    f"{_V1}CoordinationService/RequestAnswer": _CHUNK,
     f"{_V1}EnrolmentService/Enrol": LONG_BYTES,  # with what was charged
     f"{_V1}IntakeService/ListEarlierBlocks": LONG_BYTES,
     f"{_V1}IntakeService/FetchEarlierBlock": _CHUNK,

@@ -52,8 +52,8 @@ class DealingCalls(Protocol):
     def request_deal(self, offers: list[bytes]) -> bytes:
         """Its deal to us, given everybody's signed session keys."""
 
-    def request_answer(self, asked: Message, body: bytes) -> bytes:
-        """Its answer about a proof towards us, given our signed third challenge and its body."""
+    def request_answer(self, asked: Message, body: bytes, size: int) -> bytes:
+        """Its answer about a proof towards us, of so many bytes, given our signed third challenge and its body."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,10 @@ class Computation:
         assert schedule is not None  # noqa: S101 - the daemon asks for a session only where there is one
         self._width = schedule.widths[party]
         by_party = {signed.approval.party: signed for signed in approvals}
+
+        def answer(asked: Message, body: bytes) -> bytes:
+            return coordinator.request_answer(asked, body, schedule.message_size("answer", asked.header.dealer))
+
         self.session = Session(
             schedule,
             party,
@@ -126,13 +130,7 @@ class Computation:
             [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
             SessionEnvironment(
-                relay.fetch,
-                coordinator.request_deal,
-                coordinator.request_answer,
-                seeds.use,
-                charge,
-                self._matrix,
-                self._bits,
+                relay.fetch, coordinator.request_deal, answer, seeds.use, charge, self._matrix, self._bits
             ),
             checked=seen.checked,
             seeds=seen.seeds,

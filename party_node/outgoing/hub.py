@@ -23,7 +23,7 @@ from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InvalidIn
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.release.block import SealedBlock
 from dprelease.wire.boundary import OUR_METHODS, VERSION, ask, translated
-from dprelease.wire.chunks import check_chunk, read_chunks
+from dprelease.wire.chunks import read_chunks, received
 from dprelease.wire.news import Listening, wait_for_news
 from dprelease.wire.retry import PROGRESS_BYTES, Backoff, ProgressDeadline
 from dprelease.wire.transport import Credentials, connect
@@ -231,27 +231,6 @@ def _bring(
         raise IntegrityError(f"{peer} acknowledged other bytes than those that were sent")
 
 
-def _received(call: Any, position: int, size: int, stall_seconds: float) -> Iterator[bytes]:
-    """The bytes of a stream of chunks that may take as long as it needs, as long as it moves: one that trickles does not.
-
-    Raises:
-        IntegrityError: a chunk is not the next one, or is damaged.
-        grpc.RpcError: as the peer answers, or the stream stood still.
-    """
-    with ProgressDeadline(call.cancel, stall_seconds) as deadline:
-        noted = position
-        for answer in call:
-            data = check_chunk(answer.chunk, position, size)
-            position += len(data)
-            moved = position - noted >= PROGRESS_BYTES
-            if moved:
-                noted = position
-                deadline.moved()
-            yield data
-            if moved:
-                deadline.moved()  # the time that our disk took is not the peer's
-
-
 def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds: float) -> None:
     """Bring a sealed block to the hub; goes on where an earlier attempt stopped.
 
@@ -318,7 +297,7 @@ def _stream(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) ->
     )
     stub = intake_pb2_grpc.IntakeServiceStub(channel)
     with translated(HUB):
-        yield from _received(stub.FetchEarlierBlock(request, metadata=VERSION), 0, sealed.size, stall_seconds)
+        yield from received(stub.FetchEarlierBlock(request, metadata=VERSION), 0, sealed.size, stall_seconds)
 
 
 RELAY = "the hub's relay"
@@ -430,7 +409,7 @@ class RelayCalls:
         )
         with translated(RELAY):
             call = self._stub.FetchParcel(request, metadata=VERSION)
-            yield from _received(call, position, header.size, self._stall_seconds)
+            yield from received(call, position, header.size, self._stall_seconds)
 
 
 CONFIRM_SECONDS = 600.0

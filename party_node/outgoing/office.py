@@ -13,10 +13,13 @@ import grpc
 from dprelease.acceptance import SignedAcceptance
 from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
+from dprelease.errors import IntegrityError
+from dprelease.mpc.messages import Message
 from dprelease.one_line import one_line, quoted
 from dprelease.release.approval import SignedApproval
 from dprelease.release.charges import SignedStatement
-from dprelease.wire.boundary import ask
+from dprelease.wire.boundary import VERSION, ask, translated
+from dprelease.wire.chunks import received
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import (
     coordination_pb2,
@@ -159,6 +162,26 @@ class Coordinator:
         """
         request = coordination_pb2.RequestDealRequest(offers=offers)
         return ask(PEER, self.stub.RequestDeal, request).sealed
+
+    def request_answer(self, asked: Message, body: bytes, size: int) -> bytes:
+        """The coordinator's answer about a proof towards us, sealed to our session key; the same bytes as often as we ask.
+
+        Args:
+            asked: our signed third challenge.
+            body: its body.
+            size: bytes of the answer, by the schedule.
+
+        Raises:
+            PeerUnavailable: the coordinator is away, or still at it; ask again.
+            Conflict: it holds nothing of the session any more, or has answered another challenge.
+            IntegrityError: the answer has another length, or was damaged on the way.
+        """
+        request = coordination_pb2.RequestAnswerRequest(challenge=asked.to_bytes(), body=body)
+        with translated(PEER):
+            answer = b"".join(received(self.stub.RequestAnswer(request, metadata=VERSION), 0, size))
+        if len(answer) != size:
+            raise IntegrityError(f"{PEER} answered {len(answer)} bytes about a proof; {size} are due")
+        return answer
 
     def finish(self, run: str) -> None:
         """Say that the result of an alignment run is on our disk; not what or how large it is."""

@@ -21,7 +21,7 @@ from coordinator.store.tables import deals
 from dprelease.errors import PeerUnavailable
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.correlated_randomness import deal, read_randomness
+from dprelease.mpc.correlated_randomness import DealtSeeds, deal, read_randomness
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.schedule import COORDINATOR, Schedule
@@ -169,11 +169,11 @@ class Slow:
     made: list[Mapping[str, bytes]] = field(default_factory=list)
     most: int = 0
 
-    def __call__(self, schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
+    def __call__(self, schedule: Schedule, dealer: str, kept: DealtSeeds) -> Mapping[str, bytes]:
         self.begun.append(schedule)
         self.most = max(self.most, len(self.begun) - len(self.made))
         assert self.go.wait(SECONDS)
-        dealt = deal(schedule, dealer)
+        dealt = deal(schedule, dealer, kept=kept)
         self.made.append(dealt)
         return dealt
 

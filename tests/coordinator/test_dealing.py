@@ -16,7 +16,7 @@ from coordinator.service import dealer as dealing
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.mpc.correlated_randomness import deal
+from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.encryption import new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import MOST_ROUNDS, sign_message
 from dprelease.mpc.schedule import Schedule
@@ -257,10 +257,10 @@ def test_work_that_fails_leaves_nothing_and_is_begun_anew(
 ) -> None:
     failures = [MemoryError(), IntegrityError("something that was foreseen")]
 
-    def failing(schedule: Schedule, dealer: str) -> Mapping[str, bytes]:
+    def failing(schedule: Schedule, dealer: str, kept: DealtSeeds) -> Mapping[str, bytes]:
         if failures:
             raise failures.pop(0)
-        return deal(schedule, dealer)
+        return deal(schedule, dealer, kept=kept)
 
     monkeypatch.setattr(dealing, "deal", failing)
     for word in ("MemoryError", "something that was foreseen"):

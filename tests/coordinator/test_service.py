@@ -204,6 +204,7 @@ PARTY_CALLS = {
     "Approve": pb.ApproveRequest(signed_consent=b"{}"),
     "Decline": pb.DeclineRequest(digest=b"0" * 32),
     "RequestDeal": pb.RequestDealRequest(),
+    "RequestAnswer": pb.RequestAnswerRequest(),
 }
 
 

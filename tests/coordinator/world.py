@@ -1,7 +1,7 @@
 """A founded consortium with a running coordinator, and everybody who calls it over real TLS."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -117,9 +117,10 @@ class World:
 
 
 def ask(method: Callable[..., Any], message: object) -> Any:
-    """One call as every client makes it."""
+    """One call as every client makes it; all answers of one that has several."""
     with translated("the coordinator"):
-        return method(message, timeout=SECONDS, metadata=VERSION)
+        answer = method(message, timeout=SECONDS, metadata=VERSION)
+        return list(answer) if isinstance(answer, Iterator) else answer
 
 
 def report(stub: CoordinationServiceStub, party: str, **changed: object) -> None:

@@ -62,7 +62,7 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
     news: News | None = field(default_factory=News)
 
     def __post_init__(self) -> None:
-        self.coordinator.deals = self._deal
+        self.coordinator.deals, self.coordinator.answers = self._deal, self._answer
         self._dealing = threading.Lock()
 
     def _deal(self, party: str, offers: list[bytes]) -> bytes:
@@ -70,6 +70,10 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         with self._dealing:  # once for both hospitals
             office = self.offices.setdefault(release, Office(self.post(release).schedule))
             return office.request(party, offers)
+
+    def _answer(self, challenge: bytes, body: bytes) -> bytes:
+        asked = Message.from_bytes(challenge)
+        return self.offices[asked.header.task].answer(asked, body)
 
     def post(self, release: str) -> Post:
         """What is kept of a release."""

@@ -64,6 +64,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
         shown: certificate of the connection that ListReleases came over last.
         renews: signing request to the certificate that is given for it; None for a coordinator that does not know how.
         deals: party and signed offers to what is dealt to it; None for a coordinator that does not know how.
+        answers: third challenge and its body to the answer about a proof.
         news: who waits; None for a coordinator that does not know how.
         further: that there is another page of releases, whatever page is asked for.
         charges: party to the statement that it is told; None for a coordinator that does not know how.
@@ -76,6 +77,7 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
     shown: str = ""
     renews: Callable[[str], str] | None = None
     deals: Callable[[str, list[bytes]], bytes] | None = None
+    answers: Callable[[bytes, bytes], bytes] | None = None
     news: News | None = field(default_factory=News)
     further: str = ""
     charges: Callable[[str], bytes] | None = None
@@ -164,6 +166,12 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
             raise VersionMismatch("this one is older")
         sealed = self.deals(caller(context, "party").name, list(request.offers))
         return coordination_pb2.RequestDealResponse(sealed=sealed)
+
+    async def RequestAnswer(self, request: Any, context: Any) -> AsyncIterator[coordination_pb2.RequestAnswerResponse]:
+        self._note("RequestAnswer", request, context)
+        assert self.answers is not None
+        data = self.answers(request.challenge, request.body)
+        yield coordination_pb2.RequestAnswerResponse(chunk=release_pb2.Chunk(data=data, crc32=zlib.crc32(data)))
 
     def Decline(self, request: Any, context: Any) -> coordination_pb2.DeclineResponse:
         self._note("Decline", request, context)

@@ -9,8 +9,8 @@ from typing import Any
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
 from dprelease.intersection.ring import Ring
-from dprelease.mpc.correlated_randomness import deal
-from dprelease.mpc.exchange import seal_deals
+from dprelease.mpc.correlated_randomness import DealtSeeds, deal
+from dprelease.mpc.exchange import seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from party_node.state.session import Outgoing
@@ -173,13 +173,17 @@ class Office:
         schedule: of the release.
         received: everything that it was sent.
         dealt: session to party to its sealed deal.
+        held: session to its offers, and the seeds of proofs that were not answered yet; a restart loses them.
+        answers: digest of a third challenge to its answer.
         deals: makes the plain deals; a hostile one makes others.
     """
 
     schedule: Schedule
     received: list[bytes] = field(default_factory=list)
     dealt: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    deals: Callable[[Schedule, str], Any] = deal
+    held: dict[str, tuple[list[MessageHeader], DealtSeeds]] = field(default_factory=dict)
+    answers: dict[str, bytes] = field(default_factory=dict)
+    deals: Callable[..., Any] = deal
 
     def request(self, party: str, offers: list[bytes]) -> bytes:
         """What it deals to a party; the same bytes again for the same session."""
@@ -187,5 +191,19 @@ class Office:
         headers = [Message.from_bytes(data).header for data in offers]
         session = session_digest(headers)
         if session not in self.dealt:
-            self.dealt[session] = seal_deals(self.schedule, headers, self.deals(self.schedule, COORDINATOR))
+            seeds = DealtSeeds()
+            made = self.deals(self.schedule, COORDINATOR, kept=seeds)
+            self.dealt[session], self.held[session] = seal_deals(self.schedule, headers, made), (headers, seeds)
         return self.dealt[session][party]
+
+    def answer(self, asked: Message, body: bytes) -> bytes:
+        """Its answer about a proof; the same bytes again for the same challenge."""
+        self.received += [asked.to_bytes(), body]
+        header = asked.header
+        if header.digest() not in self.answers:
+            if header.session not in self.held:
+                raise Conflict("the coordinator holds nothing of this session any more")
+            offers, seeds = self.held[header.session]
+            made = seeds.answer(header.session, header.dealer, header.sender, body)
+            self.answers[header.digest()] = seal_answer(self.schedule, offers, header, made)
+        return self.answers[header.digest()]

@@ -24,7 +24,7 @@ from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, read_randomness
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, read_randomness
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.modulus import MODULI
@@ -34,7 +34,7 @@ from dprelease.privatization import privatize
 from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, RoundsBefore
-from party_node.computation.sessions import Computation, FinishedSession
+from party_node.computation.sessions import Computation, FinishedSession, Seen
 from party_node.state.session import SessionFolder, UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.party_node.world import PowerCut
@@ -86,6 +86,7 @@ class Site:
         alters: what a hostile hospital sends instead of a message of its own.
         fault: end the process before this step, counted from 1; 0 for never.
         steps: what was done, in order, since the count began.
+        seeds: those that it dealt, in the memory of its process; each look forgets everything else.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Site:
     alters: Alters = lambda message, body: (message, body)
     fault: int = 0
     steps: list[str] = field(default_factory=list)
+    seeds: DealtSeeds = field(default_factory=DealtSeeds)
 
     @property
     def member(self) -> Member:
@@ -121,6 +123,7 @@ class Site:
         self.steps.append(what)
         self.world.events.append((self.name, what))
         if len(self.steps) == self.fault:
+            self.seeds.forget()
             raise PowerCut
 
     def computation(self) -> Computation:
@@ -134,10 +137,11 @@ class Site:
             self.session,
             Seeds(self),
             MemoryRelay(world.post, self.name, self.tick, self.alters),  # type: ignore[arg-type]
-            self._request,
+            self,
             self._bounded,
             lambda: self.tick("charge"),
             world.before,
+            Seen(seeds=self.seeds),
         )
         # Hostile software does not mind that what it sent is not what is on its disk.
         altered, session = world.post.altered, made.session
@@ -148,9 +152,17 @@ class Site:
         ]
         return made
 
-    def _request(self, offers: list[bytes]) -> bytes:
+    def request_deal(self, offers: list[bytes]) -> bytes:
+        """Ask the coordinator that deals."""
         self.tick("request")
         return self.world.office.request(self.name, offers)
+
+    def request_answer(self, asked: Message, body: bytes, size: int) -> bytes:
+        """Ask it about a proof."""
+        self.tick("request")
+        answer = self.world.office.answer(asked, body)
+        assert len(answer) == size
+        return answer
 
     def _bounded(self) -> BoundedRows:
         self.tick("bounded")
@@ -265,7 +277,7 @@ class JointWorld:
         """
         generator = np.random.default_rng(seed)
         turn = list(order or self.schedule.parties)
-        for _ in range(20):
+        for _ in range(40):
             for name in turn if order else generator.choice(turn, len(turn)):  # some twice, some not at all
                 self[str(name)].look()
             if all(site.block for site in self.sites.values()):

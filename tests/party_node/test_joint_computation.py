@@ -134,7 +134,7 @@ def test_it_says_for_whom_it_waits(folder: Path) -> None:
     two = world_of(folder / "two", count=2)
     two["a"].look()
 
-    def away(schedule: object, dealer: str) -> None:
+    def away(schedule: object, dealer: str, kept: object) -> None:
         raise PeerUnavailable("the deal is being made; ask again")
 
     deals, two.office.deals = two.office.deals, away
@@ -205,8 +205,8 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
     site, post = world["c"], world.post
     pair = next(pair for pair in world.schedule.pairs if pair.dealer == "c")
     at = Round.of(world.schedule, 1, post.messages.values())
-    relay = MemoryRelay(post, "c", site.tick, site.alters)
-    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, relay.fetch, token_bytes)
+    outside = site.computation().session._outside
+    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, outside, token_bytes)
     fetched = len(post.handed)
     for sender in (pair.first, pair.second):
         with pytest.raises(IntegrityError, match=f"{sender} masked its columns with seeds that we dealt"):
@@ -219,7 +219,7 @@ def test_masked_columns_go_to_partners_and_never_to_their_dealer(folder: Path, c
     world = world_of(folder, count=count, rows=4)
     world.run(order=world.schedule.parties)
     columns = [message.header for _, message, _ in world.post.given if message.header.kind in {"columns", "key"}]
-    assert {(header.sender, header.dealer) for header in columns} == columns_expected(world.schedule)
+    assert {("columns", header.sender, header.dealer) for header in columns} == columns_expected(world.schedule)
     for header in columns:
         assert header.dealer not in header.receivers
         assert header.sender not in header.receivers

@@ -326,7 +326,7 @@ def test_a_replayed_deal_of_an_earlier_round_does_not_open(world: JointWorld) ->
 def test_a_coordinator_that_deals_garbage_is_named(folder: Path, change: Any, words: str) -> None:
     world = JointWorld(folder, joint_spec(2, rows=6))
     deals = world.office.deals
-    world.office.deals = lambda schedule, dealer: {name: change(each) for name, each in deals(schedule, dealer).items()}
+    world.office.deals = lambda *about, kept: {name: change(each) for name, each in deals(*about, kept=kept).items()}
     assert world.looks() == {"a": words, "b": words}
     assert {message.header.kind for _, message, _ in world.post.given} == {"hello"}
 
@@ -334,7 +334,7 @@ def test_a_coordinator_that_deals_garbage_is_named(folder: Path, change: Any, wo
 def test_a_coordinator_that_deals_one_seed_in_two_rounds_is_named(folder: Path) -> None:
     world = JointWorld(folder, joint_spec(2, rows=6))
     dealt = world.office.deals(world.schedule, "")
-    world.office.deals = lambda schedule, dealer: dealt
+    world.office.deals = lambda *about, kept: dealt
     for name in "aba":
         world[name].look()
     world["b"].lose()

@@ -160,3 +160,17 @@ class RequestDealResponse(_message.Message):
     SEALED_FIELD_NUMBER: _ClassVar[int]
     sealed: bytes
     def __init__(self, sealed: _Optional[bytes] = ...) -> None: ...
+
+class RequestAnswerRequest(_message.Message):
+    __slots__ = ("challenge", "body")
+    CHALLENGE_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    challenge: bytes
+    body: bytes
+    def __init__(self, challenge: _Optional[bytes] = ..., body: _Optional[bytes] = ...) -> None: ...
+
+class RequestAnswerResponse(_message.Message):
+    __slots__ = ("chunk",)
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    chunk: _release_pb2.Chunk
+    def __init__(self, chunk: _Optional[_Union[_release_pb2.Chunk, _Mapping]] = ...) -> None: ...

@@ -92,6 +92,11 @@ class CoordinationServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
                 _registered_method=True)
+        self.RequestAnswer = channel.unary_stream(
+                '/dprelease.wire.v1.CoordinationService/RequestAnswer',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestAnswerRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestAnswerResponse.FromString,
+                _registered_method=True)
         self.ListCharges = channel.unary_unary(
                 '/dprelease.wire.v1.CoordinationService/ListCharges',
                 request_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.ListChargesRequest.SerializeToString,
@@ -186,6 +191,13 @@ class CoordinationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestAnswer(self, request, context):
+        """Party: the dealer's one answer about a proof of another party's bounds. Unavailable while it is being made.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListCharges(self, request, context):
         """Party: what the office has seen charged to it, so that a ledger that was restored from a backup is recognised.
         """
@@ -257,6 +269,11 @@ def add_CoordinationServiceServicer_to_server(servicer, server):
                     servicer.RequestDeal,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.SerializeToString,
+            ),
+            'RequestAnswer': grpc.unary_stream_rpc_method_handler(
+                    servicer.RequestAnswer,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestAnswerRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestAnswerResponse.SerializeToString,
             ),
             'ListCharges': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCharges,
@@ -568,6 +585,33 @@ class CoordinationService:
             '/dprelease.wire.v1.CoordinationService/RequestDeal',
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestDealResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestAnswer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/dprelease.wire.v1.CoordinationService/RequestAnswer',
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestAnswerRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_coordination__pb2.RequestAnswerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -60,6 +60,8 @@ class CoordinationServiceStub:
     """Hub: the keys that were revoked; their streams end and their blocks are not published."""
     RequestDeal: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.RequestDealRequest, _coordination_pb2.RequestDealResponse]
     """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
+    RequestAnswer: _grpc.UnaryStreamMultiCallable[_coordination_pb2.RequestAnswerRequest, _coordination_pb2.RequestAnswerResponse]
+    """Party: the dealer's one answer about a proof of another party's bounds. Unavailable while it is being made."""
     ListCharges: _grpc.UnaryUnaryMultiCallable[_coordination_pb2.ListChargesRequest, _coordination_pb2.ListChargesResponse]
     """Party: what the office has seen charged to it, so that a ledger that was restored from a backup is recognised."""
     AwaitNews: _grpc.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]
@@ -94,6 +96,8 @@ class CoordinationServiceAsyncStub(CoordinationServiceStub):
     """Hub: the keys that were revoked; their streams end and their blocks are not published."""
     RequestDeal: _aio.UnaryUnaryMultiCallable[_coordination_pb2.RequestDealRequest, _coordination_pb2.RequestDealResponse]  # type: ignore[assignment]
     """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
+    RequestAnswer: _aio.UnaryStreamMultiCallable[_coordination_pb2.RequestAnswerRequest, _coordination_pb2.RequestAnswerResponse]  # type: ignore[assignment]
+    """Party: the dealer's one answer about a proof of another party's bounds. Unavailable while it is being made."""
     ListCharges: _aio.UnaryUnaryMultiCallable[_coordination_pb2.ListChargesRequest, _coordination_pb2.ListChargesResponse]  # type: ignore[assignment]
     """Party: what the office has seen charged to it, so that a ledger that was restored from a backup is recognised."""
     AwaitNews: _aio.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]  # type: ignore[assignment]
@@ -191,6 +195,14 @@ class CoordinationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_coordination_pb2.RequestDealResponse, _abc.Awaitable[_coordination_pb2.RequestDealResponse]]:
         """Party: what the coordinator deals to it in a session of joint moments. Unavailable while it is being made."""
+
+    @_abc_1.abstractmethod
+    def RequestAnswer(
+        self,
+        request: _coordination_pb2.RequestAnswerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_coordination_pb2.RequestAnswerResponse], _abc.AsyncIterator[_coordination_pb2.RequestAnswerResponse]]:
+        """Party: the dealer's one answer about a proof of another party's bounds. Unavailable while it is being made."""
 
     @_abc_1.abstractmethod
     def ListCharges(

@@ -1,0 +1,102 @@
+"""Sessions with range proofs at a coordinator that deals: exact, and begun anew where it has lost what it dealt."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dprelease.errors import IntegrityError, PeerUnavailable
+from dprelease.mechanisms.moments import mechanism
+from dprelease.mechanisms.moments.privatize import schedule_of
+from dprelease.mpc.messages import Message
+from dprelease.mpc.proof.claim import Claim, GridInterval
+from dprelease.mpc.schedule import Schedule
+from dprelease.spec_base import SpecBase
+from tests.party_node import joint_world
+from tests.party_node.joint_world import JointWorld, joint_spec
+from tests.party_node.test_joint_computation import exact
+
+
+@pytest.fixture(autouse=True)
+def proving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all joint moments every number is proved to be on its grid."""
+
+    def proved(spec: SpecBase) -> Schedule:
+        schedule = schedule_of(spec)
+        number = GridInterval(-(1 << schedule.bits), 1 << schedule.bits)
+        return replace(schedule, claims={name: Claim((number,) * width) for name, width in schedule.widths.items()})
+
+    for module in (mechanism, joint_world):
+        monkeypatch.setattr(module, "schedule_of", proved)
+
+
+@pytest.mark.parametrize("kind", [{"count": 2}, {"count": 3, "curious": 2}, {"count": 3}], ids=str)
+def test_blocks_are_exact_where_all_bounds_are_proved(folder: Path, kind: dict[str, int]) -> None:
+    world = JointWorld(folder, joint_spec(**kind, rows=9))
+    world.run()
+    assert exact(world)
+    sent = [message.header.kind for message in world.post.messages.values()]
+    assert sent.count("checked") == kind["count"]
+    proofs = kind["count"] * (kind["count"] - 1)
+    assert (len(world.office.answers), sent.count("answer")) == (
+        (0, proofs) if world.schedule.rotating else (proofs, 0)
+    )
+
+
+def until_asked(world: JointWorld) -> None:
+    """Look until a hospital has asked for an answer."""
+    for _ in range(20):
+        for site in world.sites.values():
+            site.look()
+            if world.office.answers:
+                return
+    raise AssertionError
+
+
+def test_a_coordinator_that_was_started_again_answers_in_the_next_round(folder: Path) -> None:
+    world = JointWorld(folder, joint_spec(2, rows=9))
+    until_asked(world)
+    world.office.held.clear()
+    world.office.answers.clear()
+    world.run()
+    assert exact(world)
+    assert {site.state.round for site in world.sites.values()} == {2}
+    assert all(site.state.refused == 0 for site in world.sites.values())
+
+
+def test_a_hospital_that_asks_again_is_told_the_same(folder: Path) -> None:
+    """Its process ends with the answer in hand, and the next one asks with what it had frozen."""
+    world = JointWorld(folder, joint_spec(2, rows=9))
+    asked: list[tuple[Message, bytes]] = []
+    answer = world.office.answer
+
+    def lost(message: Message, body: bytes) -> bytes:
+        asked.append((message, body))
+        answer(message, body)
+        raise PeerUnavailable("nobody heard it")
+
+    world.office.answer = lost  # type: ignore[method-assign]
+    for _ in range(8):
+        for site in world.sites.values():
+            site.look()
+    assert len({message.header.digest() for message, _ in asked}) == 2
+    assert len({message.to_bytes() + body for message, body in asked}) == 2
+    assert len(asked) > 4
+    world.office.answer = answer  # type: ignore[method-assign]
+    world.run()
+    assert exact(world)
+    assert {site.state.round for site in world.sites.values()} == {1}
+
+
+def test_an_answer_that_was_altered_is_refused(folder: Path) -> None:
+    world = JointWorld(folder, joint_spec(2, rows=9))
+    answer = world.office.answer
+
+    def altered(message: Message, body: bytes) -> bytes:
+        made = answer(message, body)
+        return made[:-1] + bytes([made[-1] ^ 1])
+
+    world.office.answer = altered  # type: ignore[method-assign]
+    with pytest.raises(IntegrityError, match="what the coordinator sent does not open as"):
+        world.run()
+    assert all(site.block is None for site in world.sites.values())
