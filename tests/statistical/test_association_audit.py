@@ -16,7 +16,8 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS
-from tests.support.joint import privatize_moments, summed
+from tests.support.blocks import exact_once, privatize
+from tests.support.joint import summed
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, numeric, with_terms
 
@@ -78,17 +79,12 @@ def distance(spec: ReleaseSpec, cells: Cells) -> float:
 
 
 def measured(spec: ReleaseSpec, cells: Cells, noise: NoiseSource) -> Audit:
-    first, second = (
-        np.array(
-            [
-                summed(spec, [privatize_moments(rows, spec, "north", {}, {}, noise).values])[0]
-                for _ in range(CONTROL_RUNS)
-            ],
-            np.float64,
-        )
-        for rows in (table(spec, FULL), table(spec, cells))
-    )
-    return audit(first, second)
+    found = []
+    with exact_once():
+        for rows in (table(spec, FULL), table(spec, cells)):
+            blocks = (privatize(rows, spec, "north", noise).values for _ in range(CONTROL_RUNS))
+            found.append(np.array([summed(spec, [values])[0] for values in blocks], np.float64))
+    return audit(*found)
 
 
 def nominal(spec: ReleaseSpec) -> float:

@@ -30,7 +30,8 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS
-from tests.support.joint import entries, exact_gram, privatize_moments
+from tests.support.blocks import exact_once
+from tests.support.joint import Session, entries, exact_gram, seal
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, numeric, with_terms
 
@@ -82,28 +83,19 @@ def forgotten(rows: BoundedRows) -> Codes:
 def released(
     cells: Mapping[str, float], noise: Mapping[str, NoiseSource], runs: int, north: Coding = honest_rows
 ) -> Outputs:
-    """Released integers of many releases, (runs, E): exact shares, masks and noise drawn anew for each."""
+    """Released integers of many releases, (runs, E): masks and noise drawn anew for each."""
     rows = tables(cells)
     matrices = {"north": north(rows["north"]), "south": honest_rows(rows["south"])}
     whole = (matrices["north"].astype(np.int64).T @ matrices["south"].astype(np.int64)).view(np.uint64)
     (pair,) = schedule_of(SPEC).pairs
+    session = Session({"north": {pair: whole}, "south": {pair: 0 * whole}}, matrices)
     largest = limits(layout_of(SPEC), SPEC.rows, BITS, joint_moments(SPEC).scales, 2)
     found = []
-    for _ in range(runs):
-        seed = {frozenset(two): secrets.token_bytes(32) for two in combinations(COLUMNS, 2)}
-        blocks = [
-            privatize_moments(
-                rows[party],
-                SPEC,
-                party,
-                {pair: whole if party == "north" else 0 * whole},
-                {peer: seed[frozenset((party, peer))] for peer in COLUMNS if peer != party},
-                noise[party],
-                matrices[party],
-            ).values
-            for party in COLUMNS
-        ]
-        found.append(add_up(blocks, largest, FIELD).astype(np.float64))
+    with exact_once():
+        for _ in range(runs):
+            seed = {frozenset(two): secrets.token_bytes(32) for two in combinations(COLUMNS, 2)}
+            sent = seal(SPEC, rows, session, noise, seed)
+            found.append(add_up([sent[party].values for party in COLUMNS], largest, FIELD).astype(np.float64))
     return np.array(found)
 
 

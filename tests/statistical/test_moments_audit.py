@@ -24,6 +24,7 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
 from tests.statistical.constants import CONTROL_RUNS, DETECTABLE, JOINT_RUNS, TWICE_RUNS
+from tests.support.blocks import exact_once
 from tests.support.joint import entries, exact_gram, multiply, multiply_directly, seal
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, categorical, numeric, with_terms
@@ -102,9 +103,10 @@ def releases(spec: ReleaseSpec, cells: Cells, noises: Iterable[Mapping[str, Nois
     rows = tables(cells, spec)
     session = multiply(spec, rows)
     found = []
-    for noise in noises:
-        masks = {frozenset(two): secrets.token_bytes(32) for two in combinations(PARTIES, 2)}
-        found.append(joined(spec, seal(spec, rows, session, noise, masks)))
+    with exact_once():
+        for noise in noises:
+            masks = {frozenset(two): secrets.token_bytes(32) for two in combinations(PARTIES, 2)}
+            found.append(joined(spec, seal(spec, rows, session, noise, masks)))
     return np.array(found)
 
 
@@ -123,7 +125,7 @@ def _anew(rows: Mapping[str, BoundedRows], noise: Mapping[str, NoiseSource]) -> 
 
 
 @pytest.mark.parametrize(
-    ("runs", "within"), [(CONTROL_RUNS, 0.08), pytest.param(JOINT_RUNS, 0.05, marks=pytest.mark.slow)]
+    ("runs", "within"), [(TWICE_RUNS, 0.12), pytest.param(JOINT_RUNS, 0.05, marks=pytest.mark.slow)]
 )
 def test_a_curious_hospital_learns_what_is_stated(runs: int, within: float) -> None:
     """The whole computation anew for every release: deals, masked columns, products, noise and masks."""

@@ -23,6 +23,7 @@ from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.release.block import Block
 from tests.statistical.constants import DETECTABLE, MOMENTS_RUNS, P_THRESHOLD
 from tests.statistical.laws import Draws, p_of_independence, p_of_scale, p_of_too_little, p_of_uniformity
+from tests.support.blocks import exact_once
 from tests.support.joint import entries, exact_gram, multiply, seal
 from tests.support.kinds import kind_of
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
@@ -75,14 +76,15 @@ def make(noise: Mapping[str, NoiseSource], runs: int = MOMENTS_RUNS, *, masked_a
     session, silent = multiply(SPEC, TABLES), dict.fromkeys(PARTIES, ZeroNoise())
     largest = limits(LAYOUT, SPEC.rows, SPEC.grid_bits, TERMS.scales, len(PARTIES))
     released, shares, blocks = [], [], []
-    for run in range(runs):
-        if masked_anew or not run:
-            masks = {frozenset(pair): secrets.token_bytes(32) for pair in combinations(PARTIES, 2)}
-            bare = _words(seal(SPEC, TABLES, session, silent, masks))
-        words = _words(seal(SPEC, TABLES, session, noise, masks))
-        released.append(add_up(list(words.view(np.int64)[:, None]), largest, FIELD))
-        blocks.append(words)
-        shares.append(FIELD.signed(FIELD.subtract(words, bare)))
+    with exact_once():
+        for run in range(runs):
+            if masked_anew or not run:
+                masks = {frozenset(pair): secrets.token_bytes(32) for pair in combinations(PARTIES, 2)}
+                bare = _words(seal(SPEC, TABLES, session, silent, masks))
+            words = _words(seal(SPEC, TABLES, session, noise, masks))
+            released.append(add_up(list(words.view(np.int64)[:, None]), largest, FIELD))
+            blocks.append(words)
+            shares.append(FIELD.signed(FIELD.subtract(words, bare)))
     return Releases(np.array(released), np.array(shares), np.array(blocks))
 
 

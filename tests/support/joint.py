@@ -31,10 +31,12 @@ class Session:
 
     Attributes:
         shares: party to its share of the product for each of its pairs.
+        matrices: party to what it multiplied.
         blocks: party to block.
     """
 
     shares: dict[str, Mapping[Pair, Words]]
+    matrices: dict[str, Codes]
     blocks: dict[str, Block] = field(default_factory=dict)
 
 
@@ -63,14 +65,14 @@ def compute(
 
 def multiply(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
     """The real sessions of all parties up to their products, under keys of nobody; no block."""
-    if len(tables) == 1:
-        return Session({party: {} for party in tables})
     matrices = {party: coded(table, spec) for party, table in tables.items()}
+    if len(tables) == 1:
+        return Session({party: {} for party in tables}, matrices)
     identities = {party: new_private_key() for party in tables}
     made = in_memory.multiply(
         schedule_of(spec), matrices, identities, dict.fromkeys(tables, "5e" * 32), lambda name: nullcontext()
     )
-    return Session({party: products.shares for party, products in made.items()})
+    return Session({party: products.shares for party, products in made.items()}, matrices)
 
 
 def multiply_directly(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> Session:
@@ -91,7 +93,7 @@ def multiply_directly(spec: ReleaseSpec, tables: Mapping[str, BoundedRows]) -> S
         for party in (pair.first, pair.second):
             partner = columns[pair.other(party), pair.dealer]
             shares[party][pair] = share(pair, party, codes[party], dealt[party, pair.dealer], partner, schedule)
-    return Session(dict(shares))
+    return Session(dict(shares), codes)
 
 
 def seal(
@@ -110,6 +112,7 @@ def seal(
             session.shares[party],
             {peer: masks[frozenset((party, peer))] for peer in tables if peer != party},
             noise[party],
+            session.matrices[party],
         )
         for party in tables
     }
