@@ -28,6 +28,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
+import pyarrow as pa
+
 from demo.consortium import ROOT, Consortium
 from dprelease.estimators.evidence import posterior
 from tests.support.replaced import PROJECT
@@ -141,6 +143,7 @@ def _import_everything() -> None:
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
+    pa.array([""])  # imports pandas, where it is, in half a second: pyarrow looks for its arrays among what it is given
     names = sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
     # A copy has no thread but the one that copies; pyarrow's allocator starts its own again.
     assert len([name for name in names if not name.startswith("jemalloc")]) == 1, names
