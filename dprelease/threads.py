@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.abc import MetaPathFinder
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,29 @@ def share_arena() -> None:
     limit = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if limit is not None:
         limit(_M_ARENA_MAX, 1)
+
+
+def without_pandas() -> None:
+    """Let Arrow find no pandas, which it loads at its first array where it is installed: 30 MiB that nobody here reads.
+
+    The program itself can import pandas as before, and so can Arrow where a table is asked to become one of pandas.
+    """
+    import pyarrow as pa
+
+    nowhere = _NoPandas()
+    sys.meta_path.insert(0, nowhere)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(nowhere)
+
+
+class _NoPandas(MetaPathFinder):
+    """Refuses one import."""
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ImportError(fullname)
 
 
 def give_back() -> None:

@@ -12,6 +12,7 @@ from dprelease.errors import Unauthenticated
 from dprelease.identity.invite import Invite
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.price import price_text
+from dprelease.threads import without_pandas
 from party_node.cli.budget import usual_delta
 from party_node.cli.options import read_party, with_config, with_hospital
 from party_node.daemon import Daemon
@@ -48,6 +49,7 @@ def run(config: Path, verbose: bool, log_json: bool) -> None:
 
     Example: party-node run --config /etc/dprelease/party.toml
     """
+    without_pandas()
     hospital = HospitalState(read_party(config))
     log_to_stderr(verbose=verbose, as_json=log_json)
     stop = StopSignal()
