@@ -9,7 +9,7 @@ Source: schema.org/Dataset, Croissant 1.1 (required fields), DataCite 4.6 (manda
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -162,6 +162,10 @@ def _distinct(columns: tuple[ColumnAbout, ...]) -> tuple[ColumnAbout, ...]:
     return columns
 
 
+Curator = Literal["", "Government", "Industry", "Nonprofit"]
+"""Kinds of publishers in the public registry of deployments; empty where it is not said."""
+
+
 class About(Value):
     """Description, licence and makers of a release.
 
@@ -177,6 +181,7 @@ class About(Value):
         columns: meaning of single columns; left out of canonical bytes where there is none.
         budget: epsilon that all releases of the same patients together keep to, at the release's delta; 0 where none is declared.
             Ledgers of the hospitals enforce theirs, whatever stands here.
+        curator: kind of the consortium, which publishes; left out of canonical bytes where it is not said.
     """
 
     description: Paragraph
@@ -194,6 +199,7 @@ class About(Value):
         Field(exclude_if=lambda columns: not columns),
     ] = ()
     budget: Annotated[float, Field(ge=0, le=MOST_EPSILON, exclude_if=lambda budget: not budget)] = 0.0
+    curator: Annotated[Curator, Field(exclude_if=lambda curator: not curator)] = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -233,6 +239,7 @@ class About(Value):
             "intended_use": self.intended_use,
             "period": self.period,
             "region": self.region,
+            "curator": self.curator,
             "budget": f"epsilon = {self.budget:g} for all releases of the same patients" if self.budget else "",
         }
         return {name: value for name, value in found.items() if value}

@@ -259,7 +259,7 @@ class SpecBase(Value):
             if each.unit and (column.indicators or column.unit not in ("", each.unit)):
                 unit = "is no number" if column.indicators else f"is declared in {column.unit!r}"
                 raise ValueError(f"about.columns: {each.name} {unit}; leave out its unit")
-        if self.about and 0 < self.about.budget < self.target.epsilon:
+        if self.target.scope == "joint" and self.about and 0 < self.about.budget < self.target.epsilon:
             declared_budget, alone = f"epsilon = {self.about.budget:g}", f"epsilon = {self.target.epsilon:g}"
             raise ValueError(f"about.budget: {declared_budget} is for all releases, and this one alone takes {alone}")
 

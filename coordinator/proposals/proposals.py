@@ -30,7 +30,14 @@ from coordinator.proposals.checks import (
     label_of,
     reported,
 )
-from coordinator.proposals.published import EarlierReleases, latest_ranges, read_ranges, similar_to, with_ranges
+from coordinator.proposals.published import (
+    EarlierReleases,
+    check_budget,
+    latest_ranges,
+    read_ranges,
+    similar_to,
+    with_ranges,
+)
 from coordinator.store.agreements import Agreement
 from coordinator.store.members import Members
 from coordinator.store.store import Store, Transaction
@@ -152,7 +159,7 @@ def create(
     """Check a request, make its spec and offer it to the parties. Every call makes a release of its own.
 
     Raises:
-        InvalidInput: the request cannot be met, or has no licence.
+        InvalidInput: the request cannot be met, has no licence, or declares a budget that releases exceed.
         SpecRefused: its numbers do not work out.
         Conflict: the same was proposed in this very second.
     """
@@ -163,6 +170,7 @@ def create(
         earlier = EarlierReleases(tx.releases.all(), published, root)
         proposal = make_proposal(request, name, members, now, allow_large_delta=allow_large_delta, earlier=earlier)
         spec = proposal.spec
+        check_budget(spec, proposal.guarantee, earlier.known)
         similar = similar_to(spec, earlier.known)
         expires = now + timedelta(hours=request.expires_hours)
         joint = mechanism_of(spec).schedule(spec) is not None

@@ -1,4 +1,4 @@
-"""Earlier releases that a request repeats or builds on: the same content, and published ranges, verified, of the columns of now."""
+"""Earlier releases that a request repeats or builds on: the same content, published ranges, verified, and a declared budget."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from dprelease.mechanisms.base import Columns
 from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed
+from dprelease.privacy.calibration import budget
+from dprelease.privacy.price import epsilon_text
+from dprelease.release.accounting import Guarantee, guarantee
 from dprelease.release.folder import load_folder
 from dprelease.release.spec import ReleaseSpec
+from dprelease.spec_base import Target
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,41 @@ def similar_to(spec: ReleaseSpec, releases: Iterable[Agreement]) -> Agreement | 
 
 
 def _pays_again(release: Agreement, spec: ReleaseSpec) -> bool:
-    if release.record.final and release.record.state is not Stage.PUBLISHED:
-        return False
-    return _content(release.read_spec()) == _content(spec)
+    return _counts(release) and _content(release.read_spec()) == _content(spec)
+
+
+def _counts(release: Agreement) -> bool:
+    return not release.record.final or release.record.state is Stage.PUBLISHED
 
 
 def _content(spec: ReleaseSpec) -> tuple[str, frozenset[str], dict[str, frozenset[str]]]:
     outcomes = frozenset(spec.outcomes)
     return spec.terms.names[-1], outcomes, {part.party: frozenset(part.released) for part in spec.parties}
+
+
+def check_budget(spec: ReleaseSpec, promised: Guarantee, releases: Iterable[Agreement]) -> None:
+    """Refuse a declared budget that open and published releases of the roster exceed together with this one.
+
+    Declared is epsilon of all of them jointly, whatever scope their targets have; mu^2 adds up (docs/guarantees.md 8).
+
+    Args:
+        spec: proposed.
+        promised: what it gives.
+        releases: the office's.
+
+    Raises:
+        InvalidInput: with what they come to.
+    """
+    if spec.about is None or not spec.about.budget:
+        return
+    earlier = [each.read_spec() for each in releases if _counts(each)]
+    others = [guarantee(each).added_mu2 for each in earlier if each.roster == spec.roster]
+    total = sum(others, promised.added_mu2)
+    declared = Target(scope="joint", epsilon=spec.about.budget, delta=spec.target.delta)
+    if total > budget(declared):
+        alone = f"this one alone takes {epsilon_text(promised.added_mu2, declared.delta)}"
+        more = f", and with {len(others)} open or published releases {epsilon_text(total, declared.delta)}"
+        raise InvalidInput(
+            f"about.budget: epsilon = {declared.epsilon:g} is for all releases of roster {spec.roster}, and {alone}"
+            f"{more if others else ''} at delta = {declared.delta:g}; declare a larger budget or none, or ask for a smaller epsilon"
+        )

@@ -1,7 +1,7 @@
 """A record of a release for the public registry of deployments of differential privacy.
 
-It fills what the signed release says. Its status is a draft: the registry's board asks for more, such as the kind of each curator,
-which no release says.
+It fills what the signed release says. It passes the registry's schema if `about` says the kind of the curator. Its status is a
+draft, for the registry's board reads every record.
 
 Source: opendp/deployments-registry-data, `schemas/deployments-schema.yaml` and its template, as of September 2026 (tier 3).
 """
@@ -19,15 +19,17 @@ from dprelease.privacy.price import epsilon_figure, rounded_up
 from dprelease.release.accounting import guarantee
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
+from dprelease.release.spec import ReleaseSpec
 from dprelease.release.stream import checkpoint_of
 
 NOT_STATED = "Not stated"
 """Instead of a text that the registry requires and `about` leaves out."""
 _TYPES = {"mixtures": "Dataset", "rows": "Dataset"}
 HEADER = (
-    "# A draft for the registry of deployments of differential privacy: github.com/opendp/deployments-registry-data",
-    "# Add data_curator_type to each curator (such as Government, Industry or Nonprofit), and your names to registry_authors.",
+    "# A draft for the registry of deployments of differential privacy: github.com/opendp/deployments-registry-data"
 )
+TO_DO = "# Add data_curator_type to each curator (such as Government, Industry or Nonprofit), and your names to registry_authors."
+LESS_TO_DO = "# Add your names to registry_authors."
 
 
 def registry_record(release: Release, about: About, manifest: Manifest) -> str:
@@ -38,7 +40,8 @@ def registry_record(release: Release, about: About, manifest: Manifest) -> str:
         about: of its spec.
         manifest: its manifest.
     """
-    return "\n".join((*HEADER, *_lines(_record(release, about, manifest), ""))) + "\n"
+    to_do = LESS_TO_DO if about.curator else TO_DO
+    return "\n".join((HEADER, to_do, *_lines(_record(release, about, manifest), ""))) + "\n"
 
 
 def yaml_text(text: str) -> str:
@@ -75,9 +78,7 @@ def _record(release: Release, about: About, manifest: Manifest) -> dict[str, Any
         "deployment": {
             "basic": {
                 "name": spec.title,
-                "data_curators": [
-                    {"data_curator_name": name} for name in (spec.consortium, *(part.party for part in spec.parties))
-                ],
+                "data_curators": _curators(spec, about),
                 "description": about.description,
                 "intended_use": about.intended_use or NOT_STATED,
                 "data_product_type": _TYPES.get(release.view.kind, "Summary statistics"),
@@ -129,6 +130,13 @@ def _record(release: Release, about: About, manifest: Manifest) -> dict[str, Any
             },
         },
     }
+
+
+def _curators(spec: ReleaseSpec, about: About) -> list[dict[str, str]]:
+    """The publisher with its kind. Without a kind hospitals are listed, too, for an author to choose from."""
+    if about.curator:
+        return [{"data_curator_name": spec.consortium, "data_curator_type": about.curator}]
+    return [{"data_curator_name": name} for name in (spec.consortium, *(part.party for part in spec.parties))]
 
 
 def _variant(release: Release) -> dict[str, Any]:

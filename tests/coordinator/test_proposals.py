@@ -12,15 +12,28 @@ import pytest
 from coordinator.lifecycle import Cancelled, Stage
 from coordinator.proposals.proposals import CheckedProposal, Request, create, make_proposal
 from coordinator.service import enrolment
+from coordinator.store.agreements import Agreement
 from coordinator.store.members import Invitation
 from dprelease.canonical import sha256
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms, RowsTerms
+from dprelease.privacy.price import epsilon_at, epsilon_text
 from dprelease.release.accounting import check_spec
 from dprelease.spec_base import instant
-from tests.coordinator.office import ALIGNMENT, COLUMNS, GLUCOSE, NOW, RUN_TIME, Office, catalogue, grow, request
+from tests.coordinator.office import (
+    ALIGNMENT,
+    COLUMNS,
+    GLUCOSE,
+    NOW,
+    REQUEST,
+    RUN_TIME,
+    Office,
+    catalogue,
+    grow,
+    request,
+)
 
 
 def propose(office: Office, *, allow_large_delta: bool = False, **changed: Any) -> CheckedProposal:
@@ -246,6 +259,29 @@ def test_the_same_content_twice_is_two_releases_and_a_warning(office: Office) ->
         for made in (first, second):
             tx.releases.advance(made.release.digest, Cancelled("no"), NOW)
     assert create(office.store, request(), RUN_TIME, NOW).similar is None
+
+
+def test_a_declared_budget_holds_what_releases_of_the_patients_take_together(office: Office) -> None:
+    about = REQUEST["about"]
+    assert isinstance(about, dict)
+
+    def create_within(budget: float, **changed: object) -> Agreement:
+        asked = request(about={**about, "budget": budget}, **changed)
+        return create(office.store, asked, RUN_TIME, NOW).release
+
+    with pytest.raises(InvalidInput, match=r"this one alone takes 0\.7\d+ at delta = 1e-06; declare"):
+        create_within(0.6, scope="per-party", epsilon=0.5)  # of each hospital
+    first = create_within(1.0)
+    mu2 = 2 * check_spec(first.read_spec()).joint_mu2
+    both, printed = epsilon_at(mu2, 1e-6), epsilon_text(mu2, 1e-6)
+    told = rf"epsilon = 1.4 is for all releases of roster cohort, and this one alone takes 1, and with 1 open .* {printed} at"
+    with pytest.raises(InvalidInput, match=told):
+        create_within(1.4)
+    other = create_within(both + 1e-6)
+    with office.store.writing() as tx:
+        for release in (first, other):
+            tx.releases.advance(release.digest, Cancelled("no"), NOW)
+    create_within(1.0)  # what was cancelled takes nothing
 
 
 def test_a_created_release_waits_for_its_parties_until_it_expires(office: Office) -> None:

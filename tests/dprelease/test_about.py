@@ -87,8 +87,19 @@ def test_a_budget_of_all_releases_is_signed_and_absent_where_none_is_declared() 
     with pytest.raises(InvalidInput):  # a second spelling of none
         ReleaseSpec.from_bytes(declared.to_bytes().replace(b'"budget":3.0', b'"budget":0.0'))
     low = declared.target.epsilon / 2
+    data = declared.model_dump(mode="json") | {"about": {**WHOLE, "budget": low}}
     with pytest.raises(InvalidInput, match=f"epsilon = {low:g} is for all releases, and this one alone takes"):
-        read_data(ReleaseSpec, declared.model_dump(mode="json") | {"about": {**WHOLE, "budget": low}}, "the request")
+        read_data(ReleaseSpec, data, "the request")
+    data["target"]["scope"] = "per-party"  # its epsilon is not that of all hospitals together
+    read_data(ReleaseSpec, data, "the request")
+
+
+def test_the_kind_of_the_curator_is_signed_and_absent_where_nobody_says_it() -> None:
+    bare = build_spec(about=read_data(About, WHOLE, "it"))
+    assert b"curator" not in bare.to_bytes()
+    told = build_spec(about=read_data(About, {**WHOLE, "curator": "Nonprofit"}, "it"))
+    assert ReleaseSpec.from_bytes(told.to_bytes()) == told
+    assert told.about.facts["curator"] == "Nonprofit"
 
 
 @pytest.mark.parametrize("identifier", ["05gq02987", "04wxnsj81", "02nr0ka47", "05dxps055", "03vek6s52"])
@@ -122,6 +133,7 @@ def test_identifiers_of_organisations_are_known_by_their_check_digits(identifier
         ({"columns": {"age": {"label": "x\ty"}}}, "only letters that can be printed"),
         ({"columns": [{"name": "age", "label": "x"}, {"name": "age", "label": "y"}]}, "a column is named once"),
         ({"description": "two\nlines"}, "only letters that can be printed, on one line"),
+        ({"curator": "Hospital"}, "'Government', 'Industry' or 'Nonprofit'"),
         ({"colour": "red"}, "colour"),
     ],
 )

@@ -24,6 +24,7 @@ from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.publication import plain
 from dprelease.publication.beside import compared, missing
 from dprelease.publication.plain import CONSTANT, README, plain_files
+from dprelease.publication.registry import registry_record
 from dprelease.release.folder import PAGE, ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -213,6 +214,10 @@ def test_the_registry_s_record_has_its_fields(published: Mapping[str, Published]
         ["trial"],
     )
     assert release.digest in found["implementation"]["additional_information"]
+    kinded = registry_record(release, ABOUT.model_copy(update={"curator": "Nonprofit"}), folder.manifest())
+    assert yaml.safe_load(kinded)["deployment"]["basic"]["data_curators"] == [
+        {"data_curator_name": "trial", "data_curator_type": "Nonprofit"}
+    ]
 
 
 def test_metadata_name_the_files_the_licence_and_the_makers(published: Mapping[str, Published]) -> None:
