@@ -13,10 +13,12 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.design import Rows, in_order
 from dprelease.estimators.fitting import fit
+from dprelease.estimators.intervals.inference import Predicted
 from dprelease.estimators.result import FitResult
 from dprelease.release.release import Release
 
@@ -84,6 +86,22 @@ class LinearRegression:
             raise _not_fitted()
         predicted = self.result_.predict(X, clip=clip)
         return predicted[:, 0] if self._single else predicted
+
+    def predict_interval(
+        self, X: Rows, interval: Predicted = "confidence", level: float = LEVEL
+    ) -> tuple[Floats, Floats, Floats]:
+        """(fit, lower, upper) of the estimated coefficients; see `FitResult.predict_interval`.
+
+        Raises:
+            NotFittedError: not fitted yet.
+            InvalidInput: as `FitResult.predict_interval`.
+        """
+        if not hasattr(self, "result_"):
+            raise _not_fitted()
+        fit, lower, upper = (
+            each[:, 0] if self._single else each for each in self.result_.predict_interval(X, interval, level)
+        )
+        return fit, lower, upper
 
     @overload
     def score(self, X: Rows, y: Rows, *, multioutput: Literal["uniform_average"] = "uniform_average") -> float: ...

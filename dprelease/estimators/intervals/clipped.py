@@ -57,15 +57,22 @@ HIDDEN = "counts and public bounds alone bound what depends on it, by a wide int
 
 
 def taken(
-    estimates: Floats, names: Design, view: NoisyMoments, reaches: Mapping[str, Reach], *, intercept: bool
+    estimates: Floats,
+    names: Design,
+    view: NoisyMoments,
+    reaches: Mapping[str, Reach],
+    points: Floats,
+    *,
+    intercept: bool,
 ) -> tuple[Floats, Floats]:
-    """(l, d) w of slopes and (l,) of intercepts; NaN where nothing was learned.
+    """(l, d) w of slopes and (m, l) of the fit at points; NaN where nothing was learned.
 
     Args:
         estimates: (l, d) slopes as clipped, original units.
         names: targets and features.
         view: moments of them.
         reaches: number to how far it reaches.
+        points: (m, d) in original units; an intercept is the fit at 0.
         intercept: whether there is one.
     """
     columns = (names.targets, names.features)
@@ -79,7 +86,7 @@ def taken(
         np.array([moved_by(reaches.get(name), mean) for name, mean in zip(each, own, strict=True)])
         for each, own in zip(columns, means, strict=True)
     ]
-    return wider, moved[0] + np.abs(estimates) @ moved[1] + wider @ np.abs(means[1])
+    return wider, moved[0] + np.abs(estimates) @ moved[1] + np.abs(points - means[1]) @ wider.T
 
 
 def lost(estimates: Floats, outcomes: Floats, features: Floats, most: Floats) -> Floats:

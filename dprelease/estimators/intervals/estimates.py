@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -228,6 +229,8 @@ class PopulationFit:
     Attributes:
         weights: (d, l).
         offsets: (l,) at the point that was asked for.
+        at: (m, l) at further points.
+        residual: (2, l) variance of a patient's outcomes about the least squares, and the standard error of it.
         degrees: degrees of freedom of the variances; infinite for moments.
         noise_ratio: how far noise moves the features' moments in the worst direction; infinite where they cannot be told from it.
         dropped: the features to leave out, those that noise hides most first, for the noise ratio of the others to be below
@@ -236,16 +239,23 @@ class PopulationFit:
 
     weights: ProfiledEstimates
     offsets: ProfiledEstimates
+    at: ProfiledEstimates
+    residual: Floats
     degrees: float
     noise_ratio: float
     dropped: tuple[int, ...]
 
 
-def unidentified(features: int, targets: int, dropped: tuple[int, ...]) -> PopulationFit:
-    """Answer of a release whose features cannot be told from noise."""
-    unknown = np.full((features + 1, targets), np.nan)
-    estimates = ProfiledEstimates(unknown, unknown, unknown, unknown)
-    return PopulationFit(estimates[:-1], estimates[-1], np.inf, np.inf, dropped)
+def unidentified(points: Floats, targets: int, dropped: tuple[int, ...]) -> PopulationFit:
+    """Answer of a release whose features cannot be told from noise; `points` are all that were asked for, (1 + m, d)."""
+    (asked, d), spread = points.shape, np.full((2, targets), np.nan)
+    unknown = np.full((d + asked, targets), np.nan)
+    return in_parts(ProfiledEstimates(unknown, unknown, unknown, unknown), d, spread, np.inf, np.inf, dropped)
+
+
+def in_parts(estimates: ProfiledEstimates, d: int, *rest: Any) -> PopulationFit:
+    """A fit out of estimates of d weights, then of the offset, then at further points; the rest as of `PopulationFit`."""
+    return PopulationFit(estimates[:d], estimates[d], estimates[d + 1 :], *rest)
 
 
 def dropped_features(

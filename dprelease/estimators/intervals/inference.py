@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,8 @@ EQUAL_SPREAD = (
     "spread likely."
 )
 """Said with every slope that has an error: sums of squared residuals times products of features are of fourth order."""
+Predicted = Literal["confidence", "prediction"]
+"""Kind of an interval of a prediction: of the mean of patients with such features, or of one of them."""
 _NORMAL = 1e10
 """Degrees of freedom at which Student's law is the normal one to the last digit."""
 
@@ -66,6 +69,9 @@ class Inference:
         wider_intercept: (l,) the same of the intercepts.
         merged: features that are counted with the reference of their category, and its values; nothing is known of their own
             coefficients, and the others are those of a fit without them.
+        at: (m, l) the fit at points that were asked for; None where none were.
+        wider_at: (m, l) what clipping may take from it; None in public bounds.
+        residual: (2, l) variance of the outcomes about the population's least squares, and the standard error of it.
     """
 
     slopes: ProfiledEstimates
@@ -78,6 +84,9 @@ class Inference:
     wider: Floats | None = None
     wider_intercept: Floats | None = None
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    at: ProfiledEstimates | None = None
+    wider_at: Floats | None = None
+    residual: Floats | None = None
 
     @property
     def estimate(self) -> Floats:
@@ -138,6 +147,30 @@ class Inference:
             InvalidInput: the level does not lie between 0 and 1.
         """
         return self._ends(self.intercepts, self.wider_intercept, level)
+
+    def predicted(self, interval: Predicted, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
+        """(fit, lower, upper) at the points that were asked for, each (m, l).
+
+        ``confidence`` holds the mean of patients with such features, where that is linear in them. ``prediction`` holds one such
+        patient. Its ends are those of the mean, moved out by the spread of residuals: sqrt(a^2 + b^2) with a the distance of an
+        end of the mean, and b^2 = t^2 (s^2 + (t^2 + 1) e^2 / 4 s^2) for a quantile t and the estimate s^2 of their variance, whose
+        error is e. The second part makes up for that error to second order, as Student's quantiles do.
+
+        Source: Zou and Donner (2008, Stat. Med. 27, 1693), for sums whose parts have intervals; Satterthwaite (1946).
+
+        Raises:
+            InvalidInput: the level does not lie between 0 and 1.
+        """
+        assert self.at is not None  # noqa: S101 - points were asked for
+        assert self.residual is not None  # noqa: S101
+        lower, upper = self._ends(self.at, self.wider_at, level)
+        if interval == "prediction":
+            squared, (variance, error) = self._quantile(level) ** 2, self.residual
+            more = np.divide((squared + 1) / 4 * error**2, variance, out=np.zeros_like(error), where=variance > 0)
+            spread = np.sqrt(squared * (variance + more))
+            lower = self.at.value - np.hypot(self.at.value - lower, spread)
+            upper = self.at.value + np.hypot(upper - self.at.value, spread)
+        return self.at.value, lower, upper
 
     @property
     def bounded(self) -> npt.NDArray[np.bool_]:
@@ -201,45 +234,56 @@ class Inference:
             raise InvalidInput(f"the level of an interval lies between 0 and 1, and {level:g} does not; 0.95 is usual")
         if wider is not None:
             return ends(of, level, wider)
-        return of.interval(float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2)))
+        return of.interval(self._quantile(level))
+
+    def _quantile(self, level: float) -> float:
+        return float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2))
 
 
-def infer(release: Release, names: Design, *, intercept: bool) -> Inference:
+def infer(release: Release, names: Design, *, intercept: bool, points: Floats | None = None) -> Inference:
     """Inference about some regressions from a release, whatever method fits them.
 
     Args:
         release: a verified release.
         names: targets and features.
         intercept: whether there is one; without it models pass through the midpoints of the public ranges.
+        points: (m, d) features of patients to predict for, original units; None for nobody.
     """
-    found = _of_features(release, names, intercept=intercept)
+    points = np.zeros((0, len(names.features))) if points is None else points
+    found = _of_features(release, names, points, intercept=intercept)
     if found.identified.all() or not intercept:
         return found
     for merged in sparse_levels(release, names):
         kept = [name for name in names.features if name not in merged]
         if merged and kept:
-            others = _of_features(release, design(release, names.targets, kept), intercept=intercept)
+            places = [names.features.index(name) for name in kept]
+            others = _of_features(release, design(release, names.targets, kept), points[:, places], intercept=intercept)
             if others.identified.all():
                 return others.among(names.features, kept, merged)
     return found
 
 
-def _of_features(release: Release, names: Design, *, intercept: bool) -> Inference:
-    learned = _learned(release.regressable, names, release.spec.rows_per_subject, intercept=intercept)
+def _of_features(release: Release, names: Design, points: Floats, *, intercept: bool) -> Inference:
+    learned = _learned(release.regressable, names, points, release.spec.rows_per_subject, intercept=intercept)
     found = in_units(learned, names)
+    assert found.at is not None  # noqa: S101 - `in_units` has it
+    # What an estimate at a point differs by from the estimated line is of the order of what both leave out.
+    found = replace(found, at=replace(found.at, value=points @ found.estimate.T + found.intercept))
     if not release.reaches:
         return found
     reaches = {each.name: each for each in release.reaches}
-    wider, moved = taken(found.estimate, names, release.moments(), reaches, intercept=intercept)
-    return replace(found, reaches=release.reaches, wider=wider, wider_intercept=moved)
+    points = np.vstack([np.zeros(points.shape[1]), points])
+    wider, moved = taken(found.estimate, names, release.moments(), reaches, points, intercept=intercept)
+    return replace(found, reaches=release.reaches, wider=wider, wider_intercept=moved[0], wider_at=moved[1:])
 
 
-def _learned(view: Regressable, names: Design, repeats: int, *, intercept: bool) -> PopulationFit:
-    x, y, origin = names.feature_index, names.target_index, -names.feature_midpoint / names.feature_half_width
+def _learned(view: Regressable, names: Design, points: Floats, repeats: int, *, intercept: bool) -> PopulationFit:
+    x, y, middle, half_width = names.feature_index, names.target_index, names.feature_midpoint, names.feature_half_width
+    origin, points = -middle / half_width, (points - middle) / half_width
     if isinstance(view, NoisyRows):
         rows = RegressionRows.of(view, x, y, mixed=view.mixed)
-        return learned_from_rows(rows, view.rows, origin, intercept=intercept, repeats=repeats)
-    return learned_from_moments(view, x, y, origin, intercept=intercept, repeats=repeats)
+        return learned_from_rows(rows, view.rows, origin, intercept=intercept, repeats=repeats, points=points)
+    return learned_from_moments(view, x, y, origin, intercept=intercept, repeats=repeats, points=points)
 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:
@@ -254,6 +298,8 @@ def in_units(learned: PopulationFit, names: Design) -> Inference:
         degrees=learned.degrees,
         noise_to_signal=learned.noise_ratio,
         unidentified=tuple(names.features[place] for place in learned.dropped),
+        at=learned.at.in_units(blank * names.target_half_width, names.target_midpoint),
+        residual=blank * names.target_half_width**2 * learned.residual,
     )
 
 

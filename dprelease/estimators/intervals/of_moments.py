@@ -52,6 +52,7 @@ from dprelease.estimators.intervals.estimates import (
     PopulationFit,
     Shared,
     dropped_features,
+    in_parts,
     profiled,
     unidentified,
 )
@@ -67,6 +68,7 @@ def learned_from_moments(
     *,
     intercept: bool,
     repeats: int = 1,
+    points: Floats | None = None,
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 
@@ -79,17 +81,19 @@ def learned_from_moments(
         origin: (d,) the point that the intercept is wanted at, scaled units.
         intercept: whether one is fitted.
         repeats: most rows of one patient.
+        points: (m, d) further points, scaled units; None for none.
     """
+    asked = origin[None] if points is None else np.vstack([origin, points])
     y, d, rows = list(targets), len(features), moments.rows
     first = [0] if intercept else []
     found = _solvable(moments, features, intercept=intercept)
     dropped = dropped_places(moments, features, intercept=intercept, seen=found.worst)
     if not np.isfinite(found.worst[0]):
-        return unidentified(d, len(y), dropped)
+        return unidentified(asked, len(y), dropped)
     z, noise, inverse = [*first, *features], found.noise, found.inverse
     across, outside = moments.between(z, y) / rows, (moments.noise_between(z, y) / rows) ** 2
     model = inverse @ across
-    sums = np.column_stack([np.eye(len(z)), [1.0, *origin] if intercept else origin])
+    sums = np.column_stack([np.eye(len(z)), np.insert(asked, 0, 1.0, axis=1).T if intercept else asked.T])
     lifts = inverse @ sums
     curvatures = (sums * lifts).sum(axis=0)
     forms = noise.forms(lifts)
@@ -99,12 +103,12 @@ def learned_from_moments(
     values = sums.T @ model - (pull.T @ model) / stretch[:, None]
 
     fit = values[: len(z)]
-    sigma2 = _residual_variance(moments, found, z, y, model, fit)
-    fixed = (lifts**2).T @ outside + np.outer(repeats * curvatures / rows, sigma2)
+    residual = _residual_variance(moments, found, z, y, model, fit)
+    fixed = (lifts**2).T @ outside + np.outer(repeats * curvatures / rows, residual[0])
     spread, parts = noise.shared(fit, outside, lifts)
     common = Covariance(sums, inverse @ lifts, spread, [Shared(inverse @ each.vectors, each.amounts) for each in parts])
     estimates = profiled(values, fixed, fit, forms, common).scaled_by(1 / stretch)
-    return PopulationFit(estimates[len(first) : len(z)], estimates[-1], np.inf, found.worst[0], dropped)
+    return in_parts(estimates[len(first) :], d, residual, np.inf, found.worst[0], dropped)
 
 
 def dropped_places(
@@ -134,7 +138,7 @@ def _solvable(moments: Moments, features: Sequence[int], *, intercept: bool) -> 
 def _residual_variance(
     moments: Moments, found: _Solvable, z: list[int], y: list[int], model: Floats, fit: Floats
 ) -> Floats:
-    """(l,) sigma^2.
+    """(2, l) sigma^2, and the standard deviation of its noise.
 
     Args:
         moments: as released.
@@ -149,7 +153,7 @@ def _residual_variance(
     square = moments.own(y) / rows + (model * (found.matrix @ model - 2 * across)).sum(axis=0)
     square += (fit * (noise.second_moment(found.inverse) @ fit)).sum(axis=0) + np.diag(found.inverse) @ outside
     sd = np.sqrt(noise.of_square(fit, outside, (moments.noise_own(y) / rows) ** 2, moments.layout.level[y]))
-    return truncated_mean(square, sd, np.zeros(len(y))) * rows / max(rows - len(z), 1)
+    return np.array([truncated_mean(square, sd, np.zeros(len(y))), sd]) * rows / max(rows - len(z), 1)
 
 
 @dataclass(frozen=True, eq=False)

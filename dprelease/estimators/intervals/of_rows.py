@@ -39,6 +39,7 @@ from functools import cached_property
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.estimators.bounded_mean import truncated_mean
 from dprelease.estimators.intervals.estimates import (
     Covariance,
     Forms,
@@ -46,6 +47,7 @@ from dprelease.estimators.intervals.estimates import (
     ProfiledEstimates,
     Shared,
     dropped_features,
+    in_parts,
     profiled,
     unidentified,
 )
@@ -53,7 +55,13 @@ from dprelease.estimators.normal_equations import SINGULAR, RegressionRows
 
 
 def learned_from_rows(
-    rows: RegressionRows, patients: int, origin: Floats, *, intercept: bool, repeats: int = 1
+    rows: RegressionRows,
+    patients: int,
+    origin: Floats,
+    *,
+    intercept: bool,
+    repeats: int = 1,
+    points: Floats | None = None,
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
@@ -65,13 +73,15 @@ def learned_from_rows(
         origin: (d,) the point that the intercept is wanted at, scaled units.
         intercept: whether one is fitted; without it the anchor row is left out.
         repeats: most rows of one patient.
+        points: (m, d) further points, scaled units; None for none.
     """
+    asked_at = origin[None] if points is None else np.vstack([origin, points])
     mixing = rows.mixing_only()
     used = rows if intercept else mixing
     d, targets, length = used.x.shape[1], used.y.shape[1], float(used.ones @ used.ones)
     degrees = len(used.ones) - int(intercept)
     if intercept and not length:
-        return unidentified(d, targets, tuple(range(d)))
+        return unidentified(asked_at, targets, tuple(range(d)))
     products = used.products(intercept=intercept)
     gram, whole, (mean_x, mean_y) = products.xx, np.sqrt(products.whole), products.means
 
@@ -81,29 +91,32 @@ def learned_from_rows(
     found = directions(list(range(d)))
     dropped = dropped_features(d, found.worst, lambda kept: directions(kept).worst)
     if not np.isfinite(found.worst[0]):
-        return unidentified(d, targets, dropped)
+        return unidentified(asked_at, targets, dropped)
     across = found.basis.T @ products.xy
     best = found.basis @ across
     origins = mean_y - mean_x @ best
     least = used.residual_squares(best, origins, origins)[0] / (degrees - d)
-    apart = np.append(np.zeros(d), 1 / length if intercept else 0.0)
-    asked = _Asked(found.hiding, found.basis.T @ np.column_stack([np.eye(d), origin - mean_x]), apart, degrees)
+    apart = np.append(np.zeros(d), np.full(len(asked_at), 1 / length if intercept else 0.0))
+    asked = _Asked(found.hiding, found.basis.T @ np.column_stack([np.eye(d), (asked_at - mean_x).T]), apart, degrees)
     values = asked.values(across)
-    values[-1] += mean_y
+    values[d:] += mean_y
 
     fit = found.basis.T @ gram @ values[:d]
     noise = rows.y_variance + found.hiding @ fit**2 / degrees
     per_row = mixing.patients / len(mixing.ones)
-    sigma2 = np.maximum(least + found.hiding**2 @ fit**2 / degrees - noise, 0) / per_row
+    spread = least + found.hiding**2 @ fit**2 / degrees
+    sigma2 = np.maximum(spread - noise, 0) / per_row
+    spread_error = spread * np.sqrt(2 / (degrees - d)) / per_row
+    residual = np.array([truncated_mean((spread - noise) / per_row, spread_error, 0 * noise), spread_error])
     fixed, mean_variance = np.outer((asked.lifted**2).sum(axis=0), least), np.zeros(len(least))
     more = repeats if rows.mixed else repeats - 1
     fixed += np.outer(more * asked.curvature * degrees * per_row / patients, sigma2)
     if intercept:
         combined = sigma2 * per_row * float(mixing.ones @ mixing.ones) / length**2 if rows.mixed else 0.0
         mean_variance = rows.y_variance / length + repeats * sigma2 / patients + combined
-        fixed[-1] += mean_variance
+        fixed[d:] += mean_variance
     estimates = asked.estimates(values, fixed, fit, least, mean_variance)
-    return PopulationFit(estimates[:d], estimates[d], float(degrees - d), found.worst[0], dropped)
+    return in_parts(estimates, d, residual, float(degrees - d), found.worst[0], dropped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,13 +227,14 @@ class _Asked:
             fixed: (q, l) what the variances have at b = 0.
             fit: (d, l) the weights that are believed.
             least: (l,) |y - X W^-1 X^T y|^2 / (m - d).
-            mean_variance: (l,) of what the last sum is added to, at b = 0.
+            mean_variance: (l,) of what the sums behind the weights are added to, at b = 0.
         """
         hiding, m = self.hiding[:, None], self.degrees
         square, noisy = (self.lifted**2).sum(axis=0), hiding * fit
         forms = Forms(np.array([1 / m]), (hiding * self.lifted)[None], (hiding**2 * square + hiding * self.apart) / m)
         apart = np.zeros_like(values)
-        apart[-1] = mean_variance + self.apart[-1] * (noisy * fit).sum(axis=0) / m
+        d = len(fit)
+        apart[d:] = mean_variance + np.outer(self.apart[d:], (noisy * fit).sum(axis=0) / m)
         spread = least + (noisy**2).sum(axis=0) / m
         shared = Shared(noisy / (1 - hiding), self.lifted.T @ noisy / m)
         common = Covariance(self.inner, self.lifted / (1 - hiding), spread, [shared], apart)

@@ -100,7 +100,7 @@ def test_residual_variances_make_up_for_what_the_fit_took_from_the_noise():
         moments = noisy_moments(columns, rows, sd, generator)
         found = _Solvable.of(moments.between(z, z) / 1000, _Noise.of(moments, z), 6)
         model = found.inverse @ moments.between(z, TEN) / 1000
-        off.append((_residual_variance(moments, found, z, TEN, model, model) - sigma2).mean())
+        off.append((_residual_variance(moments, found, z, TEN, model, model)[0] - sigma2).mean())
     taken = sd**2 * (1 + 6 * 3) * (1 + (best**2).sum(axis=0)).mean()
     error = np.std(off, ddof=1) / np.sqrt(draws)
     assert abs(np.mean(off)) < 4 * error + 0.15 * taken
