@@ -134,7 +134,8 @@ def _compare(console: Console, table: pd.DataFrame, reports: Reports) -> None:
         f"{len(table):,} patients, {len(BOUNDS)} columns, (epsilon, delta) = ({EPSILON:g}, {DELTA:g}) for the whole row, each "
         "release. A value below 0 is worse than the mean. At this size a mixed block is hardly better than the mean: it becomes "
         "useful from some 1e5 to 1e6 patients. Joint moments are useful here, and ask for trust that mixed blocks do not: "
-        "no two institutions may pool their protocol messages, and each must run unaltered software."
+        "no two institutions may pool their protocol messages. Range proofs, which nobody outside has reviewed yet, cover altered "
+        "software of one institution."
     )
 
 

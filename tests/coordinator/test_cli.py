@@ -186,9 +186,9 @@ def test_joint_moments_are_created_with_what_to_expect_and_whom_to_trust(opened:
     text = succeed("release", "create", study, "--explain")
     assert "Its price is charged to the hospitals in equal parts." in text
     assert "The coordinator dealt the randomness" in text
-    assert "Not covered: a hospital that runs altered software" in text
+    assert "Checked by range proofs" in text
     assert re.search(
-        "^shape +n = 1,000, mechanism moments, collusion threshold 1, dealer coordinator\nplan +p = 5 var",
+        "^shape +n = 1,000, mechanism moments, collusion threshold 1, dealer coordinator, range proofs\nplan +p = 5 var",
         text,
         re.MULTILINE,
     )

@@ -75,7 +75,7 @@ def test_outcomes_are_fitted_on_the_features_alone(office: Office, study: Path, 
     features = {"age": ["sex=male", "sex=other", "glucose"], "glucose": ["age"]}
     assert (found["fit"]["target"], found["fit"]["features"]) == (outcomes[-1], features[outcomes[-1]])
     created = run(str(study))
-    assert f"dealer coordinator, outcomes only: {', '.join(outcomes)}" in created.stdout
+    assert f"dealer coordinator, range proofs, outcomes only: {', '.join(outcomes)}" in created.stdout
     assert re.search(rf"^plan +d = {found['plan'].split()[2]} features", created.stdout, re.MULTILINE)
     digest = created.stdout.split()[1]
     shown = CliRunner().invoke(main, ["release", "show", digest, "--json"])

@@ -12,7 +12,7 @@ from party_node.state.journal import FINAL, Status
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, ROWS, Hospital, World
 from tests.support.joint import entries, exact_gram, summed
 from tests.support.rounds import in_published_ranges, ranges_first
-from tests.support.specs import build_spec
+from tests.support.specs import build_spec, with_terms
 
 JOINT = ("north", "south")
 SETTLED = FINAL | {Status.DELIVERED}
@@ -45,7 +45,7 @@ def joint_spec(
         "created": instant(now),
         "expires": instant(now + timedelta(hours=1)),
     }
-    spec = honest.model_copy(update=facts)
+    spec = with_terms(honest.model_copy(update=facts), range_proofs=len(own) > 1)
     return ranges_first(spec) if two_rounds else spec
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dprelease.mechanisms.moments.terms import layout_of
-from dprelease.mechanisms.moments.words import RANGE_ATTACK
+from dprelease.mechanisms.moments.words import NOT_REVIEWED
 from dprelease.mpc.messages import MessageHeader
 from dprelease.release.accounting import guarantee, trust
 from dprelease.release.spec import ReleaseSpec
@@ -102,7 +102,7 @@ def test_the_card_tells_what_would_be_published_whom_to_trust_and_the_whole_cost
         "computed by 2 hospitals on masked columns; no row of anybody's"
     )
     assert shown["trust"] == list(trust(spec))
-    assert RANGE_ATTACK in shown["trust"]
+    assert NOT_REVIEWED in shown["trust"]
     assert any("must not collude with any hospital" in words for words in shown["trust"])
     assert spec.terms is not None
     assert float(Fraction(shown["costs"]["mu2"])) == pytest.approx(float(Fraction(spec.terms.mu2)) / 2)
@@ -116,7 +116,7 @@ def test_the_card_tells_what_would_be_published_whom_to_trust_and_the_whole_cost
         ).stdout
     )
     assert "by this hospital alone" in alone["would_publish"]
-    assert RANGE_ATTACK not in alone["trust"]
+    assert NOT_REVIEWED not in alone["trust"]
 
 
 def propose(world: World, spec: ReleaseSpec) -> str:

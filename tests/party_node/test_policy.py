@@ -11,7 +11,7 @@ from party_node.settings import Policy, PolicyLimits
 from party_node.state.entries import Balance
 from tests.party_node.known import KEYS, KNOWN, SPEC, Known
 from tests.support.rounds import ranges_first
-from tests.support.specs import TWO_PARTIES, build_spec, numeric
+from tests.support.specs import TWO_PARTIES, build_spec, numeric, with_terms
 
 
 def limited(**limits: Any) -> Known:
@@ -146,18 +146,21 @@ def test_a_target_for_each_party_is_judged_by_what_all_blocks_reveal() -> None:
 
 
 def test_joint_moments_are_approved_by_a_policy_that_names_them_only() -> None:
-    spec = build_spec(TWO_PARTIES, mechanism="moments", keys=KEYS, epsilon=0.5)
+    spec = with_terms(build_spec(TWO_PARTIES, mechanism="moments", keys=KEYS, epsilon=0.5), range_proofs=True)
 
     def reasons(**limits: Any) -> tuple[str, ...]:
         return replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(**limits))).assess(spec).review_reasons
 
     assert ["name the mechanism in auto_approve" in reason for reason in reasons()] == [True]
     assert reasons(mechanisms=("moments",)) == ()
+    spec = with_terms(spec, range_proofs=False)
+    assert ["there are no range proofs" in reason for reason in reasons(mechanisms=("moments",))] == [True]
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows", "moments"])
 def test_a_policy_that_names_a_mechanism_allows_no_first_round_of_ranges_before_it(mechanism: str) -> None:
     plain = build_spec(TWO_PARTIES, mechanism=mechanism, keys=KEYS, epsilon=0.5)
+    plain = with_terms(plain, range_proofs=True) if mechanism == "moments" else plain
     spec, words = ranges_first(plain), "mechanism ranges is not among those allowed"
     alone, both = PolicyLimits(mechanisms=(mechanism,)), PolicyLimits(mechanisms=("ranges", mechanism))
     assert replace(KNOWN, policy=Policy(auto_approve=alone)).assess(plain).automatic
@@ -172,7 +175,9 @@ def test_a_person_looks_where_the_coordinator_would_deal_although_a_hospital_cou
     keys = {**KEYS, "west": "c" * 64}
 
     def reasons(dealer: str) -> tuple[str, ...]:
-        spec = build_spec(parties, mechanism="moments", keys=keys, epsilon=0.5, dealer=dealer)
+        spec = with_terms(
+            build_spec(parties, mechanism="moments", keys=keys, epsilon=0.5, dealer=dealer), range_proofs=True
+        )
         known = replace(KNOWN, policy=Policy(auto_approve=PolicyLimits(mechanisms=("moments",))), pins=keys)
         return known.assess(spec).review_reasons
 

@@ -26,7 +26,7 @@ from tests.party_node.conftest import MakeWorld
 from tests.party_node.joint_release import approved, deliver, joint_spec, kinds, released_exactly
 from tests.party_node.known import KEYS, KNOWN, SPEC, Known
 from tests.party_node.world import WITHIN_LIMITS, Hospital, World
-from tests.support.specs import TWO_PARTIES, build_spec, numeric
+from tests.support.specs import TWO_PARTIES, build_spec, numeric, with_terms
 
 WITH_PUBLIC = WITHIN_LIMITS + 'guarantees = ["DP", "feature-DP"]\n'
 LEDGER = "state/ledger.sqlite"
@@ -165,7 +165,8 @@ def test_a_column_of_the_source_stays_public_whatever_name_it_had(world: World) 
 
 def public_age(label: str = "feature-DP", mechanism: str = "mixed") -> ReleaseSpec:
     north = tuple(column.model_copy(update={"public": column.name == "age"}) for column in TWO_PARTIES["north"])
-    return build_spec({**TWO_PARTIES, "north": north}, keys=KEYS, guarantee=label, mechanism=mechanism)
+    spec = build_spec({**TWO_PARTIES, "north": north}, keys=KEYS, guarantee=label, mechanism=mechanism)
+    return with_terms(spec, range_proofs=True) if mechanism == "moments" else spec
 
 
 def knowing(spec: ReleaseSpec, policy: Policy) -> Known:

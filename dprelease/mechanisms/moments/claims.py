@@ -47,7 +47,7 @@ from dprelease.spec_base import SpecBase
 MOST_PROVED = 12
 """Most hospitals that prove unless a request says so: there are m (m - 1) proofs."""
 
-MADE = False
+MADE = True
 """Sessions make range proofs. Until this is so, no claim can be made, and requests that do not say get none."""
 
 Parties = Mapping[str, tuple[Column, ...]]

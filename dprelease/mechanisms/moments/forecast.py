@@ -23,6 +23,7 @@ from dprelease.mechanisms.moments.words import levels_in_words, reuse_in_words
 from dprelease.spec_base import SpecBase
 
 TRUST = "hospitals have to trust one another's software for it"
+PROVED = "hospitals have to trust range proofs for it, which nobody outside has reviewed"
 
 _OF_RANGES = ("ranges", "clip", "outcome_weight")
 """Keys of a request that say how rows are coded in ranges."""
@@ -75,7 +76,7 @@ def released_noise(spec: SpecBase, terms: JointMoments, times: float) -> Release
         },
         shape=f"{layout.entries} sums{'' if clipping is None else ' of clipped rows'}",
         unit="of a sum, per patient" if clipping is None else "of a correlation",
-        trust=TRUST if parties > 1 else "",
+        trust=(PROVED if terms.range_proofs else TRUST) if parties > 1 else "",
         levels=levels_in_words(layout, terms.scales, clipping, parties, spec.grid_bits),
         reuse=""
         if clipping is None or clipping.source is None
