@@ -17,9 +17,7 @@ from dprelease.errors import Conflict, IntegrityError
 from dprelease.files import durable
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.correlated_randomness import seed_digest
-from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import MessageHeader
-from dprelease.mpc.schedule import Schedule
 from party_node.state import session as folder_module
 from party_node.state.transactions import transaction
 from tests.party_node.joint_world import MADE, JointWorld, Site, joint_spec
@@ -49,9 +47,9 @@ def steps_on_disk(world: JointWorld) -> Iterator[None]:
         tick(f"remove {path.name}")
         rmtree(path)
 
-    def dealing(schedule: Schedule, dealer: str, draw: Draw) -> Any:
+    def dealing(*arguments: Any) -> Any:
         tick("deal")
-        return deal_(schedule, dealer, draw)
+        return deal_(*arguments)
 
     def masking(*arguments: Any) -> Iterator[Any]:
         for chunk in masked(*arguments):

@@ -15,7 +15,7 @@ from dprelease.canonical import sha256
 from dprelease.identity.signing import new_private_key
 from dprelease.mpc import encryption
 from dprelease.mpc import exchange as exchange_module
-from dprelease.mpc.encryption import Context, Draw
+from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, sign_message
 from dprelease.mpc.schedule import Schedule
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
@@ -173,7 +173,7 @@ HOSPITAL: dict[Callable[[JointWorld], None], dict[str, str]] = {
     a_message_of_another_session: dict.fromkeys("ab", "c sent a deal of another session"),
     two_deals_for_one_hospital: dict.fromkeys("ab", "c sent two different messages of kind deal in one round"),
     another_transcript: dict.fromkeys("ab", "c has seen another session than we have; nothing is computed"),
-    a_key_that_is_gone: {"a": "the masked columns of c or their key are gone from the relay"},
+    a_key_that_is_gone: {"a": "the masked columns of c, their bits or their key are gone from the relay"},
 }
 
 
@@ -271,8 +271,8 @@ def reusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """c deals the same again."""
     drawn, kept = exchange_module.deal, {}
 
-    def deal(schedule: Schedule, dealer: str, draw: Draw) -> Any:
-        made = drawn(schedule, dealer, draw)
+    def deal(schedule: Schedule, dealer: str, *more: Any) -> Any:
+        made = drawn(schedule, dealer, *more)
         return kept.setdefault(dealer, made) if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)
@@ -294,8 +294,8 @@ def test_seeds_that_served_in_an_earlier_round_are_refused(world: JointWorld, mo
 def test_one_seed_for_two_purposes_is_refused(world: JointWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = exchange_module.deal
 
-    def deal(schedule: Schedule, dealer: str, draw: Draw) -> Any:
-        made = dict(drawn(schedule, dealer, draw))
+    def deal(schedule: Schedule, dealer: str, *more: Any) -> Any:
+        made = dict(drawn(schedule, dealer, *more))
         return made | {"a": made["a"][:32] * 2} if dealer == "c" else made
 
     monkeypatch.setattr(exchange_module, "deal", deal)

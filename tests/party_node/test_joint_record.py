@@ -123,7 +123,7 @@ def test_nothing_that_stays_at_a_hospital_is_in_its_neighbours_folder(world: Joi
 
 
 def test_every_file_of_columns_has_a_key_of_its_own(world: JointWorld) -> None:
-    keys = {(header.sender, header.dealer): key for header, key in content_keys(world)}
+    keys = {("columns", header.sender, header.dealer): key for header, key in content_keys(world)}
     assert set(keys) == columns_expected(world.schedule)
     assert len(set(keys.values())) == len(keys)
 
@@ -168,7 +168,7 @@ def opened_by_peers(world: JointWorld, monkeypatch: pytest.MonkeyPatch) -> dict[
 
     def columns(self: Any, sender: str, dealer: str) -> Any:
         for chunk in original(self, sender, dealer):
-            seen.setdefault((self._party, sender), []).append(chunk.copy())
+            seen.setdefault((self.party, sender), []).append(chunk.copy())
             yield chunk
 
     with monkeypatch.context() as patch:
@@ -195,7 +195,7 @@ def test_two_tables_under_one_seed_differ_by_their_difference_alone(
 ) -> None:
     """The pad is a function of the seed and not of the data, so that whoever lacks the seed learns nothing of either."""
     drawn: dict[str, Any] = {dealer: deal(schedule_of(joint_spec(3)), dealer) for dealer in "abc"}
-    monkeypatch.setattr(exchange_module, "deal", lambda schedule, dealer, draw: drawn[dealer])
+    monkeypatch.setattr(exchange_module, "deal", lambda schedule, dealer, *more: drawn[dealer])
     opened, tables = [], []
     for seed in (1, 2):
         world = JointWorld(folder / str(seed), joint_spec(3))
