@@ -15,14 +15,13 @@ from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.result import PREDICTOR
 from dprelease.files.extras import require
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.progress import shown_on_stderr
 from dprelease.release.release import Release
 from learner.cli.releases import from_option, print_about, write_file
 from learner.client.library import Opened, open_release
-from learner.export.matrix import MATRIX_WRITERS, Matrix, matrix, rows
-from learner.export.table import WRITERS, ExportTable, table
+from learner.export.matrix import matrix, rows
+from learner.export.table import MEANING, WRITERS, ExportTable, table
 
 
 def _set(_context: click.Context, _parameter: click.Parameter, text: str | None) -> ConvexSet | None:
@@ -182,17 +181,14 @@ def export_release(
     opened = open_release(home, release, name)
     exported = _exported(opened, form)
     try:
-        if isinstance(exported, Matrix):
-            MATRIX_WRITERS[kind](exported, output)
-        else:
-            WRITERS[kind](exported, output)
+        WRITERS[kind](exported, output)
     except OSError as error:
         raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
     click.echo(f"{output}: {exported.sentence()}")
 
 
-def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> ExportTable | Matrix:
-    if not isinstance(opened.release.regressable, NoisyRows):
+def _exported(opened: Opened, form: Literal["matrix", "rows"] | None) -> ExportTable:
+    if opened.release.regressable.kind not in MEANING:
         return rows(opened) if form == "rows" else matrix(opened)
     if form == "matrix":
         raise InvalidInput(

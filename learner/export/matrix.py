@@ -10,24 +10,17 @@ has mean m and covariance S (divide by the number of rows), so any least squares
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.canonical import canonical_bytes
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.one_line import one_line
 from dprelease.release.entries import CONSTANT, SQUARES, entries
 from learner.client.library import Opened
-from learner.export.table import METADATA_KEY, ExportTable, about, described, write_lines, write_metadata
-
-NOISE_PREFIX = "noise_sd:"
-"""In front of a column's name where its noise stands in the same table; no released name begins so."""
+from learner.export.table import ExportTable, about
 
 MEANING_OF_ENTRIES = (
     "Each entry is a sum over all patients: of the product of two columns in scaled units, plus noise. "
@@ -51,39 +44,16 @@ MEANING_OF_ROWS = (
 _RANK = 1e-9
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """The released matrix.
-
-    Attributes:
-        names: (p + 1,) of columns, the constant first.
-        row_names: (r,) of rows: the same, or with outcome-only columns the constant, the features and `SQUARES`.
-        values: (r, p + 1) released sums in scaled units, noise included.
-        noise_sd: (r, p + 1) standard deviation of the noise of each entry.
-        metadata: JSON-ready description: identity, meaning of entries, units of every column, guarantee, trust.
-    """
-
-    names: tuple[str, ...]
-    row_names: tuple[str, ...]
-    values: Floats
-    noise_sd: Floats
-    metadata: dict[str, Any]
-
-    def sentence(self) -> str:
-        """Report of what was written."""
-        title = one_line(self.metadata["title"])
-        return f"{title}: a matrix, {len(self.row_names)} x {len(self.names)}. {MEANING_OF_ENTRIES}"
-
-
-def matrix(opened: Opened) -> Matrix:
+def matrix(opened: Opened) -> ExportTable:
     """The matrix of a verified release of moments, not repaired."""
     moments, meaning, found = opened.release.products, MEANING_OF_ENTRIES, entries(opened.release)
     if SQUARES in found.row_names:
         meaning = f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
-    return Matrix(
+    return ExportTable(
         names=found.names,
         row_names=found.row_names,
         values=found.values,
+        meaning=MEANING_OF_ENTRIES,
         noise_sd=found.noise_sd,
         metadata=about(opened)
         | {
@@ -115,6 +85,7 @@ def rows(opened: Opened) -> ExportTable:
     return ExportTable(
         names=(CONSTANT, *moments.names),
         values=np.column_stack([np.ones(len(spread)), midpoint + half_width * (mean + spread)]),
+        meaning=MEANING_OF_ROWS,
         metadata=about(opened)
         | {
             "rows": len(spread),
@@ -156,38 +127,3 @@ def _spread(covariance: Floats) -> tuple[Floats, int]:
     helmert[np.arange(1, size + 1), np.arange(size)] = -step
     helmert /= np.sqrt(step * (step + 1))
     return np.sqrt(size + 1) * helmert @ factor.T, int((values > _RANK * size).sum())
-
-
-def write_matrix_csv(exported: Matrix, path: Path) -> None:
-    """Names in the first line and column; ``FILE.noise.csv`` of the same shape and ``FILE.json`` beside it."""
-    header = ("name", *exported.names)
-    for file, values in ((path, exported.values), (path.with_name(f"{path.name}.noise.csv"), exported.noise_sd)):
-        lines = ([name, *row.tolist()] for name, row in zip(exported.row_names, values, strict=True))
-        write_lines(file, header, lines)
-    write_metadata(path, exported.metadata)
-
-
-def write_matrix_npz(exported: Matrix, path: Path) -> None:
-    """Arrays ``values``, ``noise_sd``, ``row_names``, ``names``, ``units``, ``midpoint``, ``half_width``, ``metadata`` (JSON)."""
-    with path.open("wb") as file:
-        arrays = {"noise_sd": exported.noise_sd, "row_names": np.array(exported.row_names)}
-        np.savez(file, values=exported.values, **arrays | described(exported.metadata))
-
-
-def write_matrix_parquet(exported: Matrix, path: Path) -> None:
-    """A column ``name``, one of values for each name, one of noise for each name; the metadata as for rows."""
-    import pyarrow as pa  # only an export to Parquet needs it
-    import pyarrow.parquet as pq
-
-    fields, arrays = [pa.field("name", pa.string())], [pa.array(exported.row_names)]
-    for prefix, values in (("", exported.values), (NOISE_PREFIX, exported.noise_sd)):
-        for described_column, column in zip(exported.metadata["columns"], values.T, strict=True):
-            facts = {key: str(value) for key, value in described_column.items()}
-            fields.append(pa.field(f"{prefix}{described_column['name']}", pa.float64(), metadata=facts))
-            arrays.append(pa.array(column))
-    schema = pa.schema(fields, metadata={METADATA_KEY: canonical_bytes(exported.metadata)})
-    pq.write_table(pa.table(arrays, schema=schema), path)
-
-
-MATRIX_WRITERS = {"csv": write_matrix_csv, "npz": write_matrix_npz, "parquet": write_matrix_parquet}
-"""Format to writer."""

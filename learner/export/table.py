@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,25 +29,40 @@ MEANING = {
 }
 
 
+NOISE_PREFIX = "noise_sd:"
+"""In front of a column's name where its noise stands in the same table; no released name begins so."""
+
+
 @dataclass(frozen=True)
 class ExportTable:
-    """What is exported.
+    """What is exported: rows, or a matrix whose rows have names and whose entries have noise of their own.
 
     Attributes:
         names: (p + 1,) column names, the constant first.
         values: (r, p + 1), in the unit that the metadata name.
-        metadata: JSON-ready description: identity, meaning of rows, units and noise of every column, guarantee, trust.
+        metadata: JSON-ready description: identity, meaning, units of every column, noise, guarantee, trust.
+        meaning: of its rows or entries, for people.
+        row_names: (r,) of a matrix; no other rows have names.
+        noise_sd: (r, p + 1) standard deviation of the noise of each entry of a matrix.
     """
 
     names: tuple[str, ...]
     values: Floats
     metadata: dict[str, Any]
+    meaning: str
+    row_names: tuple[str, ...] = ()
+    noise_sd: Floats | None = None
+
+    @property
+    def parts(self) -> dict[str, Floats]:
+        """Prefix of names of columns to what stands below these."""
+        return {"": self.values} if self.noise_sd is None else {"": self.values, NOISE_PREFIX: self.noise_sd}
 
     def sentence(self) -> str:
         """Report of what was written."""
         rows, columns = self.values.shape
-        title = one_line(self.metadata["title"])
-        return f"{title}: {rows} rows, {columns} columns. {self.metadata['meaning_of_rows']}"
+        shape = f"a matrix, {rows} x {columns}" if self.row_names else f"{rows} rows, {columns} columns"
+        return f"{one_line(self.metadata['title'])}: {shape}. {self.meaning}"
 
 
 def table(opened: Opened) -> ExportTable:
@@ -67,13 +81,15 @@ def table(opened: Opened) -> ExportTable:
         }
         for index, name in enumerate(spec.released)
     ]
+    meaning = MEANING[scaled.kind]
     return ExportTable(
         names=found.names,
         values=found.values,
+        meaning=meaning,
         metadata=about(opened)
         | {
             "released_rows": len(scaled.values),
-            "meaning_of_rows": MEANING[scaled.kind],
+            "meaning_of_rows": meaning,
             "scale": "In original units an entry is midpoint * (constant) + half_width * value; noise_sd is in scaled units.",
             "columns": [constant, *columns],
         },
@@ -97,49 +113,52 @@ def about(opened: Opened) -> dict[str, Any]:
 
 
 def write_csv(exported: ExportTable, path: Path) -> None:
-    """One header line and shortest decimals that read back equal; the metadata go to ``FILE.json`` beside it."""
-    write_lines(path, exported.names, (row.tolist() for row in exported.values))
-    write_metadata(path, exported.metadata)
+    """One header line and shortest decimals that read back equal; the metadata go to ``FILE.json`` beside it.
 
-
-def write_lines(path: Path, header: Iterable[str], lines: Iterable[Iterable[Any]]) -> None:
-    """A CSV file."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(lines)
-
-
-def write_metadata(path: Path, metadata: dict[str, Any]) -> None:
-    """``FILE.json`` beside a file that has no room for metadata."""
-    path.with_name(f"{path.name}.json").write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+    A matrix has names in its first column, and ``FILE.noise.csv`` of the same shape beside it.
+    """
+    labels: list[list[str]] = [[name] for name in exported.row_names] or [[]] * len(exported.values)
+    for prefix, values in exported.parts.items():
+        beside = path.with_name(f"{path.name}.noise.csv") if prefix else path
+        with beside.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow((*(["name"] if exported.row_names else []), *exported.names))
+            writer.writerows([*label, *row.tolist()] for label, row in zip(labels, values, strict=True))
+    described = json.dumps(exported.metadata, indent=2)
+    path.with_name(f"{path.name}.json").write_text(f"{described}\n", encoding="utf-8")
 
 
 def write_npz(exported: ExportTable, path: Path) -> None:
-    """Arrays ``values``, ``names``, ``units``, one for each number known of every column, and ``metadata`` (JSON text)."""
+    """Arrays ``values``, ``names``, ``units``, one for each number known of every column, and ``metadata`` (JSON text).
+
+    A matrix has ``noise_sd`` and ``row_names`` too.
+    """
+    columns, plural = exported.metadata["columns"], {"name": "names", "unit": "units"}
+    arrays: dict[str, Any] = {"values": exported.values}
+    if exported.noise_sd is not None:
+        arrays |= {"noise_sd": exported.noise_sd, "row_names": np.array(exported.row_names)}
+    arrays |= {plural.get(fact, fact): np.array([column[fact] for column in columns]) for fact in columns[0]}
     with path.open("wb") as file:
-        np.savez(file, values=exported.values, **described(exported.metadata))
-
-
-def described(metadata: dict[str, Any]) -> dict[str, Any]:
-    """The metadata as arrays: ``names``, ``units``, each further fact about columns, and all of it as JSON text."""
-    columns = metadata["columns"]
-    plural = {"name": "names", "unit": "units"}
-    arrays = {plural.get(fact, fact): np.array([column[fact] for column in columns]) for fact in columns[0]}
-    return arrays | {"metadata": np.array(canonical_bytes(metadata).decode())}
+        np.savez(file, **arrays, metadata=np.array(canonical_bytes(exported.metadata).decode()))
 
 
 def write_parquet(exported: ExportTable, path: Path) -> None:
-    """float64 columns; the metadata under the key ``dprelease`` of the schema, each column's own at its field."""
+    """float64 columns; the metadata under the key ``dprelease`` of the schema, each column's own at its field.
+
+    A matrix has a column ``name`` in front, and one of noise for each name behind.
+    """
     import pyarrow as pa  # only an export to Parquet needs it
     import pyarrow.parquet as pq
 
-    fields = [
-        pa.field(column["name"], pa.float64(), metadata={key: str(value) for key, value in column.items()})
-        for column in exported.metadata["columns"]
-    ]
+    fields = [pa.field("name", pa.string())] if exported.row_names else []
+    arrays = [pa.array(exported.row_names)] if exported.row_names else []
+    for prefix, values in exported.parts.items():
+        for column, numbers in zip(exported.metadata["columns"], values.T, strict=True):
+            facts = {key: str(value) for key, value in column.items()}
+            fields.append(pa.field(f"{prefix}{column['name']}", pa.float64(), metadata=facts))
+            arrays.append(pa.array(numbers))
     schema = pa.schema(fields, metadata={METADATA_KEY: canonical_bytes(exported.metadata)})
-    pq.write_table(pa.table([pa.array(column) for column in exported.values.T], schema=schema), path)
+    pq.write_table(pa.table(arrays, schema=schema), path)
 
 
 WRITERS = {"csv": write_csv, "npz": write_npz, "parquet": write_parquet}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dprelease.estimators.evidence.evidence import Evidence
 from learner.client.library import Opened
 from learner.export import matrix as export_moments
-from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, Matrix, matrix, rows
-from learner.export.table import CONSTANT, WRITERS
+from learner.export.matrix import matrix, rows
+from learner.export.table import CONSTANT, NOISE_PREFIX, WRITERS, ExportTable
 from tests.learner.moments import COLUMNS, ROWS, VARIABLES, opened, truth
 from tests.learner.test_export import READERS
 from tests.learner.world import World
@@ -104,11 +104,11 @@ def read_parquet(path: Path) -> Read:
 MATRIX_READERS = {"csv": read_csv, "npz": read_npz, "parquet": read_parquet}
 
 
-@pytest.mark.parametrize("kind", MATRIX_WRITERS)
+@pytest.mark.parametrize("kind", WRITERS)
 def test_matrices_read_back_equal(release: Opened, tmp_path: Path, kind: str) -> None:
-    made: Matrix = matrix(release)
+    made: ExportTable = matrix(release)
     path = tmp_path / f"moments.{kind}"
-    MATRIX_WRITERS[kind](made, path)
+    WRITERS[kind](made, path)
     names, values, noise_sd, metadata = MATRIX_READERS[kind](path)
     assert tuple(names) == made.names
     assert np.array_equal(values, made.values)

@@ -16,8 +16,8 @@ from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.released import OutcomeMoments
 from learner.cli.main import main
 from learner.client.library import Opened
-from learner.export.matrix import MATRIX_WRITERS, NOISE_PREFIX, SQUARES, matrix, rows
-from learner.export.table import CONSTANT
+from learner.export.matrix import SQUARES, matrix, rows
+from learner.export.table import CONSTANT, NOISE_PREFIX, WRITERS
 from learner.report.content import report
 from learner.report.fit_page import page
 from tests.learner.commands import Run, runner
@@ -158,10 +158,10 @@ def test_the_matrix_has_features_and_the_constant_as_rows(full: Opened) -> None:
     assert "a matrix, 4 x 7" in made.sentence()
 
 
-@pytest.mark.parametrize("kind", MATRIX_WRITERS)
+@pytest.mark.parametrize("kind", WRITERS)
 def test_matrices_read_back_equal(full: Opened, tmp_path: Path, kind: str) -> None:
     made, path = matrix(full), tmp_path / f"moments.{kind}"
-    MATRIX_WRITERS[kind](made, path)
+    WRITERS[kind](made, path)
     if kind == "csv":
         with path.open(newline="") as file:
             header, *lines = csv.reader(file)
