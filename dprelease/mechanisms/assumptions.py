@@ -157,9 +157,7 @@ def evenly(widths: str) -> dict[str, tuple[Column, ...]]:
     }
 
 
-def draft_of(
-    parties: Mapping[str, tuple[Column, ...]], rows: int, rows_per_subject: int, target: Target, grid_bits: int = 16
-) -> Draft:
+def draft_of(parties: Mapping[str, tuple[Column, ...]], rows: int, rows_per_subject: int, target: Target) -> Draft:
     """A draft of patients that no hospital has reported, for planning alone: seeds in it are zeros.
 
     Args:
@@ -167,12 +165,11 @@ def draft_of(
         rows: n.
         rows_per_subject: q.
         target: privacy target.
-        grid_bits: b.
     """
     unsaid: dict[str, Any] = dict.fromkeys(("party", "roster", "alignment"), "")
     everything = tuple(column for declared in parties.values() for column in declared)
     agreed = Catalogue.model_construct(**unsaid, rows=rows, rows_per_subject=rows_per_subject, columns=everything)
-    return Draft(parties, agreed, target, grid_bits, bytes)
+    return Draft(parties, agreed, target, 16, bytes)
 
 
 def chosen(

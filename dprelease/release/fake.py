@@ -28,9 +28,6 @@ NOTE = "FAKE: every number of this release was made up in a dry run, from declar
 SIGNAL = 0.5
 """Share of the outcome's variance, before it is brought into its range, that the other columns explain."""
 
-UNBOUNDED = (0.0, 100.0)
-"""Range of made-up cells of a number without bounds."""
-
 _LONGEST_NAME, _LONGEST_TITLE, _WORD_BYTES = 64, 200, 8
 
 

@@ -13,15 +13,11 @@ Source: Raghunathan, Reiter and Rubin (2003) for the form; Raisa et al. (2023) f
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from dprelease.arrays import Floats
 from dprelease.estimators.joint.fit import Descent, descend
 from dprelease.estimators.joint.model import Joint
 from dprelease.privacy.public_stream import PublicNormals
 
-REFITS = 20
-"""m."""
 STEPS, STEP = 500, 0.15
 
 
@@ -44,16 +40,3 @@ def refits(joint: Joint, count: int, seed: bytes) -> list[Joint]:
         sums[columns, rows] = sums[rows, columns]
         found.append(descend(entries, sums, logits, weights, joint.price, Descent(len(weights), STEP, STEPS)))
     return found
-
-
-def combine(estimate: npt.ArrayLike, error: npt.ArrayLike, refitted: npt.ArrayLike) -> Floats:
-    """Standard error of a quantity of the model, privacy noise and sampling included.
-
-    Args:
-        estimate: (...) q, of the model.
-        error: (...) u, its textbook standard error as of n rows.
-        refitted: (m, ...) q_i, of the refits.
-    """
-    away = np.asarray(refitted, np.float64) - np.asarray(estimate, np.float64)
-    spread: Floats = np.sqrt(np.asarray(error, np.float64) ** 2 + (1 + 1 / len(away)) * (away**2).mean(axis=0))
-    return spread
