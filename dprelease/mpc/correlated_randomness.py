@@ -14,7 +14,7 @@ Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,10 +70,6 @@ class DealtSeeds:
     def keep(self, schedule: Schedule, dealer: str, masks: Mapping[str, bytes], proofs: Mapping[str, bytes]) -> None:
         """Hold the seeds of a deal, and none of an earlier one; arguments as `deal` has them."""
         self._open = {(p, r): (schedule, masks[p], proofs[p]) for p, r in schedule.proofs(dealer)}
-
-    def holds(self, proofs: Iterable[tuple[str, str]]) -> bool:
-        """Tells whether all of these can still be answered; each is a (prover, receiver)."""
-        return set(proofs) <= set(self._open)
 
     def answer(
         self, session: str, prover: str, receiver: str, challenges: bytes, same: Fingerprint | None = None
