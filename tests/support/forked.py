@@ -1,9 +1,9 @@
 """Processes that begin as copies of one that has imported everything: a command takes milliseconds, not seconds.
 
 Each is an operating-system process of its own, with its own folder, environment, files and end; nothing but the imports
-was done before, but that chains of posterior draws are shorter. A process whose launcher changes more of the project than
-functions imports it anew, so that the change is met wherever it is imported; what was compiled for the first of them is kept for
-the others, also where Python is told to write no bytecode.
+was done before, but that chains of posterior draws are shorter. A process whose launcher is not one of `IN_PLACE` imports the
+project anew, so that what it changes is met wherever it is imported; what was compiled for the first of them is kept for the
+others, also where Python is told to write no bytecode.
 """
 
 import atexit
@@ -35,7 +35,7 @@ from dprelease.estimators.evidence import posterior
 from tests.support.replaced import PROJECT
 
 IN_PLACE = ("tests.support.faulty", "tests.support.recorded")
-"""Launchers that find functions wherever they were imported."""
+"""Launchers that find functions wherever they were imported, and set constants that nobody imports."""
 _NUMBER = struct.Struct("<q")
 
 
@@ -143,6 +143,7 @@ def _import_everything() -> None:
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
+    import_module("sqlalchemy.dialects.sqlite")  # which the first connection would import
     pa.array([""])  # imports pandas, where it is, in half a second: pyarrow looks for its arrays among what it is given
     names = sorted(path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
     # A copy has no thread but the one that copies; pyarrow's allocator starts its own again.
@@ -227,9 +228,7 @@ def _run(
     dash, module, *_ = line
     assert dash == "-m"
     sys.argv = [*line[1:]]
-    if module.partition(".")[0] not in PROJECT and (
-        module not in IN_PLACE or any(each.startswith("set@") for each in line)
-    ):
+    if module.partition(".")[0] not in PROJECT and module not in IN_PLACE:
         for name in [name for name in sys.modules if name.partition(".")[0] in PROJECT]:
             del sys.modules[name]
         sys.dont_write_bytecode, sys.pycache_prefix = False, compiled
