@@ -61,6 +61,13 @@ class Results:
         aim = f"  (reach {sense} {reach:g})" if reach is not None else ""
         print(f"{figure}: {found.value:.4g}{aim}{verdict}", flush=True)
 
+    def add_between(self, figure: str, value: float, reach: tuple[float, float] | None) -> None:
+        """Note a figure that should lie between two values, as a figure for each."""
+        least, most = reach or (None, None)
+        self.add(figure, value, least, ">=")
+        if most is not None:
+            self.add(figure, value, most, "<=")
+
 
 def machine() -> dict[str, Any]:
     """The machine and the versions that matter for a time."""

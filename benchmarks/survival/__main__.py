@@ -1,7 +1,7 @@
 """Survival by group out of a column of exits, at (epsilon, delta) = (1, 1e-5) over three hospitals of which one is curious.
 
-Simulated populations are those of `simulated`, with several covariates those of `covariates`, real tables those of `real`. The
-noise is continuous with the scale that a release would declare; everything after it is the learner's own code.
+Simulated populations are those of `simulated`, real tables those of `real`. The noise is continuous with the scale that a release
+would declare; everything after it is the learner's own code. `benchmarks.hazards` has several covariates.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from dataclasses import asdict
 
 from benchmarks.common.files import FOLDER, tell_left_out
 from benchmarks.common.report import Results, main
-from benchmarks.survival import covariates, real, simulated
+from benchmarks.survival import real, simulated
 from benchmarks.survival.simulated import Setting
-from tests.support.covariates import Patients
 
 AIMED = Setting(5000)
 SIZES = tuple(Setting(n, columns, (1.0,)) for n in (1000, 5000, 20_000) for columns in (6, 12))
@@ -40,13 +39,10 @@ def run(quick: bool) -> Results:
     with ProcessPoolExecutor() as pool:
         found = pool.map(simulated.measure, settings, many)
         in_tables = pool.map(real.measure, tables, [3 if quick else 60] * len(tables))
-        of_several = pool.map(covariates.measure, covariates.SHAPES, [1 if quick else 200] * len(covariates.SHAPES))
         for setting, of_setting in zip(settings, found, strict=True):
             _note(results, setting, of_setting, quick)
         for table, of_table in zip(tables, in_tables, strict=True):
             _note_table(results, table, of_table, quick)
-        for people, of_people in zip(covariates.SHAPES, of_several, strict=True):
-            _note_covariates(results, people, of_people, quick)
     return results
 
 
@@ -61,13 +57,14 @@ def _note(results: Results, setting: Setting, found: simulated.Found, quick: boo
         results.add(f"{title}{cause}: its standard deviation", found.spread[place], 0.05 if aimed else None)
         results.add(f"{title}{cause}: mean standard error", found.error[place])
         if setting in SIZES:
-            _between(results, f"{title}: size of the test at 5 %", found.refused[place], 0.02, 0.075, quick)
+            reach = None if quick else (0.02, 0.075)
+            results.add_between(f"{title}: size of the test at 5 %", found.refused[place], reach)
         else:
-            _between(
-                results, f"{title}{cause}: coverage of the log ratio", found.held[place], 0.92, 0.98, quick or not aimed
-            )
-    _between(results, f"{title}: coverage of curves", found.bands, 0.92, 0.985, quick)
-    _between(results, f"{title}: coverage of the restricted means' difference", found.restricted, 0.92, 0.985, quick)
+            reach = (0.92, 0.98) if aimed else None
+            results.add_between(f"{title}{cause}: coverage of the log ratio", found.held[place], reach)
+    reach = None if quick else (0.92, 0.985)
+    results.add_between(f"{title}: coverage of curves", found.bands, reach)
+    results.add_between(f"{title}: coverage of the restricted means' difference", found.restricted, reach)
 
 
 def _note_table(results: Results, table: real.Table, found: real.FoundIn, quick: bool) -> None:
@@ -76,25 +73,8 @@ def _note_table(results: Results, table: real.Table, found: real.FoundIn, quick:
     results.add(f"{title}: bias of the log ratio {found.truth:.3f}", found.bias)
     results.add(f"{title}: its standard deviation", found.spread)
     results.add(f"{title}: mean standard error", found.error)
-    _between(results, f"{title}: coverage of the log ratio", found.held, 0.91, 0.99, quick)
+    results.add_between(f"{title}: coverage of the log ratio", found.held, None if quick else (0.91, 0.99))
     results.add(f"{title}: coverage of curves", found.bands, None if quick else 0.90, ">=")
-
-
-def _note_covariates(results: Results, people: Patients, found: covariates.FoundOf, quick: bool) -> None:
-    title = covariates.told(people)
-    results.details[title] = asdict(found)
-    results.add(f"{title}: share of releases that are answered", found.answered)
-    results.add(f"{title}: bias of log ratios, in standard errors", found.bias)
-    _between(results, f"{title}: coverage of log ratios", found.held, 0.92, 0.985, quick)
-    if not people.effect:
-        _between(results, f"{title}: share of ratios with P below 0.05", found.below, 0.02, 0.075, quick)
-        _between(results, f"{title}: size of the tests at 5 %", found.joint, 0.02, 0.075, quick)
-
-
-def _between(results: Results, name: str, value: float, least: float, most: float, free: bool) -> None:
-    results.add(name, value, None if free else least, ">=")
-    if not free:
-        results.add(name, value, most, "<=")
 
 
 if __name__ == "__main__":

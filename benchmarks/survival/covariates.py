@@ -26,6 +26,9 @@ SHAPES = (
     Patients(20_000, effect=0.0, shape="collinear"),
     Patients(20_000, shape="twenty levels"),
     Patients(20_000, effect=0.0, shape="twenty levels"),
+    Patients(2000, effect=0.0),
+    Patients(5000, effect=0.0, rate=(0.1,)),
+    Patients(20_000, effect=2.0, rate=RARE),
 )
 
 
@@ -50,8 +53,8 @@ class FoundOf:
 
 def told(people: Patients) -> str:
     """A shape in words."""
-    parts = [f"covariates, n = {people.n:,}", people.shape, f"rate {people.rate[0]:g}"]
-    return ", ".join([*parts, *(["no effect"] if not people.effect else [])])
+    effect = {0.0: ["no effect"], 1.0: []}.get(people.effect, [f"effects times {people.effect:g}"])
+    return ", ".join([f"n = {people.n:,}", people.shape, f"rate {people.rate[0]:g}", *effect])
 
 
 def measure(people: Patients, releases: int, seed: int = 1) -> FoundOf:

@@ -76,7 +76,7 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
     turned = influence.T @ law.moved(model.slopes(law, values))
     influence = influence @ np.linalg.inv(np.eye(len(values)) - turned).T
     at, of = model.ratios, [f"{cause}: " if kinds > 2 else "" for cause in found.exits.causes]
-    ratios, spread = values[at], law.spread(influence[:, at])
+    ratios, spread = values[at], law.spread(influence[:, at], pulled=False)
     names = [f"{word}{name}" for word in of for name in x.names[1:]]
     tests = {}
     for cause, word in enumerate(of):

@@ -13,8 +13,12 @@ the prior's precisions, lambda is the root of the quasi-score
 
 as n C is the derivative of n mu. It leaves out how V changes with lambda, so the root is no mode of the likelihood unless S = 0:
 there n C V^-1 is 1, and U is the score of the exponential family. As t - n mu has mean 0 at the true lambda, -U has there the
-expected derivative n C V^-1 n C + D, whatever V does, and U without D the variance n C V^-1 n C. So lambda is taken to be normal
+expected derivative n C V^-1 n C + D, whatever V does, and U the variance n C V^-1 n C. So lambda is taken to be normal
 around the root with that derivative for precision. Gauss-Newton steps find the root, or the fit is refused.
+
+With H for the derivative, the covariance of roots over releases of one population is H^-1 (H - D) H^-1. The rest of H^-1 is for the
+pull of the prior on lambdas as large as it thinks. Lambdas of no effect are 0, and nothing is pulled: a test with H^-1 counts the
+prior twice, in a root that is near 0 and in its error.
 
 `alike` lets lambdas of similar levels differ little, and on a law that knows more than pairs, `on`, P(x) has it for a factor.
 
@@ -170,11 +174,12 @@ class LogLinear:
         found: Floats = np.equal(self.cells[:, place], self.columns[place].released.index(released)).astype(float)
         return found
 
-    def spread(self, influence: Floats) -> tuple[Floats, Floats]:
+    def spread(self, influence: Floats, *, pulled: bool = True) -> tuple[Floats, Floats]:
         """Covariance of functionals, and the part of it that is sampling.
 
         Args:
             influence: (C, q) influence functions.
+            pulled: whether it holds how far the prior may have pulled lambda.
 
         Returns:
             (q, q) with privacy noise, sampling and what three columns may do; (q, q) of sampling, as far as lambda can follow.
@@ -190,7 +195,8 @@ class LogLinear:
         for at, features in self._features():
             rest[at] = centred[at] - (features - mean) @ slope
         sizes = [len(column.values) for column in self.columns]
-        weighted, whole = share[:, None] * rest, moved.T @ self.covariance @ moved
+        step = self.covariance @ moved
+        weighted, whole = share[:, None] * rest, moved.T @ step - (0.0 if pulled else step.T @ self.prior @ step)
         for triple in combinations(range(len(sizes)), 3):
             at = np.ravel_multi_index(tuple(self.cells[:, triple].T), [sizes[each] for each in triple])
             three = np.column_stack([np.bincount(at, own) for own in weighted.T])

@@ -1,5 +1,7 @@
 """The log-linear law: released pairs back, logistic coefficients that are maximum likelihood's, and errors that hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -177,3 +179,19 @@ def test_a_law_on_another_one_has_its_threes_and_the_released_pairs() -> None:
     for place in (0, 1):
         ahead, behind = (law.on(sign * step * direction[:, place]).shares for sign in (1, -1))
         np.testing.assert_allclose(law.moved(direction)[:, place], (ahead - behind) / (2 * step), atol=2e-4)
+
+
+def test_where_nothing_is_a_functional_scatters_by_less_than_the_prior_leaves_open() -> None:
+    """Its variance over releases is that of first derivatives with respect to what is released, under noise and sampling."""
+    null = LogLinear.of(released(COLUMNS, patients(400, 2), 0.3, 2).moments(), COLUMNS)
+    features = null.coding[:, null.entries[:, 0]] * null.coding[:, null.entries[:, 1]]
+    null = replace(null, values=null.patients * features.mean(axis=0)).on(null.base)
+    assert null.root == pytest.approx(0, abs=1e-3)
+    both, slopes = null.has("ill=yes") * null.has("two=c"), []
+    for step in np.eye(len(null.values)):
+        ahead, behind = (replace(null, values=null.values + sign * step).on(null.base).shares for sign in (1, -1))
+        slopes.append((ahead - behind) @ both / 2)
+    observed = null.patients * np.cov(features.T, bias=True) + np.diag(null.scale)
+    scatter, whole = (float(null.spread(both[:, None], pulled=pulled)[0][0, 0]) for pulled in (False, True))
+    assert scatter == pytest.approx(slopes @ observed @ np.array(slopes), rel=1e-3)
+    assert scatter < 0.95 * whole
