@@ -1,9 +1,9 @@
 # Coefficients about all rows, out of clipped ones: intervals are wider by what clipping may take. In Python
 # dprelease.estimators.intervals.clipped, whose formulas have the same names here. One outcome at a time.
 
-# A bias that clipping may have given an intercept and slopes at most; 0 in public bounds.
-taken <- function(release, y, x, slopes) {
-  if (!length(release$terms$clipping)) return(numeric(1 + length(x)))
+# A bias that clipping may have given an intercept, slopes and predictions for rows of points at most; 0 in public bounds.
+taken <- function(release, y, x, slopes, points) {
+  if (!length(release$terms$clipping)) return(numeric(1 + length(x) + nrow(points)))
   moments <- release$moments
   reaches <- reaches_of(release)
   names <- c(y, x)
@@ -14,7 +14,9 @@ taken <- function(release, y, x, slopes) {
   spread <- if (is.null(reaches[[y]])) Inf else reaches[[y]]$spread
   unit <- read$half[1] / read$half[-1]
   wider <- abs(unit) * lost(moments, read$place[1], read$place[-1], slopes / unit, kept[1], kept[-1], spread / abs(read$half[1]))
-  unname(c(moved[1] + sum(abs(slopes) * moved[-1]) + sum(wider * abs(means[-1])), wider))
+  apart <- abs(sweep(rbind(0, points), 2, means[-1]))
+  there <- moved[1] + sum(abs(slopes) * moved[-1]) + as.vector(apart %*% wider)
+  unname(c(there[1], wider, there[-1]))
 }
 
 # The root of the sum of squares of what covariances may have lost, carried to slopes; or Cauchy's inequality. In scaled units.

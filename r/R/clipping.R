@@ -11,7 +11,8 @@ check_terms <- function(spec) {
   terms <- spec$terms
   kind <- if (is.character(terms$mechanism)) terms$mechanism else "another mechanism"
   if (kind == "ranges") return(fields(terms, "terms", RANGES_TERMS, "decades_scale"))
-  if (kind != "moments") refuse("R reads releases of moments and of ranges, not of ", kind, PYTHON)
+  if (kind %in% c("mixed", "rows")) return(check_rows_terms(terms))
+  if (kind != "moments") refuse("R reads releases of moments, noisy rows and ranges, not of ", kind, PYTHON)
   fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first", "association", "modulus", "range_proofs"))
   if (length(terms$modulus) && !identical(terms$modulus, "2^61-1")) refuse("not a valid manifest: a modulus that is not known")
   if (length(terms$range_proofs) && !(isTRUE(terms$range_proofs) && length(terms$modulus) && length(spec$parties) > 1)) {
@@ -138,7 +139,8 @@ block_shapes <- function(release, party) {
   c(
     if (length(ranges$decades_scale)) list(c(unknown, DECADE_CELLS + 1)),
     if (length(ranges)) list(c(length(own), CELLS + 6)),
-    if (terms$mechanism == "moments") list(c(1, nrow(release$layout$entries)))
+    if (terms$mechanism == "moments") list(c(1, nrow(release$layout$entries))),
+    if (is_rows(release)) list(rows_shape(release, party))
   )
 }
 

@@ -9,11 +9,11 @@ INTERCEPT <- "(Intercept)"
 
 dp_lm <- function(formula, release) {
   stopifnot(inherits(release, "dp_release"), inherits(formula, "formula"))
-  if (is.null(release$moments)) refuse(NO_FIT)
+  if (is.null(release$moments) && is.null(release$noisy)) refuse(NO_FIT)
   if (length(formula) != 3) refuse("write the formula as outcome ~ feature + feature")
   y <- expand(release, words_of(formula[[2]]), reference = FALSE)
   if (length(y) != 1) refuse("a fit has one outcome; name one of ", paste0("`", y, "`", collapse = ", "))
-  readings <- release$moments$readings
+  readings <- readings_of(release)
   own <- readings$column[readings$name == y]
   named <- words_of(formula[[3]])
   if ("." %in% named) named <- c(setdiff(named, "."), setdiff(names(release$columns)[-own], outcomes_of(release)))
@@ -27,6 +27,8 @@ dp_lm <- function(formula, release) {
   fit <- inferred(release, y, x)
   structure(c(fit, list(call = match.call(), outcome = y, features = x, release = release)), class = "dp_lm")
 }
+
+readings_of <- function(release) if (is_rows(release)) release$noisy$readings else release$moments$readings
 
 # Names in a sum of names.
 words_of <- function(part) {
@@ -45,9 +47,8 @@ expand <- function(release, names, reference) {
       told <- if (length(setdiff(column$values, "other")) == 1) column$released[1] else column$released
       return(if (reference && column$kind == "category" && length(told) > 1) told[-1] else told)
     }
-    if (!name %in% release$moments$readings$name) {
-      refuse("not in this release: ", name, "; it has ", paste(release$moments$readings$name, collapse = ", "))
-    }
+    known <- readings_of(release)$name
+    if (!name %in% known) refuse("not in this release: ", name, "; it has ", paste(known, collapse = ", "))
     name
   })))
 }
@@ -70,43 +71,53 @@ inferred <- function(release, y, x) {
   found
 }
 
-# Estimates in original units; missing where noise hides the features.
-of_features <- function(release, y, x) {
-  moments <- release$moments
-  target <- moments$readings[match(y, moments$readings$name), ]
-  feature <- moments$readings[match(x, moments$readings$name), ]
-  found <- learned(moments, feature$place, target$place, -feature$middle / feature$half, release$rows_per_subject)
+# Estimates in original units, and errors of predictions for rows of points; missing where noise hides the features.
+of_features <- function(release, y, x, points = matrix(0, 0, length(x))) {
+  readings <- readings_of(release)
+  target <- readings[match(y, readings$name), ]
+  feature <- readings[match(x, readings$name), ]
+  asked <- (t(rbind(0, points)) - feature$middle) / feature$half
+  found <- if (is_rows(release)) {
+    learned_rows(release$noisy, feature$place, target$place, asked, release$rows_per_subject)
+  } else {
+    learned(release$moments, feature$place, target$place, asked, release$rows_per_subject)
+  }
   unit <- target$half / c(1, feature$half)
   terms <- c(INTERCEPT, x)
   identified <- !length(found$dropped) && found$ratio < LIMIT
   if (!identified) {
-    unknown <- rep(NA_real_, length(terms))
-    found[c("value", "lean", "bend")] <- list(unknown, unknown, unknown)
+    unknown <- rep(NA_real_, length(terms) + nrow(points))
+    found[c("variance", "lean", "bend")] <- list(unknown, unknown, unknown)
+    found$value <- unknown[seq_along(terms)]
     found$covariance <- matrix(NA_real_, length(terms), length(terms))
-    found$sigma2 <- NA_real_
+    found$residual <- c(NA_real_, NA_real_)
+    found$degrees <- 1e10
   }
   covariance <- found$covariance * outer(unit, unit)
   value <- unit * found$value + c(target$middle, rep(0, length(x)))
+  unit <- c(unit, rep(target$half, nrow(points)))
+  every <- data.frame(
+    value = c(value, as.vector(points %*% value[-1]) + value[1]), variance = unit^2 * found$variance, lean = unit * found$lean,
+    bend = found$bend, wider = taken(release, y, x, value[-1], points)
+  )
   list(
-    estimates = data.frame(
-      value = value, variance = diag(covariance), lean = unit * found$lean, bend = found$bend,
-      wider = taken(release, y, x, value[-1]), row.names = terms
-    ),
-    vcov = structure(covariance, dimnames = list(terms, terms)), sigma = sqrt(found$sigma2) * abs(target$half),
-    identified = identified, noise_ratio = found$ratio, unidentified = x[found$dropped], merged = list()
+    estimates = structure(every[seq_along(terms), ], row.names = terms), at = every[-seq_along(terms), ],
+    vcov = structure(covariance, dimnames = list(terms, terms)), residual = found$residual * target$half^2,
+    sigma = sqrt(found$residual[1]) * abs(target$half), degrees = found$degrees, identified = identified, noise_ratio = found$ratio, unidentified = x[found$dropped], merged = list()
   )
 }
 
 # Levels that hardly anybody has, counted with the reference level of their category, one more in each step.
 sparse_levels <- function(release, x) {
-  readings <- release$moments$readings
+  readings <- readings_of(release)
   groups <- list()
   shares <- list()
   share_of <- function(names) {
     read <- readings[match(names, readings$name), ]
-    means <- release$moments$gram[1, read$place] / release$rows
-    sds <- release$moments$noise_sd[1, read$place] / release$rows
-    c(sum(read$middle + read$half * means), sqrt(sum((read$half * sds)^2)))
+    found <- if (is_rows(release)) row_means(release$noisy, read$place) else list(
+      mean = release$moments$gram[1, read$place] / release$rows, sd = release$moments$noise_sd[1, read$place] / release$rows
+    )
+    c(sum(read$middle + read$half * found$mean), sqrt(sum((read$half * found$sd)^2)))
   }
   for (at in unique(readings$column[match(x, readings$name)])) {
     released <- readings$name[readings$column == at]
@@ -142,15 +153,20 @@ sigma.dp_lm <- function(object, ...) object$sigma
 
 formula.dp_lm <- function(x, ...) stats::formula(x$call)
 
-confint.dp_lm <- function(object, parm, level = 0.95, ...) {
+# Ends of intervals of some estimates of a fit. A normal law has 1e10 degrees of freedom, as in Python.
+fitted_ends <- function(object, each, level) {
   if (!is.numeric(level) || length(level) != 1 || is.na(level) || level <= 0 || level >= 1) {
     refuse("the level of an interval lies between 0 and 1; 0.95 is usual")
   }
-  each <- object$estimates
-  quantile <- stats::qt((1 + level) / 2, 1e10) # as in Python, the normal law to the last digit
   clipped <- length(object$release$terms$clipping) > 0
+  quantile <- stats::qt((1 + level) / 2, object$degrees)
+  if (clipped) clipped_ends(each, level) else ends_of(each$value, each$variance, each$lean, each$bend, quantile)
+}
+
+confint.dp_lm <- function(object, parm, level = 0.95, ...) {
+  each <- object$estimates
   found <- matrix(
-    if (clipped) clipped_ends(each, level) else ends_of(each$value, each$variance, each$lean, each$bend, quantile), ncol = 2,
+    fitted_ends(object, each, level), ncol = 2,
     dimnames = list(rownames(each), paste(format(100 * (1 + c(-1, 1) * level) / 2, trim = TRUE, digits = 3), "%"))
   )
   if (missing(parm)) found else found[parm, , drop = FALSE]
@@ -159,12 +175,11 @@ confint.dp_lm <- function(object, parm, level = 0.95, ...) {
 summary.dp_lm <- function(object, ...) {
   each <- object$estimates
   z <- ratio_of(each$value, each$variance, each$lean, each$bend)
-  test <- if (length(object$release$terms$clipping)) clipped_ratio(each) else list(z = z, p = 2 * stats::pt(-abs(z), 1e10))
-  coefficients <- cbind(
-    Estimate = each$value, "Std. Error" = sqrt(each$variance), "z value" = test$z, "Pr(>|z|)" = test$p,
-    confint(object)
-  )
+  test <- if (length(object$release$terms$clipping)) clipped_ratio(each) else list(z = z, p = 2 * stats::pt(-abs(z), object$degrees))
+  law <- if (object$degrees < 1e10) "t" else "z"
+  coefficients <- cbind(each$value, sqrt(each$variance), test$z, test$p, confint(object))
   rownames(coefficients) <- rownames(each)
+  colnames(coefficients)[1:4] <- c("Estimate", "Std. Error", paste(law, "value"), sprintf("Pr(>|%s|)", law))
   structure(list(call = object$call, coefficients = coefficients, sigma = object$sigma, fit = object), class = "summary.dp_lm")
 }
 
@@ -210,10 +225,11 @@ print.summary.dp_lm <- function(x, ...) {
   invisible(x)
 }
 
-predict.dp_lm <- function(object, newdata, se.fit = FALSE, ...) {
+predict.dp_lm <- function(object, newdata, se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95, ...) {
   if (!is.data.frame(newdata)) refuse("newdata must be a data frame with a column for each feature")
+  interval <- match.arg(interval)
   release <- object$release
-  readings <- release$moments$readings
+  readings <- readings_of(release)
   cells <- vapply(object$features, function(name) {
     column <- release$columns[[readings$column[match(name, readings$name)]]]
     if (name %in% names(newdata)) return(as.numeric(newdata[[name]]))
@@ -228,14 +244,33 @@ predict.dp_lm <- function(object, newdata, se.fit = FALSE, ...) {
   if (!all(is.finite(cells))) refuse("newdata has missing or infinite cells; fill them or leave the rows out")
   # A level that is counted with its reference has no coefficient of its own.
   own <- !object$features %in% names(object$merged)
-  cells <- cbind(1, cells[, own, drop = FALSE])
+  points <- cells[, own, drop = FALSE]
+  cells <- cbind(1, points)
   kept <- c(TRUE, own)
   predicted <- as.vector(cells %*% coef(object)[kept])
-  ends <- release$columns[[readings$column[match(object$outcome, readings$name)]]]$ends
-  predicted <- pmin(pmax(predicted, ends[1] - diff(ends)), ends[2] + diff(ends))
+  if (interval != "none") {
+    found <- of_features(release, object$outcome, object$features[own], points)
+    sides <- matrix(fitted_ends(object, found$at, level), ncol = 2)
+    if (interval == "prediction") sides <- spread_ends(predicted, sides, object, level)
+    predicted <- cbind(fit = predicted, lwr = sides[, 1], upr = sides[, 2])
+  }
+  target <- readings[match(object$outcome, readings$name), ]
+  column <- release$columns[[target$column]]
+  ends <- column$ends
+  if (column$kind == "number") ends <- c(max(ends[1], target$middle - target$half), min(ends[2], target$middle + target$half))
+  predicted[] <- pmin(pmax(predicted, ends[1] - diff(ends)), ends[2] + diff(ends))
   if (!se.fit) return(predicted)
   variance <- rowSums((cells %*% vcov(object)[kept, kept]) * cells)
   list(fit = predicted, se.fit = sqrt(pmax(variance, 0)), residual.scale = object$sigma)
+}
+
+# Ends for one patient: those of the mean, moved out by the spread of residuals, whose own error counts as with Student's law.
+spread_ends <- function(value, sides, object, level) {
+  squared <- stats::qt((1 + level) / 2, object$degrees)^2
+  variance <- object$residual[1]
+  more <- if (!is.na(variance) && variance > 0) (squared + 1) / 4 * object$residual[2]^2 / variance else 0
+  away <- sqrt((sides - value)^2 + squared * (variance + more))
+  value + away * rep(c(-1, 1), each = length(value))
 }
 
 plot.dp_lm <- function(x, level = 0.95, ...) {

@@ -57,13 +57,15 @@ check_guarantee <- function(manifest, release) {
   fields(target, "target", c("delta", "epsilon", "scope"))
   terms <- release$terms
   ranges <- if (terms$mechanism == "ranges") terms else terms$first
-  first <- if (length(ranges)) spent_on_ranges(release, ranges) else 0
-  last <- if (terms$mechanism == "ranges") 0 else if (length(terms$association)) spent_on_outcomes(release) else spent_of(release)
+  own <- terms$mechanism == "ranges" || is_rows(release)
+  first <- if (is_rows(release)) spent_on_rows(release) else if (length(ranges)) spent_on_ranges(release, ranges) else 0
+  last <- if (own) 0 else if (length(terms$association)) spent_on_outcomes(release) else spent_of(release)
   spent <- sum(first) + last
   epsilon <- epsilon_of(sqrt(spent), target$delta)
-  if (epsilon > target$epsilon * (1 + ROUNDING)) refuse("the spec does not give the guarantee it claims")
+  bounded <- if (own && target$scope == "per-party") epsilon_of(sqrt(max(first)), target$delta) else epsilon
+  if (bounded > target$epsilon * (1 + ROUNDING)) refuse("the spec does not give the guarantee it claims")
   said <- regmatches(manifest$guarantee[[1]], regexec("^Joint: \\(epsilon, delta\\) = \\(([-+.0-9e]+), ([-+.0-9e]+)\\)", manifest$guarantee[[1]]))[[1]]
-  price <- if (terms$mechanism == "ranges") ranges_price(release, first, manifest$guarantee) else moments_price(release, 100 * sum(first) / spent, manifest$guarantee)
+  price <- if (own) own_price(release, first, manifest$guarantee) else moments_price(release, 100 * sum(first) / spent, manifest$guarantee)
   true <- is_printed(said[-1], c(epsilon, target$delta))
   if (!true || !identical(unlist(manifest$guarantee), guarantee_words(release, said[2], said[3], price))) {
     refuse("the guarantee printed in the manifest is not the one its spec gives")
@@ -140,17 +142,21 @@ moments_price <- function(release, percent, said) {
   )
 }
 
-# The same of ranges alone, where every hospital's own figure is printed too.
-ranges_price <- function(release, spent, said) {
+# The same of blocks that hospitals make alone, where every hospital's own figure is printed too.
+own_price <- function(release, spent, said) {
+  ranges <- release$terms$mechanism == "ranges"
   delta <- release$target$delta
   figures <- regmatches(said[[2]], gregexpr("(?<=epsilon = )[-+.0-9e]*[0-9]", said[[2]], perl = TRUE))[[1]]
   exact <- vapply(spent[spent > 0], function(mu2) epsilon_of(sqrt(mu2), delta), 0)
   if (!is_printed(figures, exact)) refuse("the guarantee printed in the manifest is not the one its spec gives")
-  each <- rep("no range", length(spent))
+  each <- rep(if (ranges) "no range" else "nothing private", length(spent))
   each[spent > 0] <- paste("epsilon =", figures)
   at <- regmatches(said[[2]], regexec("at delta = ([-+.0-9e]+):", said[[2]]))[[1]][2]
   c(
-    "the ranges of all numeric columns of a patient, provided every hospital added its declared noise.",
+    paste0(
+      if (ranges) "the ranges of all numeric columns of a patient" else "a patient who is in every block",
+      ", provided every hospital added its declared noise."
+    ),
     paste0("Each hospital's own columns, unconditional, at delta = ", at, ": ", paste(names(spent), each, sep = ": ", collapse = "; "), ".")
   )
 }
@@ -185,9 +191,13 @@ proved_words <- function(release) {
 
 trust_words <- function(release) {
   curious <- release$terms$curious
-  found <- if (release$terms$mechanism == "ranges") {
+  found <- if (release$terms$mechanism == "ranges" || is_rows(release)) {
     c(
-      "Each hospital added the whole noise to its own columns; no other party, the coordinator or the hub saw a row.",
+      if (is_rows(release)) {
+        "Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row."
+      } else {
+        "Each hospital added the whole noise to its own columns; no other party, the coordinator or the hub saw a row."
+      },
       paste(
         "The joint figure holds if every hospital added the noise it declared; each hospital's own figure needs no trust in anybody",
         "else."

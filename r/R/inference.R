@@ -22,6 +22,17 @@ second_moment <- function(noise, inner) {
   found
 }
 
+# E[N h h^T N] p for every column h of lifts and p of paths.
+turned <- function(noise, lifts, paths) {
+  squares <- lifts^2
+  repeated <- noise$repeated * squares
+  found <- lifts * (noise$between %*% (lifts * paths)) - diag(noise$between) * squares * paths
+  found <- found + (noise$between %*% squares + repeated + 2 * noise$repeated * sweep(lifts, 2, lifts[1, ], "*")) * paths
+  found <- found + sweep(repeated, 2, paths[1, ], "*")
+  found[1, ] <- found[1, ] + colSums(repeated * paths)
+  found
+}
+
 # Eigenvalues and vectors, the least first.
 spectrum <- function(matrix) {
   found <- eigen(matrix, symmetric = TRUE)
@@ -49,10 +60,10 @@ solvable <- function(moments, x) {
 }
 
 # Features to leave out for the coefficients of the others to be known.
-dropped_features <- function(moments, x) {
-  kept <- seq_along(x)
+dropped_features <- function(count, look) {
+  kept <- seq_len(count)
   left <- integer()
-  while (length(kept) && (found <- solvable(moments, x[kept]))$ratio >= LIMIT) {
+  while (length(kept) && (found <- look(kept))$ratio >= LIMIT) {
     left <- c(left, kept[found$worst])
     kept <- kept[-found$worst]
   }
@@ -81,6 +92,7 @@ truncated_mean <- function(mean, sd) {
   0.5 + side * min(max(offset - pull, 0), 0.5)
 }
 
+# The variance of a patient's outcome about the least squares, and its standard error.
 residual_variance <- function(moments, found, z, y, model, fit) {
   rows <- moments$rows
   noise <- found$noise
@@ -92,7 +104,8 @@ residual_variance <- function(moments, found, z, y, model, fit) {
   once <- 2 * noise$between - diag(diag(noise$between), length(z))
   variance <- sum(squared * (once %*% squared)) + sum(noise$repeated * squared^2) + 4 * sum(squared * outside) +
     (moments$noise_sd[y, y] / rows)^2 + 4 * fit[1] * sum(noise$repeated * fit^3) - 4 * moments$level[y] * fit[1] * outside[1]
-  truncated_mean(square, sqrt(max(variance, 0))) * rows / max(rows - length(z), 1)
+  sd <- sqrt(max(variance, 0))
+  c(truncated_mean(square, sd), sd) * rows / max(rows - length(z), 1)
 }
 
 # What all sums of weights have in common along their paths: a number, and pairs of a vector and its amounts.
@@ -115,46 +128,49 @@ shared_errors <- function(noise, fit, outside, lifts) {
   )
 }
 
-# Estimates of sums of weights in scaled units: the intercept at the public origin first, then the slopes.
-learned <- function(moments, x, y, origin, repeats) {
+# Estimates in scaled units, one for each column of points: there, of the slopes behind the first one. The first point is the
+# origin of all units; behind the slopes stand the other points, of which variances alone are wanted.
+learned <- function(moments, x, y, points, repeats) {
   z <- c(1, x)
   rows <- moments$rows
   found <- solvable(moments, x)
-  if (!found$ratio < LIMIT) return(list(ratio = found$ratio, dropped = dropped_features(moments, x)))
+  if (!found$ratio < LIMIT) {
+    return(list(ratio = found$ratio, dropped = dropped_features(length(x), function(kept) solvable(moments, x[kept]))))
+  }
   noise <- found$noise
   across <- moments$gram[z, y] / rows
   outside <- (moments$noise_sd[z, y] / rows)^2
   model <- as.vector(found$inverse %*% across)
   weights <- diag(length(z))
-  sums <- cbind(c(1, origin), weights) # the first row of weights is the constant at the middle of all ranges
+  points <- rbind(rep(1, ncol(points)), points)
+  # The first row of weights is the constant at the middle of all ranges, which is nobody's intercept.
+  sums <- cbind(points[, 1], weights, points[, -1, drop = FALSE])
   lifts <- found$inverse %*% sums
   curvatures <- colSums(sums * lifts)
   paths <- sweep(lifts, 2, curvatures, "/")
-  forms <- lapply(seq_len(ncol(sums)), function(at) second_moment(noise, tcrossprod(lifts[, at])))
-  pull <- found$bias %*% lifts - vapply(seq_along(forms), function(at) as.vector(forms[[at]] %*% paths[, at]), numeric(length(z)))
+  pull <- found$bias %*% lifts - turned(noise, lifts, paths)
   stretch <- 1 + colSums(pull * paths)
   values <- as.vector(crossprod(sums, model)) - as.vector(crossprod(pull, model)) / stretch
-  fit <- values[-1]
+  fit <- values[1 + seq_along(z)]
 
-  sigma2 <- residual_variance(moments, found, z, y, model, fit)
+  residual <- residual_variance(moments, found, z, y, model, fit)
   common <- shared_errors(noise, fit, outside, lifts)
-  own <- found$inverse %*% lifts
-  lean <- bend <- numeric(ncol(sums))
-  for (at in seq_along(lean)) {
-    path <- common$spread * own[, at]
-    for (part in common$shared) path <- path + part$amounts[at] * as.vector(found$inverse %*% part$vector)
-    moved <- sum(sums[, at] * path)
-    path <- if (moved > 0) path / moved else 0 * path
-    lean[at] <- 2 * sum(path * (forms[[at]] %*% fit))
-    bend[at] <- max(sum(path * (forms[[at]] %*% path)), 0)
-  }
-  covariance <- crossprod(lifts, (second_moment(noise, tcrossprod(fit)) + diag(outside, length(z))) %*% lifts) +
-    repeats * sigma2 / rows * crossprod(sums, lifts)
-  wanted <- -2 # the constant at the middle of all ranges is nobody's intercept
+  path <- common$spread * found$inverse %*% lifts
+  for (part in common$shared) path <- path + outer(as.vector(found$inverse %*% part$vector), part$amounts)
+  moved <- colSums(sums * path)
+  path <- sweep(path, 2, ifelse(moved > 0, moved, Inf), "/")
+  image <- turned(noise, lifts, path)
+  spread <- second_moment(noise, tcrossprod(fit)) + diag(outside, length(z))
+  sampling <- repeats * residual[1] / rows
+  wanted <- -2
+  coefficients <- c(1, 2 + seq_along(x))
+  lifted <- lifts[, coefficients, drop = FALSE]
+  covariance <- crossprod(lifted, spread %*% lifted) + sampling * crossprod(sums[, coefficients, drop = FALSE], lifted)
   list(
-    ratio = found$ratio, dropped = integer(), sigma2 = sigma2, value = values[wanted],
-    covariance = (covariance / outer(stretch, stretch))[wanted, wanted, drop = FALSE],
-    lean = (lean / stretch^2)[wanted], bend = (bend / stretch^2)[wanted]
+    ratio = found$ratio, dropped = integer(), degrees = 1e10, residual = residual, value = values[coefficients],
+    covariance = covariance / outer(stretch[coefficients], stretch[coefficients]),
+    variance = ((colSums(lifts * (spread %*% lifts)) + sampling * curvatures) / stretch^2)[wanted],
+    lean = (2 * colSums(image * fit) / stretch^2)[wanted], bend = (pmax(colSums(image * path), 0) / stretch^2)[wanted]
   )
 }
 

@@ -123,10 +123,10 @@ add_up <- function(blocks, field) {
   ifelse(high >= 2^31, high - 2^32, high) * 2^32 + low %% 2^32
 }
 
-# The constant and the public variables on the grid, patient by patient.
-public_codes <- function(release) {
+# The public columns on the grid, patient by patient, party after party.
+shown_codes <- function(release) {
   unit <- 2^release$grid_bits
-  found <- list(rep(unit, release$rows))
+  found <- list(matrix(0, release$rows, 0))
   for (party in names(release$parties)) {
     names <- public_names(release, party)
     if (!length(names)) next
@@ -138,16 +138,28 @@ public_codes <- function(release) {
       own <- codes[, each$released, drop = FALSE]
       allowed <- if (each$kind == "number") !anyNA(own) && all(abs(own) <= unit) else all(own %in% c(0, unit)) && all(rowSums(own) == unit)
       if (!allowed) refuse("the public columns of ", party, " hold codes that their declarations do not allow")
-      coded <- if (ncol(own) == 2) list(own[, 1] - own[, 2]) else lapply(seq_len(ncol(own)), function(at) own[, at])
-      found <- c(found, coded)
+      found <- c(found, list(own))
     }
   }
-  if (length(found) == 1) return(matrix(sqrt(release$rows) * unit)) # its square alone counts
   do.call(cbind, found)
+}
+
+# The constant and the public variables, as moments have them.
+public_codes <- function(release) {
+  unit <- 2^release$grid_bits
+  codes <- shown_codes(release)
+  if (!ncol(codes)) return(matrix(sqrt(release$rows) * unit)) # its square alone counts
+  columns <- Filter(function(each) each$public, release$columns)
+  coded <- lapply(columns, function(each) {
+    own <- codes[, each$released, drop = FALSE]
+    if (ncol(own) == 2) own[, 1] - own[, 2] else own
+  })
+  unname(do.call(cbind, c(list(rep(unit, release$rows)), unname(coded))))
 }
 
 dp_moments <- function(release) {
   stopifnot(inherits(release, "dp_release"))
+  if (is_rows(release)) refuse("a release of noisy rows has no moments; dp_lm() fits on its rows")
   if (is.null(release$moments)) refuse(NO_FIT)
   first <- !duplicated(release$moments$readings$place)
   names <- c("(constant)", release$moments$readings$name[first])

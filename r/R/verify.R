@@ -4,7 +4,7 @@ NAME <- "^[A-Za-z_][A-Za-z0-9_.-]{0,63}$"
 DIGEST <- "^[0-9a-f]{64}$"
 MAGIC <- charToRaw("DPRBLK1\n")
 MOST_MANIFEST <- 4194304
-PYTHON <- "; read this release with Python (dprelease.load)"
+PYTHON <- "; read this release with Python: dprelease.load(folder, root = \"root.pem\").fit(\"outcome\", [\"feature\"])"
 
 dp_fetch <- function(from, to = tempfile("release-")) {
   if (!grepl("^https?://", from)) {
@@ -65,8 +65,8 @@ verified <- function(folder, root) {
     c("approvals", "blocks", "format", "guarantee", "hub_certificate", "published", "software", "spec", "trust")
   )
   # The type decides the spelling; a quotation mark within a string has a backslash before it.
-  float <- grepl('"(lower|upper|(counts_|sum_|square_|decades_|diagonal_)?scale|epsilon|delta|budget)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
-  integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence|constant|squared|centre|half_width|reach|low|high)":-?[0-9]+[.e]', text)
+  float <- grepl('"(lower|upper|(counts_|sum_|square_|decades_|diagonal_|anchor_)?scale|epsilon|delta|budget)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
+  integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence|constant|squared|centre|half_width|reach|low|high|outputs)":-?[0-9]+[.e]', text)
   integer <- integer || grepl('"weights":\\[[^]]*[.e]', text)
   if (float || integer) refuse("not a valid manifest: a number of another type")
   if (!identical(manifest$format, 1)) refuse("not a valid manifest: format ", manifest$format, " is not known", PYTHON)
@@ -79,6 +79,7 @@ verified <- function(folder, root) {
   release$blocks <- check_blocks(manifest$blocks, release, root, manifest$published, folder)
   release <- in_ranges(release)
   if (release$terms$mechanism == "moments") release$moments <- read_moments(release)
+  if (is_rows(release)) release$noisy <- read_rows(release)
   release[c("guarantee", "trust")] <- list(unlist(manifest$guarantee), unlist(manifest$trust))
   release$published <- manifest$published
   structure(release, class = "dp_release")
@@ -122,7 +123,7 @@ read_spec <- function(spec) {
   )
   if (!identical(spec$format, 1) || spec$neighbours != "replace-one") refuse("not a valid manifest: a spec of another format", PYTHON)
   terms <- check_terms(spec)
-  parties <- lapply(spec$parties, fields, "a party", c("columns", "key", "party"))
+  parties <- lapply(spec$parties, fields, "a party", c("columns", "key", "party"), if (is_rows(spec)) "weights")
   names(parties) <- vapply(parties, `[[`, "", "party")
   if (anyDuplicated(names(parties)) || !all(grepl(NAME, names(parties)))) refuse("parties must be distinct names")
   spec$parties <- parties
@@ -134,6 +135,7 @@ read_spec <- function(spec) {
   if (length(terms$association)) check_outcomes(spec)
   spec$layout <- layout_of(spec$columns, outcomes_of(spec))
   if (length(terms$clipping)) check_clipping(spec)
+  if (is_rows(spec)) check_rows(spec)
   if (terms$mechanism == "moments" && !length(terms$clipping)) {
     unknown <- names(spec$columns)[vapply(spec$columns, `[[`, NA, "unbounded")]
     if (length(unknown)) refuse("not a valid manifest: moments in public bounds of ", unknown[1], ", which has none")

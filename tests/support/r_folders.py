@@ -5,14 +5,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column
 from dprelease.estimators.design import design
-from dprelease.estimators.intervals.inference import Inference, infer
+from dprelease.estimators.fitting import fit
+from dprelease.estimators.intervals.inference import Inference, Predicted
 from dprelease.mechanisms.moments.released import Moments
+from dprelease.mechanisms.noisy_rows.terms import PartyNoise
 from dprelease.release.block import Block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest, assemble, sign_manifest
@@ -97,6 +100,33 @@ CASES: Mapping[str, tuple[dict[str, tuple[Column, ...]], dict[str, object], Sequ
         {"rows": 4000, "outcomes": ("systolic", "smoker"), "guarantee": "label-DP"},
         [("systolic", ("sex", "dose")), ("smoker=yes", ("dose",))],
     ),
+    "mixtures, public and weighted columns": (
+        {"north": (AGE, SMOKER, GRADE), "south": (SYSTOLIC, STAGE, SEX, numeric("dose", 0.0, 5.0, public=True))},
+        {
+            "mechanism": "mixed",
+            "rows": 3000,
+            "outputs": 300,
+            "rows_per_subject": 2,
+            "epsilon": 60.0,
+            "weights": {"age": 2},
+        },
+        [("systolic", ("age", "smoker", "sex")), ("systolic", ("age", "stage", "dose")), ("smoker=yes", ("systolic",))],
+    ),
+    "mixtures in buckets": (
+        {"north": (AGE, SMOKER), "south": (SYSTOLIC,)},
+        {"mechanism": "mixed", "rows": 2000, "outputs": 50, "mixing": "buckets", "epsilon": 60.0, "anchor_weight": "0"},
+        [("systolic", ("age", "smoker")), ("age", ("systolic",))],
+    ),
+    "mixtures, too much noise": (
+        {"north": (AGE, SMOKER), "south": (SYSTOLIC,)},
+        {"mechanism": "mixed", "rows": 500, "outputs": 40},
+        [("systolic", ("age", "smoker"))],
+    ),
+    "rows, one of several a patient": (
+        {"north": (AGE, SMOKER), "south": (SYSTOLIC, STAGE)},
+        {"mechanism": "rows", "rows": 1500, "rows_per_subject": 2, "epsilon": 40.0},
+        [("systolic", ("age", "smoker")), ("systolic", ("age", "stage")), ("stage=III", ("age",))],
+    ),
     "ranges of another release, one hospital": (
         {"north": (AGE, SYSTOLIC, SMOKER)},
         {"rows": 3000, "ranges": "published", "unknown": ("age",)},
@@ -127,7 +157,7 @@ def spec_of(name: str, keys: Mapping[str, str]) -> ReleaseSpec:
     """The spec of a case."""
     columns, fields, _ = CASES[name]
     known = {field: value for field, value in fields.items() if field not in ("ranges", "unknown")}
-    spec = build_spec(columns, keys=keys, mechanism="moments", title=name, **known)  # type: ignore[arg-type]
+    spec = build_spec(columns, keys=keys, title=name, **{"mechanism": "moments"} | known)  # type: ignore[arg-type]
     if "ranges" not in fields:
         return spec
     unknown: tuple[str, ...] = fields.get("unknown", ())  # type: ignore[assignment]
@@ -209,11 +239,19 @@ def numbers_of(found: Inference) -> dict[str, object]:
 
 def fitted(release: Release, fits: Sequence[Fit]) -> list[dict[str, object]]:
     """Python's answer to each fit."""
-    return [
-        {"target": target, "features": list(x)}
-        | numbers_of(infer(release, design(release, [target], x), intercept=True))
-        for target, x in fits
-    ]
+    return [{"target": target, "features": list(x)} | _fitted(release, target, x) for target, x in fits]
+
+
+def _fitted(release: Release, target: str, features: Sequence[str]) -> dict[str, object]:
+    names = design(release, [target], features)
+    model = fit(release, [target], features, method="ols")
+    points = names.feature_midpoint + np.outer([0.3, -0.2, 0.0], names.feature_half_width)
+    told = {kind: np.hstack(model.predict_interval(points, kind, 0.9)) for kind in get_args(Predicted)}
+    return (
+        numbers_of(model.inference)
+        | {"points": points.tolist()}
+        | {kind: [repr(float(each)) for each in rows.ravel()] for kind, rows in told.items()}
+    )
 
 
 UNKNOWN = "ranges first, numbers without bounds"
@@ -244,6 +282,26 @@ def write_false_ranges(home: Path) -> dict[str, ReleaseFolder]:
     return found
 
 
+MIXTURES = "mixtures, public and weighted columns"
+FALSE_NOISE = {"scale": 0.999, "anchor_scale": 0.999, "mu2": "1/2"}
+"""Field of a hospital's noise to the number that it is multiplied by, or to its value instead."""
+
+
+def write_false_noise(home: Path) -> dict[str, ReleaseFolder]:
+    """Mixtures whose declared noise is not that of their share, signed by everybody."""
+    consortium = new_consortium(*CASES[MIXTURES][0])
+    spec, found = spec_of(MIXTURES, consortium.keys), {}
+    noise: Sequence[PartyNoise] = spec.terms.noise  # type: ignore[attr-defined]
+    for field, change in FALSE_NOISE.items():
+        value = change if isinstance(change, str) else change * getattr(noise[0], field)
+        changed = (noise[0].model_copy(update={field: value}), *noise[1:])
+        false = spec.model_copy(update={"terms": spec.terms.model_copy(update={"noise": changed})})
+        written(home / field, consortium, false, made(false))
+        (home / field / "root.pem").write_text(consortium.root.certificate)
+        found[field] = ReleaseFolder(home / field)
+    return found
+
+
 def write_all(home: Path) -> dict[str, ReleaseFolder]:
     """A folder for each case, `root.pem` and `expected.json` in it."""
     folders = {}
@@ -254,7 +312,8 @@ def write_all(home: Path) -> dict[str, ReleaseFolder]:
         root = consortium.root.certificate
         (folder.path / "root.pem").write_text(root)
         release = folder.verify(root)
-        told = matrices(release.products) | {"hidden": [each.hidden for each in release.reaches]}
+        told: dict[str, object] = {"hidden": [each.hidden for each in release.reaches]}
+        told |= matrices(release.products) if release.view.kind == "moments" else {}
         (folder.path / "expected.json").write_text(json.dumps(told | {"fits": fitted(release, fits)}))
         folders[name] = folder
     return folders
