@@ -1,8 +1,8 @@
-"""What a joint computation costs: whole releases through real processes, n patients, several hospitals, loopback TLS.
+"""What a joint computation costs, with and without range proofs: whole releases through real processes, over loopback TLS.
 
 Time runs from the moment at which every hospital has read its rows and joined, to the moment at which the release is
-visible at the hub: dealing, masking, sending, multiplying, noise, sealing, upload, verification, publication. Reading the
-tables is reported apart. Bytes are those of the loopback interface, which every byte passes once for each hop.
+visible at the hub: dealing, masking, sending, proving, multiplying, noise, sealing, upload, verification, publication. Reading
+the tables is reported apart. Bytes are those of the loopback interface, which every byte passes once for each hop.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Cost:
     """What one computation cost.
 
     Attributes:
+        proofs: whether hospitals proved their bounds to one another.
         rows: n.
         columns: of all hospitals together.
         parties: m.
@@ -41,6 +42,7 @@ class Cost:
         numpy_seconds: X^T X of the same shape in float64, the least of seven.
     """
 
+    proofs: bool
     rows: int
     columns: int
     parties: int
@@ -64,40 +66,62 @@ def run(quick: bool) -> Results:
     costs = []
     for rows, columns, parties in cases:
         runs = measure(rows, columns, parties, 1 if quick else 3)
-        seconds = statistics.median(cost.seconds for cost in runs)
-        cost = min(runs, key=lambda each: abs(each.seconds - seconds))
         costs += runs
         name = f"{parties} parties, n = {rows:,}, {columns} columns"
+        proved, runs = ([each for each in runs if each.proofs is proofs] for proofs in (True, False))
+        cost, with_proofs = _median(runs), _median(proved)
+        seconds = cost.seconds
         results.add(f"{name}: seconds, median of {len(runs)}", seconds, None if quick else reaches[columns])
         results.add(f"{name}: bytes on a hop over those masked columns need", cost.hop_bytes / cost.needed_bytes, 1.1)
         results.add(f"{name}: MB up from each hospital, and as much down", cost.hop_bytes / parties / 1e6)
         results.add(f"{name}: GiB of the largest process", max(each.largest_gib for each in runs), 2.0)
         results.add(f"{name}: seconds over plain numpy X^T X", seconds / cost.numpy_seconds)
         results.add(f"{name}: seconds to read the tables first", cost.reading_seconds)
+        results.add(f"{name}: with range proofs: seconds, median of {len(proved)}", with_proofs.seconds)
+        results.add(
+            f"{name}: with range proofs: times the seconds", with_proofs.seconds / seconds, None if quick else 2.5
+        )
+        results.add(
+            f"{name}: with range proofs: times the bytes",
+            with_proofs.hop_bytes / cost.hop_bytes,
+            None if quick else 1.25,
+        )
+        results.add(
+            f"{name}: with range proofs: GiB of the largest process", max(each.largest_gib for each in proved), 2.0
+        )
     profile = kernels.profile(*cases[-1])
     for step, spent in profile.items():
         results.add(f"processor seconds of the largest case: {step}", spent)
     results.details["profile"] = profile
     results.details["runs"] = [asdict(cost) for cost in costs]
     if not quick:
-        results.details["growth"] = _growth(costs[0])
+        results.details["growth"] = _growth(next(cost for cost in costs if not cost.proofs))
         _plot(results.details["growth"])
     return results
 
 
-def measure(rows: int, columns: int, parties: int, releases: int = 1) -> list[Cost]:
-    """Releases of random columns, one after another, by one consortium."""
+def _median(costs: list[Cost]) -> Cost:
+    seconds = statistics.median(cost.seconds for cost in costs)
+    return min(costs, key=lambda each: abs(each.seconds - seconds))
+
+
+def measure(
+    rows: int, columns: int, parties: int, releases: int = 1, proofs: tuple[bool, ...] = (False, True)
+) -> list[Cost]:
+    """Releases of random columns, one after another, by one consortium: so many without proofs, and as many with them."""
     held = {f"hospital{number}": columns // parties + (number < columns % parties) for number in range(parties)}
-    spare = {name: count + releases - 1 for name, count in held.items()}  # every release is of other columns
+    kinds = [kind for _ in range(releases) for kind in proofs]
+    spare = {name: count + len(kinds) - 1 for name, count in held.items()}  # every release is of other columns
     with (
         tempfile.TemporaryDirectory(prefix="joint-moments-") as folder,
         consortium(Path(folder) / "consortium", rows, spare, poll_seconds=0.1) as made,
     ):
-        return [_compute(made, rows, held, number) for number in range(releases)]
+        return [_compute(made, rows, held, *each) for each in enumerate(kinds)]
 
 
-def _compute(made: Consortium, rows: int, held: dict[str, int], number: int) -> Cost:
-    release = propose(made, f"cost {number}", 'mechanism = "moments"', held, first=number)
+def _compute(made: Consortium, rows: int, held: dict[str, int], number: int, proofs: bool) -> Cost:
+    terms = f'mechanism = "moments"\nrange_proofs = {str(proofs).lower()}'
+    release = propose(made, f"cost {number}", terms, held, first=number)
     wait_until_approved(made, release, PATIENCE)
     approved = time.monotonic()
     wait_until_joined(made, release, held, PATIENCE)
@@ -108,7 +132,9 @@ def _compute(made: Consortium, rows: int, held: dict[str, int], number: int) -> 
     peaks = [_peak_gib(process.pid) for process in made.processes.values()]
     hop = (bytes_after - bytes_before) / 2
     seconds, columns = ended - started, sum(held.values())
-    return Cost(rows, columns, len(held), seconds, started - approved, hop, max(peaks), _numpy_seconds(rows, columns))
+    return Cost(
+        proofs, rows, columns, len(held), seconds, started - approved, hop, max(peaks), _numpy_seconds(rows, columns)
+    )
 
 
 def _loopback_bytes() -> int:
@@ -133,11 +159,15 @@ def _numpy_seconds(rows: int, columns: int) -> float:
 
 
 def _growth(largest: Cost) -> dict[str, list[tuple[int, float]]]:
-    """Seconds against n, columns and m, one run each; `largest` has 30 columns and three hospitals."""
-    middle = measure(300_000, 30, 3)[0].seconds
-    small = [(rows, measure(rows, 30, 3)[0].seconds) for rows in (30_000, 100_000)]
-    wide = {columns: measure(300_000, columns, 3)[0].seconds for columns in (12, 60, 120)}
-    many = {parties: measure(300_000, 30, parties)[0].seconds for parties in (2, 4, 6)}
+    """Seconds against n, columns and m without proofs, one run each; `largest` has 30 columns and three hospitals."""
+
+    def seconds(rows: int, columns: int, parties: int) -> float:
+        return measure(rows, columns, parties, proofs=(False,))[0].seconds
+
+    middle = seconds(300_000, 30, 3)
+    small = [(rows, seconds(rows, 30, 3)) for rows in (30_000, 100_000)]
+    wide = {columns: seconds(300_000, columns, 3) for columns in (12, 60, 120)}
+    many = {parties: seconds(300_000, 30, parties) for parties in (2, 4, 6)}
     return {
         "patients": [*small, (300_000, middle), (largest.rows, largest.seconds)],
         "columns": sorted({**wide, 30: middle}.items()),

@@ -7,7 +7,7 @@ With e = 1 - 2 bit, e_u e_a = 1 - 2 (u xor a), so that a bit is (1 - e_u e_a)/2 
 
 A row i has *entries*: for each unit h of 32 bits the signs e_u,ih and e_a,ih, for each norm B the columns U_iB and A_iB. With
 
-    c1 = alpha_i, gamma_c, delta_g, theta_B    c2 = sigma_h, tau_h in F^32, sigma_B, tau_B in F^d_B    c3 = sigma', tau' in F^64
+    c1 = alpha_i, gamma_c, delta_g, theta_B    c2 = sigma_h, tau_h in F^32, sigma_B, tau_B in F^d_B    c3 = sigma', tau' in F^32
 
 all uniform in the field, and M_h = sum_i alpha_i e_u,ih e_a,ih', K_B = sum_i alpha_i U_iB A_iB', the three equations are
 
@@ -21,7 +21,7 @@ all uniform in the field, and M_h = sum_i alpha_i e_u,ih e_a,ih', K_B = sum_i al
     (3)  (sigma', 1)' T (tau', 1) = <X sigma' + chi, Y tau' + psi>,     T = [X chi]' [Y psi]
 
 (1) is linear in the diagonals of M and K and in sums that R or D knows: q = U - A, q^2 = U^2 - 2 U A + A^2. The sum in (2) is the
-trace of T without its last row and column. For T the entries of one kind of 64 consecutive rows are a *line*: X and Y are matrices
+trace of T without its last row and column. For T the entries of one kind of 32 consecutive rows are a *line*: X and Y are matrices
 of lines, missing rows being zero, and chi and psi have one element for each line. P sends M, K and T as additive shares. D's shares
 are streams of a seed that D dealt to P, derived from c1, and from c1 and c2: two challenges are answered under independent masks.
 
@@ -43,7 +43,7 @@ from dprelease.mpc.proof.claim import UNIT, Bits, Claim
 from dprelease.mpc.ring import SecretStream, Words
 
 SEED_BYTES = 32
-LINE = 64
+LINE = 32
 _CHUNK_BYTES = 1 << 21
 
 
@@ -82,8 +82,8 @@ class Fold:
     """Third challenge: vectors by which the matrix of lines is checked.
 
     Attributes:
-        left: sigma', (64,).
-        right: tau', (64,).
+        left: sigma', (32,).
+        right: tau', (32,).
     """
 
     left: Words
@@ -102,7 +102,7 @@ class Lines:
     """D's shares for the second step.
 
     Attributes:
-        share: of T, (65, 65).
+        share: of T, (33, 33).
         psi: an element for each line.
     """
 

@@ -73,7 +73,7 @@ class RangeProver:
         return plan.field.encode(plan.field.subtract(*pair) for pair in zip(made, shares, strict=True))
 
     def second(self, first: bytes, second: bytes) -> bytes:
-        """Share of T under c1 and c2: 8 65^2 bytes.
+        """Share of T under c1 and c2: 8 33^2 bytes.
 
         Args:
             first: c1.
