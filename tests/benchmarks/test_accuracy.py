@@ -319,11 +319,11 @@ def test_boosted_adassp_without_noise_is_least_squares_on_clipped_features() -> 
 
 def test_boosted_adassp_adds_the_noise_of_all_its_rounds() -> None:
     """One feature of a large Gram matrix: the model's variance is that of the rounds' sum, and each forgets the last."""
-    rows, mu = 200, 40.0
+    rows, mu, runs = 200, 40.0, 100
     x, y = np.ones((rows, 1)), np.zeros(rows)
-    models = [plug_rivals.boosted_adassp(x, y, mu, np.random.default_rng(seed))[0] for seed in range(400)]
+    models = [plug_rivals.boosted_adassp(x, y, mu, np.random.default_rng(seed))[0] for seed in range(runs)]
     expected = math.sqrt(3 * plug_rivals.ROUNDS) / mu / rows
-    assert np.std(models) == pytest.approx(expected, rel=5 / math.sqrt(2 * 400))
+    assert np.std(models) == pytest.approx(expected, rel=5 / math.sqrt(2 * runs))
 
 
 def test_a_model_of_tukey_lies_among_the_deep_ones() -> None:

@@ -97,7 +97,9 @@ with for_product({WORTH_ALL_CORES}):
     assert printed(code) == [f"[{CORES}]"]
 
 
+@pytest.mark.slow
 def test_reading_ranges_beside_busy_processes_takes_the_work_of_one_thread(release: Opened, busy: None) -> None:
+    """Every core is busy meanwhile, also for tests beside it; that commands start with one thread is tested every time."""
     home = release.folder.path.parents[2] / "home"
     alone = processor_seconds(home, release.folder.path, {"OPENBLAS_NUM_THREADS": "1"})
     assert processor_seconds(home, release.folder.path, {}) < MOST * alone
