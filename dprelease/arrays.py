@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -74,6 +75,14 @@ def sha256_by_piece(data: bytes | memoryview) -> str:
     for piece in pieces(np.frombuffer(data, np.uint8)) if len(data) else ():
         digest.update(piece.data)
     return digest.hexdigest()
+
+
+def mapped(path: Path) -> memoryview:
+    """The bytes of a file, mapped and not read; none where there is no file."""
+    if not path.exists() or not path.stat().st_size:
+        return memoryview(b"")
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def let_go(rows: npt.NDArray[AnyType]) -> None:

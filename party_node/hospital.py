@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dprelease.acceptance import accept
+from dprelease.arrays import pieces
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import USUAL_GRID_BITS, BoundedRows
 from dprelease.data.columns import Column
@@ -337,7 +338,7 @@ class HospitalState:
             raise DataRefused(
                 f"the table has {len(patients)} patients now, and {announced} were announced for the alignment run"
             )
-        self.session(record).keep_patients(b"".join(sorted(patients)))
+        self.session(record).keep_patients(piece.data for piece in pieces(patients))
         key, certificate, now = self.identity.key(), self.enrolment.certificate, datetime.now(UTC)
         return accept(record.task, name, key, certificate, now).to_bytes()
 

@@ -126,7 +126,10 @@ def test_secure_products_know_no_statistic() -> None:
 def test_intersections_know_no_patient_and_no_mechanism() -> None:
     """Keyed identifiers are elements to them; from sessions of products they have messages, rounds and keystreams."""
     shared = ("encryption", "messages", "ring", "round", "schedule", "storage")
-    known = ("dprelease.intersection", *(f"dprelease.{name}" for name in ("canonical", "errors", "identity.signing")))
+    known = (
+        "dprelease.intersection",
+        *(f"dprelease.{name}" for name in ("arrays", "canonical", "errors", "identity.signing")),
+    )
     paths = list(sources("dprelease/intersection"))
     assert len(paths) > 10
     others = {name for path in paths for name in imports_of(path) if within(name, PACKAGES) and name != "dprelease"}

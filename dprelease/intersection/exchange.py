@@ -7,7 +7,6 @@ Source: docs/protocol.md, "Aligning".
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from dprelease.arrays import sha256_by_piece
 from dprelease.errors import InvalidInput
 from dprelease.identity.signing import PrivateKey
 from dprelease.intersection.key_value_store import Bytes
@@ -84,9 +84,10 @@ class AlignmentExchange:
         count = self.ring.sizes[self.party]
         if elements.shape != (count, POINT_BYTES) or elements.dtype != np.uint8:
             raise InvalidInput(f"this run announced {count} patients, and there are {len(elements)}; begin another run")
-        if not distinct(np.ascontiguousarray(elements).view("<u8")[:, :2]):
+        elements = np.ascontiguousarray(elements)
+        if not distinct(elements.view("<u8")[:, :2]):
             raise InvalidInput("two patients have one identifier; keep one row of each")
-        digest, kept = hashlib.sha256(elements.tobytes()).digest(), self.storage.read_private("elements")
+        digest, kept = bytes.fromhex(sha256_by_piece(elements.data.cast("B"))), self.storage.read_private("elements")
         if kept is None:
             self.storage.write_private("elements", [digest])
         elif kept != digest:
@@ -106,6 +107,9 @@ def chunks(data: npt.NDArray[np.generic], most: int) -> Iterator[bytes]:
 
 def distinct(starts: Words) -> bool:
     """Tells whether no two points begin with the same 16 bytes: (n, 2) words."""
-    first = np.argsort(starts[:, 0], kind="stable")
-    ordered = starts[first]
-    return not bool((ordered[1:] == ordered[:-1]).all(axis=1).any())
+    first = np.sort(starts[:, 0])
+    repeated = first[1:][first[1:] == first[:-1]]
+    if not repeated.size:
+        return True
+    some = starts[np.isin(starts[:, 0], repeated)]
+    return len(np.unique(some, axis=0)) == len(some)

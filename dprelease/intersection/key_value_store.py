@@ -16,6 +16,7 @@ Intersection", section 4.1 (3-hash garbled cuckoo tables); docs/protocol.md, "Al
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +29,13 @@ from dprelease.intersection.zero_sharing import LABEL_BYTES
 from dprelease.mpc.ring import Words
 
 Bytes = npt.NDArray[np.uint8]
-Places = npt.NDArray[np.intp]
+Places = npt.NDArray[np.int32]
+"""Cells and rows: a table of `task.MOST_PATIENTS` has fewer than 2^31 of either."""
 
 _DENSE_BYTES = DENSE_CELLS // 8
 _PLACE_BYTES = 8 * SEGMENTS
+_STEP = 1 << 20
+"""Rows that are read together: cells are looked up by words of 64 bits, which no more rows have at once."""
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(bool)  # (256, 8)
 
 
@@ -57,8 +61,10 @@ def rows_of(evaluations: Bytes, segment: int) -> KeyRows:
         evaluations: (n, 64) pseudorandom bytes: three little-endian words for the cells, 128 dense bits, a label.
         segment: cells of a segment.
     """
-    words = np.ascontiguousarray(evaluations[:, :_PLACE_BYTES]).view("<u8")
-    places = (words % np.uint64(segment)).astype(np.intp) + np.arange(SEGMENTS, dtype=np.intp) * segment
+    places = np.empty((len(evaluations), SEGMENTS), np.int32)
+    for some in _steps(len(places)):
+        words = np.ascontiguousarray(evaluations[some, :_PLACE_BYTES]).view("<u8")
+        places[some] = words % np.uint64(segment) + np.arange(SEGMENTS, dtype=np.uint64) * np.uint64(segment)
     return KeyRows(places, evaluations[:, _PLACE_BYTES : _PLACE_BYTES + _DENSE_BYTES], segment)
 
 
@@ -80,8 +86,9 @@ def decode(table: Words, rows: KeyRows) -> Words:
         (n,) uint64.
     """
     found = _dense_sums(table[SEGMENTS * rows.segment :], rows.dense)
-    for cells in rows.cells.T:
-        found ^= table[cells]
+    for some in _steps(len(found)):
+        for cells in rows.cells[some].T:
+            found[some] ^= table[cells]
     return found
 
 
@@ -91,7 +98,7 @@ def encode(rows: KeyRows, values: Words, filler: Words) -> Words:
     Args:
         rows: n of them, distinct.
         values: (n,).
-        filler: (3 segment + 128,) uniform words: what cells are where rows leave them free.
+        filler: (3 segment + 128,) uniform words: what cells are where rows leave them free. It becomes the table.
 
     Returns:
         (3 segment + 128,), uniform among the tables with these values.
@@ -99,48 +106,60 @@ def encode(rows: KeyRows, values: Words, filler: Words) -> Words:
     Raises:
         IntegrityError: rows are linearly dependent.
     """
-    table = filler.copy()
+    table = filler
     # At 1.3 cells a row the core is almost always empty from some thousand rows on: peeling begins to fail at 1.222.
     peeled, core = _peel(rows)
     if core.size:
         _solve(table, rows, values, core)
-    dense = _dense_sums(table[SEGMENTS * rows.segment :], rows.dense) ^ values
-    for found, pivots in reversed(peeled):
-        others = rows.cells[found]
-        total = dense[found]
-        for cells in others.T:
-            total ^= np.where(cells == pivots, np.uint64(0), table[cells])
-        table[pivots] = total
+    dense = _dense_sums(table[SEGMENTS * rows.segment :], rows.dense)
+    dense ^= values
+    for round_rows, round_pivots in reversed(peeled):
+        # Rows of one round have cells of their own to set, and read none that another row of it sets.
+        for some in _steps(len(round_rows)):
+            found, pivots = round_rows[some], round_pivots[some]
+            total = dense[found]
+            for cells in rows.cells[found].T:
+                total ^= np.where(cells == pivots, np.uint64(0), table[cells])
+            table[pivots] = total
     return table
 
 
 def _peel(rows: KeyRows) -> tuple[list[tuple[Places, Places]], Places]:
     """Rows by the round in which each had a cell to itself, with these cells; and the rows that never had one."""
     size = SEGMENTS * rows.segment
-    degree = np.bincount(rows.cells.ravel(), minlength=size)
-    which = np.zeros(size, np.intp)  # the exclusive or of the rows at a cell: where there is one, that row
-    every = np.arange(len(rows.cells), dtype=np.intp)
-    for cells in rows.cells.T:
-        np.bitwise_xor.at(which, cells, every)
+    one, degree = np.int32(1), np.zeros(size, np.int32)  # of one type, or NumPy counts ten times as slowly
+    which = np.zeros(size, np.uint32)  # the sum of the rows at a cell, mod 2^32: where there is one, that row
+    for some in _steps(len(rows.cells)):
+        every = np.arange(some.start, some.stop, dtype=np.uint32)
+        for cells in rows.cells[some].T:
+            np.add.at(degree, cells, one)
+            np.add.at(which, cells, every)
     left = np.ones(len(rows.cells), bool)
     peeled = []
-    single = np.flatnonzero(degree == 1)
+    single = np.flatnonzero(degree == 1).astype(np.int32)
     while single.size:
         found, first = np.unique(which[single], return_index=True)
-        peeled.append((found, single[first]))
+        peeled.append((found.view(np.int32), single[first]))
         left[found] = False
-        touched = rows.cells[found]
-        for cells in touched.T:
-            np.subtract.at(degree, cells, 1)
-            np.bitwise_xor.at(which, cells, found)
-        touched = np.unique(touched)
-        single = touched[degree[touched] == 1]
-    return peeled, np.flatnonzero(left)
+        touched = []
+        for some in _steps(len(found)):
+            cells_of = rows.cells[found[some]]
+            for cells in cells_of.T:
+                np.subtract.at(degree, cells, one)
+                np.subtract.at(which, cells, found[some])
+            touched.append(np.unique(cells_of))
+        single = np.unique(np.concatenate([cells[degree[cells] == 1] for cells in touched]))
+    return peeled, np.flatnonzero(left).astype(np.int32)
+
+
+def _steps(count: int) -> Iterator[slice]:
+    """Some rows at a time."""
+    return (slice(start, min(start + _STEP, count)) for start in range(0, count, _STEP))
 
 
 def _solve(table: Words, rows: KeyRows, values: Words, core: Places) -> None:
     """Give the core's rows their values, by Gauss-Jordan elimination over GF(2) on packed bits; free cells stay as they are."""
-    dense = np.arange(DENSE_CELLS, dtype=np.intp) + SEGMENTS * rows.segment
+    dense = np.arange(DENSE_CELLS, dtype=np.int32) + SEGMENTS * rows.segment
     sparse, places = np.unique(rows.cells[core], return_inverse=True)
     cells = np.concatenate([sparse, dense])
     matrix = np.zeros((core.size, cells.size), bool)
@@ -176,5 +195,7 @@ def _dense_sums(cells: Words, dense: Bytes) -> Words:
     total = np.zeros(len(dense), np.uint64)
     for place in range(_DENSE_BYTES):
         eight = np.where(_BITS, cells[8 * place : 8 * place + 8], np.uint64(0))
-        total ^= np.bitwise_xor.reduce(eight, axis=1)[dense[:, place]]
+        sums = np.bitwise_xor.reduce(eight, axis=1)
+        for some in _steps(len(dense)):
+            total[some] ^= sums[dense[some, place]]
     return total

@@ -13,14 +13,13 @@ import numpy as np
 
 from dprelease.errors import IntegrityError, Irreparable
 from dprelease.intersection import curve
-from dprelease.intersection.exchange import AlignmentExchange, chunks, counts, distinct
+from dprelease.intersection.exchange import AlignmentExchange, counts, distinct
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.parallel import mapped
 from dprelease.intersection.ring import CHUNK_POINTS, KEY_BYTES, POINT_BYTES
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import ColumnCipher, read_on, regroup
 from dprelease.mpc.messages import message_name
-from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import TAG_BYTES
 from dprelease.mpc.storage import write_hashed
 
@@ -34,10 +33,11 @@ class RingPass(AlignmentExchange):
         Args:
             elements: (n, 32), distinct.
         """
-        ordered = elements[self.order(elements)]
+        order = self.order(elements)
         blind = partial(curve.blinded, run=self.run, scalar=self.secret("blinding"))
-        count = self.ring.sizes[self.party]
-        self._send_points(self.party, self._mapped(blind, chunks(ordered, CHUNK_POINTS), count))
+        starts = range(0, len(order), CHUNK_POINTS)
+        ordered = (elements[order[start : start + CHUNK_POINTS]].tobytes() for start in starts)
+        self._send_points(self.party, self._mapped(blind, ordered, len(order)))
 
     def pass_on(self, origin: str) -> None:
         """Multiply somebody's points by our scalar and freeze them for the next party, in the order in which they came.
@@ -77,7 +77,7 @@ class RingPass(AlignmentExchange):
         header = self.at.find("points", sender, self.party, origin)
         if header is None:
             raise IntegrityError(f"the points of {origin} from {sender} are gone from the relay")
-        starts: list[Words] = []
+        starts, read = np.empty((self.ring.sizes[origin], 2), np.uint64), 0
         relayed: list[IntegrityError] = []  # what the relay did wrong, which is not the sender's fault
 
         def fetched() -> Iterator[bytes]:
@@ -104,9 +104,10 @@ class RingPass(AlignmentExchange):
             # Looked for in what comes out: points that differ by one of small order become the same one only there, and the
             # next party would blame us for it.
             for count, piece in zip(of_chunks, self._mapped(function, opened(), self.ring.sizes[origin]), strict=True):
-                starts.append(np.frombuffer(piece, "<u8").reshape(count, -1)[:, :2].copy())
+                starts[read : read + count] = np.frombuffer(piece, "<u8").reshape(count, -1)[:, :2]
+                read += count
                 yield piece
-            if not distinct(np.concatenate(starts)):
+            if not distinct(starts):
                 raise IntegrityError("a point twice")
         except IntegrityError as error:
             read_on(pieces)  # first, so that a relay that altered them is named and not their sender

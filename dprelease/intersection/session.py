@@ -195,7 +195,7 @@ class AlignmentSession(Participant[Ring]):
         common, secret = self._storage.read_private("common"), self._storage.read_private("secret")
         if len(results) > 1 or common is None or secret is None:
             raise Irreparable("the hospitals did not find the same common patients; nothing is aligned")
-        return Common(np.frombuffer(common, "<u8").astype(np.intp), secret)
+        return Common(np.frombuffer(common, "<u8").astype(np.intp), bytes(secret))
 
 
 def _holding_points(at: Round[Ring]) -> tuple[str, ...]:

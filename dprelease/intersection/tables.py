@@ -14,8 +14,8 @@ from dprelease.errors import IntegrityError, Irreparable
 from dprelease.intersection import curve
 from dprelease.intersection.exchange import AlignmentExchange, chunks, counts
 from dprelease.intersection.key_value_store import Bytes, decode, encode, labels_of, rows_of
-from dprelease.intersection.ring import CHUNK_WORDS
-from dprelease.intersection.zero_sharing import shares
+from dprelease.intersection.ring import CHUNK_WORDS, POINT_BYTES
+from dprelease.intersection.zero_sharing import LABEL_BYTES, shares
 from dprelease.mpc import encryption
 from dprelease.mpc.encryption import ColumnCipher
 from dprelease.mpc.messages import message_name
@@ -68,12 +68,16 @@ class Tables(AlignmentExchange):
                 start += len(chunk)
         evaluations = self.evaluations()
         common = np.flatnonzero(decode(table, rows_of(evaluations, self.ring.segment)) == 0)
+        del table
         positions = self.order(elements)[common]
         opened = bytes.fromhex(self.at.session) + b"".join(keys[party] for party in self.ring.parties)
         told = hashlib.sha256(b"dprelease/intersection/result/v1" + opened)
-        pairs = np.hstack([elements[positions], labels_of(evaluations)[common]])
-        for pair in sorted(each.tobytes() for each in pairs):
-            told.update(pair)
+        labels, pairs = labels_of(evaluations), np.empty((len(common), POINT_BYTES + LABEL_BYTES), np.uint8)
+        for start in range(0, len(pairs), CHUNK_WORDS):
+            some = slice(start, start + CHUNK_WORDS)
+            pairs[some, :POINT_BYTES], pairs[some, POINT_BYTES:] = elements[positions[some]], labels[common[some]]
+        pairs.view(f"S{pairs.shape[1]}").sort(axis=0)  # as bytes
+        told.update(pairs.data)
         self.storage.write_private("secret", [hashlib.sha256(b"dprelease/intersection/secret/v1" + opened).digest()])
         self.storage.write_private("common", [np.sort(positions).astype("<u8").tobytes()])
         return told.hexdigest()
@@ -87,9 +91,11 @@ class Tables(AlignmentExchange):
         values = shares(self._shared("zero-share"), labels_of(evaluations))
         filler = SecretStream(self.secret("filler")).read_words(0, ring.cells, 1)[:, 0]
         table = encode(rows_of(evaluations, ring.segment), values, filler)
-        for seed in self._shared("table-mask"):
-            table ^= SecretStream(seed).read_words(0, ring.cells, 1)[:, 0]
-        self.storage.write_private("table", [table.astype("<u8", copy=False).tobytes()])
+        for stream in map(SecretStream, self._shared("table-mask")):
+            for start in range(0, ring.cells, CHUNK_WORDS):
+                chunk = table[start : start + CHUNK_WORDS]
+                chunk ^= stream.read_words(start, len(chunk), 1)[:, 0]
+        self.storage.write_private("table", [table.astype("<u8", copy=False).data.cast("B")])
         return table
 
     def evaluations(self) -> Bytes:

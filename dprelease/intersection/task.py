@@ -13,8 +13,8 @@ from dprelease.canonical import Digest, Instant, Name, Value
 
 FEWEST_PARTIES = 2
 MOST_PARTIES = 10
-MOST_PATIENTS = 1 << 24
-"""Most patients of one party: a run holds some 200 bytes of memory for each, 3 GiB in all; docs/party.md says so."""
+MOST_PATIENTS = 1 << 27
+"""Most patients of one party: a run holds some 80 bytes of memory for each, 10 GiB in all; docs/party.md says so."""
 
 
 class Member(Value):

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from dprelease.arrays import pieces
 from dprelease.mpc.ring import Words
 
 LABEL_BYTES = 16
@@ -34,8 +35,12 @@ def pseudorandom(seed: bytes, labels: npt.NDArray[np.uint8]) -> Words:
     """
     # Labels are distinct, so that no two blocks are alike, and nothing is ever decrypted: a function, not a mode.
     cipher = Cipher(algorithms.AES256(seed), modes.ECB()).encryptor()  # noqa: S305
-    words = np.frombuffer(cipher.update(np.ascontiguousarray(labels).tobytes()), "<u8")
-    return words.reshape(-1, LABEL_BYTES // 8)[:, 0].astype(np.uint64)
+    found, start = np.empty(len(labels), np.uint64), 0
+    for piece in pieces(labels):
+        words = np.frombuffer(cipher.update(piece.tobytes()), "<u8").reshape(-1, LABEL_BYTES // 8)
+        found[start : start + len(piece)] = words[:, 0]
+        start += len(piece)
+    return found
 
 
 def shares(seeds: Iterable[bytes], labels: npt.NDArray[np.uint8]) -> Words:

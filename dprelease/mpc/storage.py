@@ -55,11 +55,11 @@ class RoundStorage(Protocol):
     def freeze(self, messages: Iterable[Message]) -> None:
         """Make messages count, all together, once their bodies are there."""
 
-    def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
+    def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Keep a secret of this round, never sent; one that was cut short was never there."""
 
-    def read_private(self, name: str) -> bytes | None:
-        """A secret of this round; None before it is complete."""
+    def read_private(self, name: str) -> bytes | memoryview | None:
+        """A secret of this round, which may be mapped from a file; None before it is complete."""
 
 
 def write_hashed(storage: RoundStorage, name: str, pieces: Iterable[bytes]) -> tuple[int, str]:
@@ -136,7 +136,7 @@ class MemorySessionStorage:
         """As `SessionStorage`."""
         self._dealt[dealer] = sealed
 
-    def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
+    def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """As `SessionStorage`."""
         self._private[name] = b"".join(pieces)
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from dprelease.arrays import mapped
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyRequests
 from dprelease.files.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
 from dprelease.release.folder import BLOCKS, ReleaseFolder
@@ -31,7 +32,7 @@ from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
 from learner.hub.approved import AcceptedRun, ApprovedRelease
 from learner.hub.index import PublishedIndex
-from learner.hub.uploads import lock, mapped, on_disk, put_at
+from learner.hub.uploads import lock, on_disk, put_at
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

@@ -6,7 +6,6 @@ Each chunk is hashed and written as it comes, so that little is left to do when 
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import threading
 from contextlib import AbstractContextManager
@@ -22,14 +21,6 @@ from dprelease.wire.v1 import release_pb2
 def on_disk() -> AbstractContextManager[None]:
     """See `disk_takes`; the caller should try again later."""
     return disk_takes("the storage does not take what is written")
-
-
-def mapped(path: Path) -> memoryview:
-    """The bytes of a file, mapped and not read; none where there is no file."""
-    if not path.exists() or not path.stat().st_size:
-        return memoryview(b"")
-    with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def put_at(whole: Path, part: Path, offset: int, data: bytes) -> None:

@@ -9,6 +9,7 @@ Source: docs/party.md, "Aligning patients".
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dprelease.agreement import check_all
+from dprelease.arrays import pieces
 from dprelease.catalogue import COMPARE_KEYS
 from dprelease.errors import Conflict, DataRefused, Irreparable
 from dprelease.identity.certificates import read_identity
@@ -107,7 +109,7 @@ class AlignmentWork(Work):
             if self._is_over(path.name, now):
                 self._hospital.journal.drop_roster(path.name)
 
-    def _take_turns(self, record: Record, pending: Pending, relay: RelayCalls) -> str | tuple[bytes, bytes]:
+    def _take_turns(self, record: Record, pending: Pending, relay: RelayCalls) -> str | tuple[Iterator[bytes], bytes]:
         """Pseudonyms of the patients that all hospitals have, and the secret of the run; or for whom we wait."""
         from dprelease.intersection.session import AlignmentSession, RunEnvironment  # loads what only hospitals have
 
@@ -128,7 +130,9 @@ class AlignmentWork(Work):
             RunEnvironment(relay.fetch, lambda: self._note(record), lambda: elements),
         )
         done = take_turns(_WhileApproved(session, hospital.journal, record.digest), folder, relay)
-        return done if isinstance(done, str) else (elements[done.positions].tobytes(), done.secret)
+        if isinstance(done, str):
+            return done
+        return (elements[some].tobytes() for some in pieces(done.positions)), done.secret
 
     def _note(self, record: Record) -> None:
         """Before the first byte leaves."""

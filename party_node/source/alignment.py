@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import secrets
 import unicodedata
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,7 +126,7 @@ class Roster:
     """
 
     run: str
-    pseudonyms: bytes
+    pseudonyms: bytes | memoryview
     secret: bytes
 
     def among(self, names: Names) -> npt.NDArray[np.bool_]:
@@ -139,14 +139,9 @@ class Roster:
         """How many they are."""
         return len(self.pseudonyms) // SUBJECT_BYTES
 
-    def gone_from(self, subjects: Set[bytes]) -> int:
-        """How many of the patients are not among these."""
-        return self.patients - int(self.among(as_names([*subjects])).sum())
-
-
-def subjects_of(rows: Sequence[bytes]) -> set[bytes]:
-    """The patients that some rows are of, by the subject's part of the rows' pseudonyms."""
-    return {row[:SUBJECT_BYTES] for row in rows}
+    def gone_from(self, subjects: Names) -> int:
+        """How many of the patients are not among these, each of whom is there once."""
+        return self.patients - sum(int(self.among(piece).sum()) for piece in pieces(subjects))
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,14 +20,16 @@ from dprelease.arrays import Codes, Mask, PieceMap, one_by_one
 from dprelease.data.bounding import bound
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused
+from dprelease.files.unnamed import UnnamedArray
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.identifiers import DISTINCT, LOST
 from party_node.settings import PartySettings, SourceSettings
-from party_node.source.alignment import Names, Roster, as_names, pseudonym, subjects_of
+from party_node.source.alignment import SUBJECT_BYTES, Names, Roster, as_names, pseudonym
 from party_node.source.cells import Cells, derive, read_cells, texts
 from party_node.source.findings import Findings
 from party_node.source.reader import read_errors, record_batches
 from party_node.source.records import Records
+from party_node.source.sorting import SortedRows
 
 Numbers = npt.NDArray[np.int64]
 
@@ -335,16 +338,26 @@ def subjects_in(batch: pa.RecordBatch, source: SourceSettings) -> pa.Array:
     return cells
 
 
-def read_subjects(settings: PartySettings, key: bytes) -> set[bytes]:
-    """Pseudonyms of all patients of the table, 32 bytes each.
+def read_subjects(settings: PartySettings, key: bytes) -> Names:
+    """(n,) pseudonyms of all patients of the table, rising, each once; mapped from a file without a name.
 
     Raises:
         DataRefused: the source cannot be read, or a row has no identifier.
+        PeerUnavailable: the folder has no room for them.
     """
-    rows: list[bytes] = []
-    with read_errors(settings.source):
-        for batch in record_batches(settings.source, []):
-            rows += pseudonyms_in(batch, settings.source, key)
-    if not rows:
+    name = np.dtype(f"S{SUBJECT_BYTES}")
+    row, last = np.dtype([("name", name)]), np.zeros(1, name)
+    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with closing(SortedRows(settings.state, row)) as sorter, closing(UnnamedArray(settings.state, name)) as subjects:
+        with read_errors(settings.source):
+            for batch in record_batches(settings.source, []):
+                if batch.num_rows:
+                    sorter.add(as_names(pseudonyms_in(batch, settings.source, key)).astype(name).view(row))
+        for some in sorter.merged():
+            names = some["name"]
+            subjects.write(names[names != np.concatenate([last, names[:-1]])])
+            last = names[-1:]
+        found = subjects.mapped()
+    if not len(found):
         raise DataRefused(f"{settings.source.place} has no rows")
-    return subjects_of(rows)
+    return found

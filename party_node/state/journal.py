@@ -8,9 +8,10 @@ of pseudonyms under `rosters/`, in rising order; the record has its SHA-256. Run
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dprelease.canonical import sha256
+from dprelease.arrays import mapped, sha256_by_piece
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.files.durable import sync_folder, write_durably
+from dprelease.files.durable import sync_folder, write_pieces_durably
 from dprelease.intersection.task import Task
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
@@ -236,10 +237,19 @@ class Journal:
         change = "consent = ?, status = ?, note = ?"
         self._update(digest, {Status.ACCEPTED}, change, consent, Status.APPROVED, "waits for the others")
 
-    def finish(self, run: str, pseudonyms: bytes, secret: bytes) -> None:
+    def finish(self, run: str, pseudonyms: Iterable[bytes], secret: bytes) -> None:
         """Keep the patients that all hospitals have, 32 bytes each, rising, and the run's secret. On disk when this returns."""
-        write_durably(self._rosters / run, pseudonyms, mode=0o600)
-        values = (len(pseudonyms) // 32, sha256(pseudonyms), secret, Status.FINISHED, "waits for the others")
+        path, told, size = self._rosters / run, hashlib.sha256(), 0
+
+        def read() -> Iterator[bytes]:
+            nonlocal size
+            for some in pseudonyms:
+                told.update(some)
+                size += len(some)
+                yield some
+
+        write_pieces_durably(path, read(), mode=0o600)
+        values = (size // 32, told.hexdigest(), secret, Status.FINISHED, "waits for the others")
         self._update(run, {Status.APPROVED}, "common = ?, roster = ?, secret = ?, status = ?, note = ?", *values)
 
     def enforce(self, run: str) -> None:
@@ -252,8 +262,8 @@ class Journal:
         versions = self._select("version > 0", order="version DESC")
         return next((each for each in versions if each.task.roster == roster), None)
 
-    def roster(self, run: str) -> bytes:
-        """Pseudonyms of the patients of a finished run, 32 bytes each, rising.
+    def roster(self, run: str) -> memoryview:
+        """Pseudonyms of the patients of a finished run, 32 bytes each, rising; mapped.
 
         Raises:
             NotFound: it was never finished here.
@@ -265,8 +275,8 @@ class Journal:
                 f"there are no patients of alignment run {run[:12]} here; it was not finished at this hospital"
             )
         path = self._rosters / run
-        data = path.read_bytes() if path.exists() else b""
-        if sha256(data) != record.roster:
+        data = mapped(path)
+        if sha256_by_piece(data) != record.roster:
             raise IntegrityError(
                 f"{path} is gone or was altered; restore it from a backup, or ask the office to align anew"
             )

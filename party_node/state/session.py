@@ -20,9 +20,17 @@ from pathlib import Path
 
 import numpy as np
 
-from dprelease.arrays import Codes
+from dprelease.arrays import Codes, mapped
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, rename_durably, sync_folder, write_durably
+from dprelease.files.durable import (
+    TEMPORARY,
+    make_folder,
+    remove_folder,
+    rename_durably,
+    sync_folder,
+    write_durably,
+    write_pieces_durably,
+)
 from dprelease.files.unnamed import UnnamedArray
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
@@ -102,17 +110,17 @@ class SessionFolder:
         """The body of a message of ours that is frozen; empty without one."""
         return self.body(name_of(message.header)).read_bytes() if message.header.size else b""
 
-    def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
+    def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write a file that never leaves, whole or not at all; on disk when this returns."""
         path = self._folder / "own" / name
         make_folder(path.parent)
         _write(path.with_name(f".{name}{TEMPORARY}"), pieces)
         rename_durably(path.with_name(f".{name}{TEMPORARY}"), path)
 
-    def read_private(self, name: str) -> bytes | None:
-        """A file that never leaves; None where it was never completed."""
+    def read_private(self, name: str) -> memoryview | None:
+        """A file that never leaves, mapped; None where it was never completed."""
         path = self._folder / "own" / name
-        return path.read_bytes() if path.exists() else None
+        return mapped(path) if path.exists() else None
 
     def map_rows(self, pieces: Iterable[Codes], width: int) -> Codes:
         """(n, width) rows that come in pieces, mapped from a file without a name."""
@@ -122,15 +130,15 @@ class SessionFolder:
                 rows.write(piece)
             return rows.mapped().reshape(-1, width)
 
-    def keep_patients(self, pseudonyms: bytes) -> None:
+    def keep_patients(self, pseudonyms: Iterable[memoryview]) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""
         self._make()
-        write_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
+        write_pieces_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
 
-    def patients(self) -> bytes | None:
-        """The patients that `keep_patients` kept; None before."""
+    def patients(self) -> memoryview | None:
+        """The patients that `keep_patients` kept, mapped; None before."""
         path = self._folder / "patients"
-        return path.read_bytes() if path.exists() else None
+        return mapped(path) if path.exists() else None
 
     def dealt(self, dealer: str) -> bytes | None:
         """Randomness that a dealer dealt to us, as it came; None before it has."""
@@ -165,7 +173,7 @@ class SessionFolder:
         return state
 
 
-def _write(path: Path, pieces: Iterable[bytes]) -> None:
+def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
         for piece in pieces:
             file.write(piece)

@@ -68,7 +68,7 @@ class MortalStorage(MemorySessionStorage):
     def freeze(self, messages: Iterable[Message]) -> None:
         self._write(lambda: MemorySessionStorage.freeze(self, messages))
 
-    def write_private(self, name: str, pieces: Iterable[bytes]) -> None:
+    def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         self._write(lambda: MemorySessionStorage.write_private(self, name, pieces))
 
 

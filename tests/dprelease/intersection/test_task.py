@@ -45,4 +45,4 @@ def test_sizes_are_positive_and_bounded() -> None:
     with pytest.raises(InvalidInput, match="patients"):
         Member.from_bytes(member("a").to_bytes().replace(b'"patients":5', b'"patients":0'))
     with pytest.raises(InvalidInput, match="patients"):
-        Member.from_bytes(member("a").to_bytes().replace(b'"patients":5', b'"patients":16777217'))
+        Member.from_bytes(member("a").to_bytes().replace(b'"patients":5', b'"patients":134217729'))
