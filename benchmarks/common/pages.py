@@ -65,6 +65,20 @@ def figures(name: str, *beginnings: str) -> None:
     table(("figure", "value", "reach"), rows)
 
 
+def synthetic_rows() -> None:
+    """Errors of tables and AUC, by method, and what is to be reached."""
+    methods, rows = ("mixture", "mst", "aim loop", "real"), dict[str, dict[str, str]]()
+    for each in read("tables")["figures"]:
+        quantity, _, method = each["figure"].rpartition(", ")
+        if method in methods:
+            own = rows.setdefault(quantity, {})
+            own[method] = _number(each["value"])
+            if each["reach"] is not None:
+                own["reach"] = f"{each['sense']} {each['reach']:g}"
+    columns = ("mixture", "reach", *methods[1:])
+    table(("mean of five draws", *columns), [(name, *(own[each] for each in columns)) for name, own in rows.items()])
+
+
 def accuracy() -> None:
     """R^2 of every declared outcome at one budget, by method."""
     rows = []

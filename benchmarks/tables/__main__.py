@@ -20,22 +20,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.files import FOLDER, tell_left_out
-from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.tables.data import SOURCES, Coded
+from benchmarks.tables.mixture import DELTA, EPSILON, MADE_UP, SEED, mixture
 from benchmarks.tables.rivals import aim_loop, mst
 from benchmarks.tables.scores import aucs, cramers_v, variation
 from dprelease.arrays import Integers
-from dprelease.estimators.joint.fit import fit_joint
 from dprelease.privacy.gaussian import mu_of
 from dprelease.privacy.public_stream import PublicNormals
 
 Cell = dict[str, Any]
 """One table, size, method and draw, JSON-ready."""
 
-EPSILON, DELTA = 1.0, 1e-5
-SEED = 20261128
-MADE_UP, QUICK_MADE_UP = 20_000, 4_000
+QUICK_MADE_UP = 4_000
 DRAWS = 5
 METHODS = ("mixture", "mst", "aim loop", "real")
 MEASURES = ("two columns", "three columns", "logistic", "boosting")
@@ -110,14 +107,7 @@ def _rows(method: str, table: Coded, people: Integers, mu: float, random: np.ran
         return mst(table, people, count, mu, random)
     if method == "aim loop":
         return aim_loop(table, people, mu, random).draw(count, PublicNormals(random.bytes(32)))
-    return _mixture(table, people, mu, random, count)
-
-
-def _mixture(table: Coded, people: Integers, mu: float, random: np.random.Generator, count: int) -> Integers:
-    x = np.hstack([np.ones((len(people), 1)), table.coded(people)])
-    moments = noisy_moments(x.T @ x, len(people), mu, 3, random, table.columns)
-    joint = fit_joint(moments, "rows", random.bytes(32))
-    return joint.draw(count, PublicNormals(random.bytes(32)))
+    return mixture(table, people, mu, random, count)
 
 
 def _judge(results: Results, name: str, rows: int, cells: Sequence[Cell], *, aims: bool) -> None:
@@ -143,7 +133,7 @@ def _null(results: Results, table: Coded, mu: float, count: int, *, aims: bool) 
     random = np.random.default_rng([SEED, 0])
     permuted = table.permuted(random)
     people, others = permuted.codes[:NULL_ROWS], permuted.codes[NULL_ROWS:]
-    made_up = _mixture(permuted, people, mu, random, count)
+    made_up = mixture(permuted, people, mu, random, count)
     for words, value in zip(MEASURES[2:], aucs(permuted, made_up, others, boosting=aims), strict=False):
         results.add(
             f"{permuted.name}, n = {NULL_ROWS:,}: AUC less 1/2, {words}, size", abs(value - 0.5), 0.02 if aims else None
