@@ -6,6 +6,8 @@ Hypothesis runs the same examples every time, keeps no database and measures no 
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,15 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=60)
 settings.load_profile("repeatable")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Every other worker imports all tests from the last to the first: what one compiles, the others find compiled."""
+    worker, root = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), session.config.rootpath
+    if int(worker.removeprefix("gw")) % 2 and session.config.args == ["tests"]:
+        for path in sorted(root.glob("tests/**/test_*.py"), reverse=True):
+            with suppress(Exception, pytest.skip.Exception):  # whoever collects it says so
+                import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 @pytest.fixture(scope="session")
