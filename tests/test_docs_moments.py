@@ -7,6 +7,7 @@ import hmac
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,8 @@ from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import read_randomness
 from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
+from dprelease.mpc.modulus import FIELD
+from dprelease.mpc.proof.claim import Claim, GridInterval
 from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import Block, expected_header
 from dprelease.release.spec import ReleaseSpec
@@ -492,6 +495,38 @@ def test_kinds_of_messages() -> None:
         assert ("no session" in session) == (not said["session"])
         assert (receivers == "none") == (not said["receivers"])
         assert (dealer == "dealer") == bool(said["dealer"])
+        assert (payload == "empty") == (not said["payload"])
+        assert (body == "none") == (not said["size"])
+
+
+def test_kinds_of_messages_of_proofs() -> None:
+    number = GridInterval(-UNIT, UNIT)
+    claimed = {name: Claim((number,) * width) for name, width in SCHEDULE.widths.items()}
+    proved = replace(SCHEDULE, modulus=FIELD, claims=claimed)
+    rows = {row[0].strip("`"): row[1:] for row in table(FORMAT, "kind", "sender")}
+    empty = {"sender": "north", "receivers": (), "dealer": "", "payload": "", "size": 0}
+    one, to_south = {"payload": "00" * 32}, {"receivers": ("south",)}
+    plan = proved.proof_plan("north", "south")
+    shapes: dict[str, dict[str, object]] = {
+        "bits": to_south | {"dealer": "east", "size": 4 * plan.units * 4 + 16},
+        "coin": one,
+        "challenge-1": to_south | one | {"size": 32},
+        "matrices": to_south | {"size": 8 * plan.units * 32 * 32 + 48},
+        "challenge-2": to_south | one | {"size": 32},
+        "lines": to_south | {"size": 8 * (plan.line + 1) ** 2 + 48},
+        "challenge-3": one | {"receivers": ("east",), "dealer": "south", "size": 96},
+        "answer": to_south | {"sender": "east", "dealer": "north", "size": 8 * (plan.units + 3) + 48},
+        "checked": one | {"receivers": ("south", "east"), "size": 8 * 2},
+    }
+    assert list(rows) == list(shapes)
+    for kind, shape in shapes.items():
+        said = {"task": SPEC.digest(), "round": 1, "session": V["session"], "kind": kind} | empty | shape
+        digest = hashlib.sha256(b"" if not said["size"] else b"body").hexdigest()
+        check_message(Message(header=MessageHeader(**said, sha256=digest), signature=""), proved)  # type: ignore[arg-type]
+        sender, receivers, dealer, payload, body = rows[kind]
+        assert (sender == "dealer") == (said["sender"] == "east")
+        assert (receivers == "none") == (not said["receivers"])
+        assert (dealer == "empty") == (not said["dealer"])
         assert (payload == "empty") == (not said["payload"])
         assert (body == "none") == (not said["size"])
 
