@@ -39,8 +39,13 @@ PARTY = {
     "masked columns on their way": "kill-before@party_node.outgoing.hub:RelayCalls.send#4",
     "columns sent, not their keys": "kill-after@party_node.outgoing.hub:RelayCalls.send#4",
     "transcript signed, not sent": "kill-after@party_node.state.session:SessionFolder.freeze#5",
+    "challenges on their way": "kill-before@party_node.outgoing.hub:RelayCalls.send#10",
+    "matrices proved, not frozen": "kill-after@dprelease.mpc.proof.prover:RangeProver.first",
+    "before it answers as a dealer": "kill-before@dprelease.mpc.correlated_randomness:DealtSeeds.answer",
+    "answered as a dealer, nothing frozen": "kill-after@dprelease.mpc.correlated_randomness:DealtSeeds.answer",
     "before the first product": "kill-before@dprelease.mpc.exchange:Exchange.share",
     "between two products": "kill-after@dprelease.mpc.exchange:Exchange.share",
+    "all checked, before its block": "kill-before@dprelease.mpc.proofs:Proofs.share",
     "noise drawn, nothing sealed": "kill-after@party_node.computation.sessions:privatize",
     "sealed, not noted": "kill-after@party_node.state.vault:Vault.seal",
     "sealed, others still multiply": "kill-before@party_node.outgoing.hub:upload",
@@ -182,7 +187,7 @@ def test_a_party_that_is_lost_after_a_block_exists_ends_the_release_and_the_char
     consortium: Consortium,
 ) -> None:
     consortium.halt("lab")
-    fault = "kill-before@dprelease.mpc.exchange:Exchange.share"
+    fault = "kill-before@dprelease.mpc.proofs:Proofs.share"
     consortium.restart("lab", launcher=("-m", "tests.support.faulty", fault, "--"))
     release = _propose(consortium, "lost for good")
     assert consortium.died("lab") == -signal.SIGKILL

@@ -8,6 +8,7 @@ A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 * ``kill-after@...``: after it returned for the N-th time (a call that fails does not count),
 * ``full@...``: from the N-th call on, it fails as on a full disk,
 * ``garble@...``: the bytes that it returns are other bytes of the same length,
+* ``outlier@...``: one cell in each piece that it yields is larger by 2^40, modulo 2^61 - 1,
 * ``halve@...`` and ``silence@...``: the numbers that it returns are half of what they are, or zeros,
 * ``set@MODULE:NAME=VALUE``: an integer constant is another one, e.g. a smaller chunk; nobody may have taken it before.
 
@@ -20,7 +21,7 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import count
 from typing import Any
@@ -31,7 +32,15 @@ FULL = "the disk is full at"
 """What a role's log says when a ``full`` fault is reached."""
 
 
+def _outlier(pieces: Iterator[Any]) -> Iterator[Any]:
+    for piece in pieces:
+        altered = piece.copy()
+        altered[0, 0] = (int(altered[0, 0]) + (1 << 40)) % ((1 << 61) - 1)
+        yield altered
+
+
 _ALTERED: dict[str, Callable[[Any], Any]] = {
+    "outlier": _outlier,
     "garble": lambda answer: bytes(255 - byte for byte in answer),
     "halve": lambda answer: answer // 2,
     "silence": lambda answer: answer * 0,
