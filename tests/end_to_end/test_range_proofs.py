@@ -23,9 +23,10 @@ def test_a_cell_beyond_its_bounds_ends_the_release(consortium: Consortium) -> No
     consortium.halt("ward")
     consortium.restart("ward", launcher=ALTERED)
     release = propose(consortium, parties, mechanism="moments")
-    assert final_state(consortium, release) == "DECLINED"
+    assert final_state(consortium, release) == "FAILED"
     shown = json.loads(consortium.run("coordinator", "release", "show", release, "--json", home=consortium.office))
-    assert row_for(ProofRefused("")).sentence in shown["explanation"]
+    assert "withdrew after approving" in shown["explanation"]
+    assert row_for(ProofRefused("")).sentence.encode() in consortium.log("coordinator").read_bytes()
     assert not (consortium.hub / "storage" / "published" / release).exists()
     for party in parties:  # nobody made a block, so nobody can read anything
         assert not [*(consortium.hospital(party.name) / "state" / "sealed").glob(f"{release}*")]
