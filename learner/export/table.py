@@ -35,7 +35,7 @@ NOISE_PREFIX = "noise_sd:"
 
 @dataclass(frozen=True)
 class ExportTable:
-    """What is exported: rows, or a matrix whose rows have names and whose entries have noise of their own.
+    """Exported rows, or a matrix whose rows have names and whose entries have noise of their own.
 
     Attributes:
         names: (p + 1,) column names, the constant first.
