@@ -217,6 +217,7 @@ def test_words_of_two_rounds(parties: int) -> None:
     names = [f"p{number}" for number in range(parties)]
     columns = {name: (numeric(f"x_{name}"),) for name in names}
     plain = build_spec(columns, mechanism="moments", grid_bits=16)
+    plain = with_terms(plain, range_proofs=parties > 1)
     spec = ranges_first(plain)
     (rounds,) = (text.format(P=15, WHAT="moments") for text in sentences("words-rounds"))
     assert check_spec(spec).words() == (

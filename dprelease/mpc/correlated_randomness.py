@@ -33,8 +33,8 @@ def deal(
 ) -> Mapping[str, bytes]:
     """Fresh randomness for all pairs of a dealer: receiver to its deal. Every call draws anew.
 
-    What is returned must be sealed to its receivers and forgotten before any masked column leaves a hospital. Memory is bounded by
-    a chunk of rows; O(n d_j d_k) operations for each pair.
+    The deals must be sealed to their receivers and forgotten before any masked column leaves a hospital. Memory is bounded by a
+    chunk of rows; O(n d_j d_k) operations for each pair.
 
     Args:
         schedule: the public parameters.

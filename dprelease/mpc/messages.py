@@ -66,7 +66,7 @@ Kind = Literal[
 CHALLENGES: tuple[Kind, ...] = ("challenge-1", "challenge-2", "challenge-3")
 """From a receiver; the payload is the digest of what is answered, so that no challenge is about something else."""
 SHOWN: tuple[Kind, ...] = ("columns", "bits")
-"""Of all that a party shows of its matrix, under one dealer's mask; transcripts name each."""
+"""All that a party shows of its matrix, under one dealer's mask; transcripts name each."""
 TO_ONE: frozenset[Kind] = frozenset({"deal", "key", "matrices", "lines", "answer", *CHALLENGES})
 """For one receiver; a third challenge to the coordinator, which is no party, for none."""
 

@@ -8,11 +8,11 @@
     dealer -> receiver  answer         once, ever
     everybody           checked        all proofs towards the sender hold, and what it adds to the comparison of columns
 
-Where parties deal for one another, a prover shows its columns under several masks. Each party tosses a coin for the one before it
-once transcripts are there, and `proof.same` compares what was shown.
+A prover shows its columns under several masks if parties deal for one another. Each party tosses a coin for the one before it
+once transcripts are there, and `proof.same` compares the columns.
 
-A party is all three at once. What it has to do is read off its frozen messages and those that are listed, so that a restart goes
-on where it stood: a challenge is frozen, with the digest of what it answers, before it is sent, and whatever else is listed in
+A party is all three at once. Its next step follows from its frozen messages and those that are listed, so that a restart goes on
+where it stood: a challenge is frozen, with the digest of what it answers, before it is sent, and whatever else is listed in
 that place from then on is refused. Answers of a prover follow from its seeds and the challenge. A dealer answers from memory
 alone; one that has lost it begins the next round, and so does a receiver for whom a proof fails, with everything dealt anew.
 

@@ -197,7 +197,7 @@ class Schedule:
         return ProofPlan(self.claims[prover], self.rows, context, self.modulus)
 
     def tosser(self, prover: str) -> str:
-        """Who tosses the coin about a prover's columns: the party behind it, in their cyclic order."""
+        """The party that tosses the coin about a prover's columns: the party behind it, in their cyclic order."""
         return self.parties[(self.parties.index(prover) + 1) % len(self.parties)]
 
     def coin(self, prover: str, seed: bytes, session: str) -> Coin:

@@ -57,7 +57,7 @@ class DealingCalls(Protocol):
 
 
 @dataclass(frozen=True)
-class Seen:
+class Remembered:
     """Memory of this process about one release.
 
     Attributes:
@@ -104,9 +104,9 @@ class Computation:
         bounded: Callable[[], BoundedRows],
         charge: Callable[[], None],
         before: RoundsBefore = NOTHING,
-        seen: Seen | None = None,
+        seen: Remembered | None = None,
     ) -> None:
-        seen = seen or Seen()
+        seen = seen or Remembered()
         self._mapped = seen.mapped
         self._spec = spec
         self._earlier = before.earlier
@@ -174,7 +174,7 @@ class JointWork:
         self._noise = noise
         self._hub = hub
         self._seeds = UsedSeeds(hospital.settings.state / "seeds.sqlite")
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, Remembered] = {}
 
     def blocks(
         self,
@@ -237,8 +237,8 @@ class JointWork:
         """The release is over: keep nothing of its messages."""
         self._seen.pop(record.digest, None)
 
-    def _seen_of(self, record: Record) -> Seen:
-        return self._seen.setdefault(record.digest, Seen())
+    def _seen_of(self, record: Record) -> Remembered:
+        return self._seen.setdefault(record.digest, Remembered())
 
     def _relay(self, record: Record) -> RelayCalls:
         stall = self._hospital.settings.daemon.stall_seconds

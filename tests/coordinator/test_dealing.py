@@ -75,8 +75,8 @@ def test_a_running_release_is_still_dealt_for(desk: Desk, release: Agreement, of
 def test_two_sessions_have_nothing_in_common(desk: Desk, offers: Offers) -> None:
     other = Offers.of(offers.spec, desk.office.keys, number=2)
     first, second = (unseal(one.keys["north"], desk.get(one)["north"], one.context("north")) for one in (offers, other))
-    assert len(first) == len(second) == 64  # a mask's seed and the seed r of the one pair
-    assert not {first[:32], first[32:]} & {second[:32], second[32:]}
+    assert len(first) == len(second) == 96  # a mask's seed, a seed of proofs and the seed r of the one pair
+    assert not {first[:32], first[32:64], first[64:]} & {second[:32], second[32:64], second[64:]}
 
 
 def test_nothing_that_was_dealt_is_ever_on_disk_in_the_clear(

@@ -34,7 +34,7 @@ from dprelease.privatization import privatize
 from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, RoundsBefore
-from party_node.computation.sessions import Computation, FinishedSession, Seen
+from party_node.computation.sessions import Computation, FinishedSession, Remembered
 from party_node.state.session import SessionFolder, UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.party_node.world import PowerCut
@@ -141,7 +141,7 @@ class Site:
             self._bounded,
             lambda: self.tick("charge"),
             world.before,
-            Seen(seeds=self.seeds),
+            Remembered(seeds=self.seeds),
         )
         # Hostile software does not mind that what it sent is not what is on its disk.
         altered, session = world.post.altered, made.session

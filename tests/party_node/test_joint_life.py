@@ -86,6 +86,7 @@ def test_approved_rows_that_are_lost_and_changed_in_the_source_are_withdrawn(wor
 def test_a_block_is_made_once_whatever_peers_begin_afterwards(world: World) -> None:
     """The retry attack at its root: a peer that says it has lost its state, and would come back with another table."""
     release = approved(world)
+    world.north.cycle()
     while world.north.status(release) != "delivered":
         world.south.cycle()
         world.north.cycle()
@@ -110,6 +111,7 @@ def test_a_relay_that_forgot_gets_our_messages_again_after_our_block(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = approved(world)
+    world.north.cycle()
     while world.north.status(release) != "delivered":
         world.south.cycle()
         world.north.cycle()

@@ -95,7 +95,7 @@ def remind(world: World, memory: dict[str, Any]) -> None:
     world.relay.partial.clear()
 
 
-def moments_of(world: World, cycles: int = 4) -> list[Moment]:
+def moments_of(world: World, cycles: int = 6) -> list[Moment]:
     """A release that all approved, step by step, to its delivery; also after what is done within a step of the north's."""
     found: list[Moment] = []
 
