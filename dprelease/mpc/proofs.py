@@ -257,7 +257,8 @@ class Proofs:
             value = self._storage.read_private(f"{kept}+{prover}")
             if value is not None:
                 total += sign * weights[dealer] * int.from_bytes(value, "little")
-        context = self._at.context("same, masks", prover)
+        # Two who were shown different coins have masks that do not cancel: their sum would show more than whether it is 0.
+        context = self._at.context(f"same, masks {coin.seed.hex()}", prover)
         for peer in self._peers:
             if peer != prover:
                 mask = int(self._field.uniform(self._masks[peer], context)(0, 1)[0])

@@ -8,7 +8,8 @@ the same,
 
 If two differ, this holds with probability below 3/p: 2/p that rho does not tell them apart, 1/p that c does not.
 Receivers know the first of each difference and dealers the second, none of them P. Each adds up its terms, adds masks that cancel
-in the sum over all but P, and shows the result. So all see whether the sum is 0, and nothing else.
+in the sum over all but P, and shows the result. So all see whether the sum is 0, and nothing else. The masks depend on the coin:
+a relay that shows two hospitals different coins leaves them with masks that do not cancel.
 
 P's own terms stay out: it could choose them last. The coin for P is tossed by another party, for the same reason.
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -15,6 +16,7 @@ from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.matrix_product import masked
 from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message
 from dprelease.mpc.modulus import FIELD
+from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, Schedule
@@ -175,6 +177,28 @@ def test_a_message_that_was_answered_cannot_be_swapped(kind: str, asked: str) ->
     session.receive(listed)
     with pytest.raises(Irreparable, match="another message than the one that we have answered"):
         session.advance()
+
+
+def test_masks_of_a_comparison_depend_on_the_coin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a relay that shows two hospitals different coins would read a sum over the columns of a third one."""
+    part, seen = Proofs._part, list[Proofs]()
+
+    def noted(proofs: Proofs, prover: str) -> int:
+        seen.append(proofs)
+        return part(proofs, prover)
+
+    monkeypatch.setattr(Proofs, "_part", noted)
+    three().run("abc")
+    proofs, prover = seen[0], seen[0]._peers[0]
+    tossed = proofs._coin(prover)
+    assert tossed is not None
+    monkeypatch.setattr(proofs._storage, "read_private", lambda name: None)  # no terms, hence the mask alone
+    masks = set()
+    for seed in (tossed.seed, bytes(32)):
+        other = replace(tossed, seed=seed)
+        monkeypatch.setattr(proofs, "_coin", lambda prover, other=other: other)
+        masks.add(part(proofs, prover))
+    assert len(masks) == 2
 
 
 def test_a_dealer_answers_once_and_forgets() -> None:
