@@ -7,7 +7,7 @@ the steps; here are the disk on which they are kept, the relay between hospitals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.correlated_randomness import DealtSeeds
 from dprelease.mpc.exchange import SessionEnvironment
-from dprelease.mpc.messages import Message
+from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.proof.claim import Bits, Claim
 from dprelease.mpc.session import Products, Session
 from dprelease.privacy.noise import NoiseSource
@@ -46,6 +46,9 @@ class FinishedSession:
     products: Products
 
 
+_SMALL_BYTES = 1 << 18
+
+
 class DealingCalls(Protocol):
     """Calls to a coordinator that deals."""
 
@@ -65,12 +68,14 @@ class Remembered:
         checked: those whose signatures were checked.
         seeds: those that we dealt, for as long as proofs need them: never on a disk.
         mapped: our matrix and its bits, in files without a name.
+        bodies: small ones of messages for us: each look needs those of all steps before, and each call to the hub counts.
     """
 
     read: dict[bytes, Message] = field(default_factory=dict)
     checked: set[Message] = field(default_factory=set)
     seeds: DealtSeeds = field(default_factory=DealtSeeds)
     mapped: dict[str, Codes] = field(default_factory=dict)
+    bodies: dict[MessageHeader, bytes] = field(default_factory=dict)
 
 
 class Computation:
@@ -107,7 +112,7 @@ class Computation:
         seen: Remembered | None = None,
     ) -> None:
         seen = seen or Remembered()
-        self._mapped = seen.mapped
+        self._mapped, self._bodies = seen.mapped, seen.bodies
         self._spec = spec
         self._earlier = before.earlier
         self._party = party
@@ -130,7 +135,7 @@ class Computation:
             [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
             SessionEnvironment(
-                relay.fetch, coordinator.request_deal, answer, seeds.use, charge, self._matrix, self._bits
+                self._fetch, coordinator.request_deal, answer, seeds.use, charge, self._matrix, self._bits
             ),
             checked=seen.checked,
             seeds=seen.seeds,
@@ -149,6 +154,15 @@ class Computation:
         """
         done = take_turns(self.session, self._folder, self._relay)
         return done if isinstance(done, str) else FinishedSession(self._bounded(), done)
+
+    def _fetch(self, header: MessageHeader) -> Iterator[bytes]:
+        """The body of a message for us; a small one is fetched once by this process."""
+        if header.size > _SMALL_BYTES:
+            yield from self._relay.fetch(header)
+            return
+        if header not in self._bodies:
+            self._bodies[header] = b"".join(self._relay.fetch(header))
+        yield self._bodies[header]
 
     def _matrix(self) -> Codes:
         mechanism, bounded = mechanism_of(self._spec), self._bounded()
