@@ -8,7 +8,7 @@ import pytest
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, FactorName
 from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.release.accounting import check_spec, trust
-from tests.support.specs import SEED, build_spec
+from tests.support.specs import SEED, build_spec, with_terms
 from tests.support.streams import first_spec, following
 from tests.test_docs_format import V, sentences
 
@@ -76,6 +76,7 @@ def test_seeds() -> None:
 @pytest.mark.parametrize("q", [1, 3])
 def test_words(of: str, q: int) -> None:
     plain = build_spec(mechanism=of, rows_per_subject=q)
+    plain = with_terms(plain, range_proofs=True) if of == "moments" else plain
     spec = first_spec(plain, of=of, checkpoints=7)
     whom = V["words-stream-whom"].splitlines()[0 if q == 1 else 1].format(q=q)
     for number, each in ((1, spec), (2, following(spec, 10))):

@@ -58,7 +58,7 @@ def test_moments_are_recommended_where_blocks_learn_nothing() -> None:
     said = compare(setting(20_000)).recommendation()
     assert said.startswith("Choose moments: expected to beat the mean and keep most of the signal from R^2 = 0.1 on")
     assert "(mixed nowhere, rows nowhere, moments in ranges from R^2 = 0.1 on)" in said
-    assert "trust one another" in said
+    assert "hospitals have to trust range proofs" in said
     alone = compare(setting(20_000, widths="9")).recommendation()
     assert "Choose moments" in alone
     assert "trust" not in alone
