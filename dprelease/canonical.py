@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -40,6 +40,28 @@ def canonical_bytes(value: Any) -> bytes:
 def sha256(data: bytes) -> str:
     """SHA-256 of bytes, as 64 lower-case hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+class HashedPieces:
+    """Pieces of bytes that are hashed as they pass by, for whoever writes them.
+
+    Attributes:
+        size: bytes so far.
+    """
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces, self._digest, self.size = pieces, hashlib.sha256(), 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._digest.update(piece)
+            self.size += len(piece)
+            yield piece
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the bytes so far, as `sha256` has it."""
+        return self._digest.hexdigest()
 
 
 _RATIONAL = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?", re.ASCII)

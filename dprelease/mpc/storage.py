@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
 
-from dprelease.canonical import Digest, Value
+from dprelease.canonical import Digest, HashedPieces, Value
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
 
@@ -64,17 +63,9 @@ class RoundStorage(Protocol):
 
 def write_hashed(storage: RoundStorage, name: str, pieces: Iterable[bytes]) -> tuple[int, str]:
     """Keep a body of ours, piece by piece; its size and SHA-256."""
-    digest, size = hashlib.sha256(), 0
-
-    def hashed() -> Iterator[bytes]:
-        nonlocal size
-        for piece in pieces:
-            digest.update(piece)
-            size += len(piece)
-            yield piece
-
-    storage.write_body(name, hashed())
-    return size, digest.hexdigest()
+    hashed = HashedPieces(pieces)
+    storage.write_body(name, hashed)
+    return hashed.size, hashed.sha256
 
 
 class SessionStorage(RoundStorage, Protocol):

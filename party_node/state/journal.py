@@ -8,10 +8,9 @@ of pseudonyms under `rosters/`, in rising order; the record has its SHA-256. Run
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dprelease.arrays import mapped, sha256_by_piece
+from dprelease.canonical import HashedPieces
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import sync_folder, write_pieces_durably
 from dprelease.intersection.task import Task
@@ -239,17 +239,9 @@ class Journal:
 
     def finish(self, run: str, pseudonyms: Iterable[bytes], secret: bytes) -> None:
         """Keep the patients that all hospitals have, 32 bytes each, rising, and the run's secret. On disk when this returns."""
-        path, told, size = self._rosters / run, hashlib.sha256(), 0
-
-        def read() -> Iterator[bytes]:
-            nonlocal size
-            for some in pseudonyms:
-                told.update(some)
-                size += len(some)
-                yield some
-
-        write_pieces_durably(path, read(), mode=0o600)
-        values = (size // 32, told.hexdigest(), secret, Status.FINISHED, "waits for the others")
+        hashed = HashedPieces(pseudonyms)
+        write_pieces_durably(self._rosters / run, hashed, mode=0o600)
+        values = (hashed.size // 32, hashed.sha256, secret, Status.FINISHED, "waits for the others")
         self._update(run, {Status.APPROVED}, "common = ?, roster = ?, secret = ?, status = ?, note = ?", *values)
 
     def enforce(self, run: str) -> None:
