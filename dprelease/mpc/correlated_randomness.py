@@ -103,8 +103,7 @@ class DealtSeeds:
 def _products(schedule: Schedule, pairs: tuple[Pair, ...], seeds: Mapping[str, bytes]) -> dict[Pair, Words]:
     widths, modulus = schedule.widths, schedule.modulus
     sums = {pair: np.zeros((widths[pair.first], widths[pair.second]), np.uint64) for pair in pairs}
-    for start in range(0, schedule.rows, schedule.chunk_rows):
-        rows = min(schedule.chunk_rows, schedule.rows - start)
+    for start, rows in schedule.row_chunks():
         masks = {name: modulus.read(seed, start, rows, widths[name]) for name, seed in seeds.items()}
         for pair in pairs:
             sums[pair] = modulus.add(sums[pair], modulus.product(masks[pair.first], masks[pair.second]))

@@ -199,23 +199,19 @@ def _fits_proofs(header: MessageHeader, schedule: Schedule, *, bodiless: bool) -
         return (
             bool(partners) and not header.payload and (receivers, header.size) == (partners, schedule.bits_size(sender))
         )
-    if kind == "challenge-3":
-        proof, challenged = (header.dealer, sender), True
-        known = proof in schedule.proofs()
-        if not known or receivers != tuple(filter(None, [schedule.dealer_of(*proof)])):
-            return False
-    elif len(receivers) != 1:
+    to, about = "".join(receivers), header.dealer
+    proofs = {"challenge-3": (about, sender), "answer": (about, to), "matrices": (sender, to), "lines": (sender, to)}
+    prover, receiver = proofs.get(kind, (to, sender))
+    pair, places = schedule.pair_of(prover, receiver), (sender, receivers, about)
+    if pair is None or bool(header.payload) != (kind in CHALLENGES):
         return False
+    if kind == "challenge-3":
+        fits = places == (receiver, tuple(filter(None, [pair.dealer])), prover)
     elif kind == "answer":
-        proof, challenged = (header.dealer, receivers[0]), False
-        if proof not in schedule.proofs(sender):
-            return False
+        fits = places == (pair.dealer, (receiver,), prover)
     else:
-        challenged = kind in CHALLENGES
-        proof = (receivers[0], sender) if challenged else (sender, receivers[0])
-        if header.dealer or proof not in schedule.proofs():
-            return False
-    return bool(header.payload) == challenged and header.size == schedule.message_size(kind, proof[0])
+        fits = places == ((receiver, (prover,), "") if kind in CHALLENGES else (prover, (receiver,), ""))
+    return fits and header.size == schedule.message_size(kind, prover)
 
 
 def session_digest(hellos: Iterable[MessageHeader]) -> str:

@@ -10,7 +10,7 @@ Source: docs/protocol.md, steps 3 and 4 and "Whom to let deal".
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -30,6 +30,7 @@ SEED_BYTES = 32
 SEAL_BYTES = 48
 """Bytes that sealing to one recipient adds: a public key and an authentication tag."""
 TAG_BYTES = 16
+_CHALLENGE_SIZES = {"challenge-1": SEED_BYTES, "challenge-2": SEED_BYTES, "challenge-3": 3 * SEED_BYTES}
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,8 @@ class Schedule:
         return {dealer: tuple(pairs) for dealer, pairs in found.items()}
 
     @cached_property
-    def _dealer(self) -> Mapping[frozenset[str], str]:
-        return {frozenset(pair.parties): pair.dealer for pair in self.pairs}
+    def _pair(self) -> Mapping[frozenset[str], Pair]:
+        return {frozenset(pair.parties): pair for pair in self.pairs}
 
     @cached_property
     def _dealers(self) -> Mapping[str, tuple[str, ...]]:
@@ -166,6 +167,11 @@ class Schedule:
         """Chunks of every party's columns."""
         return -(-self.rows // self.chunk_rows)
 
+    def row_chunks(self) -> Iterator[tuple[int, int]]:
+        """(first, number) of the rows of each chunk."""
+        starts = range(0, self.rows, self.chunk_rows)
+        return ((start, min(self.chunk_rows, self.rows - start)) for start in starts)
+
     def columns_size(self, party: str) -> int:
         """Bytes of a party's masked columns as they travel: 8 n d_j and a tag for each chunk."""
         return WORD_BYTES * self.rows * self.widths[party] + TAG_BYTES * self.chunks
@@ -175,14 +181,18 @@ class Schedule:
         """Seeds that a dealer deals to each party for itself: of its mask, and of its proofs if there are any."""
         return 2 if self.claims else 1
 
-    def proofs(self, dealer: str | None = None) -> tuple[tuple[str, str], ...]:
-        """(prover, receiver) of all proofs, or of those with one dealer's help; none where nothing is proved."""
-        pairs = self.pairs if dealer is None else self.dealt_by(dealer)
-        return tuple(each for pair in pairs for each in (pair.parties, pair.parties[::-1])) if self.claims else ()
+    def proofs(self, dealer: str) -> tuple[tuple[str, str], ...]:
+        """(prover, receiver) of all proofs with one dealer's help; none where nothing is proved."""
+        pairs = self.dealt_by(dealer) if self.claims else ()
+        return tuple(each for pair in pairs for each in (pair.parties, pair.parties[::-1]))
+
+    def pair_of(self, one: str, other: str) -> Pair | None:
+        """The pair of two parties, in any order; None if they are none."""
+        return self._pair.get(frozenset((one, other)))
 
     def dealer_of(self, one: str, other: str) -> str:
         """The dealer of a pair; its parties in any order."""
-        return self._dealer[frozenset((one, other))]
+        return self._pair[frozenset((one, other))].dealer
 
     def proof_plan(self, prover: str, receiver: str, session: str = "") -> ProofPlan:
         """The proof of one party towards another.
@@ -211,12 +221,15 @@ class Schedule:
         return WORD_BYTES * (len(self.parties) - 1) if self.rotating and self.claims else 0
 
     def bits_size(self, party: str) -> int:
-        """Bytes of the masked bits of a party's columns as they travel: 4 for each unit of a row, and a tag for each chunk."""
-        return self._proof_sizes[party].row_bytes * self.rows + TAG_BYTES * self.chunks
+        """Bytes of the masked bits of a party's columns as they travel: 4 for each unit of a row, and a tag for each chunk.
+
+        None where nothing is proved.
+        """
+        return self._proof_plans[party].row_bytes * self.rows + TAG_BYTES * self.chunks if self.claims else 0
 
     @cached_property
-    def _proof_sizes(self) -> Mapping[str, ProofPlan]:
-        return {prover: self.proof_plan(prover, receiver) for prover, receiver in self.proofs()}
+    def _proof_plans(self) -> Mapping[str, ProofPlan]:
+        return {name: self.proof_plan(name, self.parties[place - 1]) for place, name in enumerate(self.parties)}
 
     def message_size(self, kind: str, prover: str) -> int:
         """Bytes of a challenge, which is not sealed, or of a sealed part of a proof.
@@ -225,12 +238,16 @@ class Schedule:
             kind: of `messages.Kind`.
             prover: whose proof it belongs to.
         """
-        plan = self._proof_sizes[prover]
-        challenges = {"challenge-1": SEED_BYTES, "challenge-2": SEED_BYTES, "challenge-3": 3 * SEED_BYTES}
-        if kind in challenges:
-            return challenges[kind]
+        if kind in _CHALLENGE_SIZES:
+            return _CHALLENGE_SIZES[kind]
+        plan = self._proof_plans[prover]
         shapes = {"matrices": plan.matrix_shapes, "lines": (plan.line_shape,), "answer": plan.answer_shapes}[kind]
         return sum(WORD_BYTES * math.prod(shape) for shape in shapes) + SEAL_BYTES
+
+    def proofs_size(self, party: str, peer: str) -> int:
+        """Bytes that a party makes for both proofs with a peer, as prover and receiver; none where nothing is proved."""
+        made = [(kind, party) for kind in ("matrices", "lines")] + [(kind, peer) for kind in _CHALLENGE_SIZES]
+        return sum(self.message_size(*each) for each in made) if self.claims else 0
 
     def deal_size(self, receiver: str, dealer: str) -> int:
         """Bytes of what a dealer deals to a party, before sealing: its own seeds and its share of every pair."""

@@ -86,25 +86,21 @@ def plan_of_run(task: Task) -> Plan:
 
 def most_bytes(schedule: Schedule, party: str) -> int:
     """Bytes of the bodies of all parcels of a party in one round of joint moments."""
-    shown = schedule.columns_size(party) + (schedule.bits_size(party) if schedule.claims else 0)
-    total = len(schedule.dealers_of(party)) * shown
-    total += sum(
-        SEED_BYTES + SEAL_BYTES for dealer in schedule.dealers_of(party) for _ in schedule.partners(party, dealer)
-    )
+    dealers = schedule.dealers_of(party)
+    total = schedule.checked_size + len(dealers) * (schedule.columns_size(party) + schedule.bits_size(party))
+    for peer in (peer for dealer in dealers for peer in schedule.partners(party, dealer)):
+        total += SEED_BYTES + SEAL_BYTES + schedule.proofs_size(party, peer)
     total += sum(schedule.deal_size(receiver, party) + SEAL_BYTES for receiver in schedule.receivers(party))
-    for prover, receiver in schedule.proofs():
-        kinds = products.CHALLENGES if receiver == party else ("matrices", "lines") if prover == party else ()
-        total += sum(schedule.message_size(kind, prover) for kind in kinds)
     return total + sum(schedule.message_size("answer", prover) for prover, _ in schedule.proofs(party))
 
 
 def _awaiting(schedule: Schedule, header: MessageHeader, arrived: Callable[[str, str], int]) -> tuple[str, ...]:
     """Nobody goes on with one of many: told are those for whom a parcel is the last of its kind, or begins a round anew."""
     others, kind = tuple(party for party in schedule.parties if party != header.sender), header.kind
+    if kind == "key":  # it comes before its sender's transcript, unless it is put back after all have been there
+        return header.receivers if arrived("transcript", "") == len(schedule.parties) else ()
     if kind in products.TO_ONE:
-        return tuple(
-            each for each in header.receivers if _last(schedule, kind, each, partial(arrived, kind, each), arrived)
-        )
+        return tuple(each for each in header.receivers if arrived(kind, each) == _due(schedule, kind, each))
     if kind in products.SHOWN:
         expected = len(products.columns_expected(schedule))
         return others if sum(arrived(each, "") for each in products.SHOWN) == expected else ()
@@ -112,15 +108,11 @@ def _awaiting(schedule: Schedule, header: MessageHeader, arrived: Callable[[str,
     return others if begins or arrived(kind, "") == len(schedule.parties) else ()
 
 
-def _last(
-    schedule: Schedule, kind: str, receiver: str, here: Callable[[], int], arrived: Callable[[str, str], int]
-) -> bool:
-    """Tells whether all of one kind are there for a receiver."""
+def _due(schedule: Schedule, kind: str, receiver: str) -> int:
+    """How many messages of a kind a party gets in a round."""
     if kind == "deal":
-        return here() == len(schedule.dealers_of(receiver))
-    if kind == "key":  # it comes before its sender's transcript, unless it is put back after all have been there
-        return arrived("transcript", "") == len(schedule.parties)
-    return here() == (len(schedule.proofs(receiver)) if kind == "challenge-3" else len(schedule.parties) - 1)
+        return len(schedule.dealers_of(receiver))
+    return len(schedule.proofs(receiver)) if kind == "challenge-3" else len(schedule.parties) - 1
 
 
 class ApprovedRelease(Value):
