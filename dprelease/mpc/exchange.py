@@ -122,11 +122,8 @@ class Exchange:
         shown = [self._shown("columns", dealer, encryption.commitment(key), key, chunks)]
         if schedule.claims:
             prover = self.prover(receivers[0], codes, dealt)
-            starts = range(0, schedule.rows, schedule.chunk_rows)
-            bits = (prover.masked_bits(start, min(schedule.chunk_rows, schedule.rows - start)) for start in starts)
-            context = self.at.context("own-bits", self.party, "", dealer)
-            encoded = (prover.plan.encode_bits(chunk) for chunk in bits)
-            shown.append(self._shown("bits", dealer, "", encryption.derive(key, context), encoded))
+            encoded = map(prover.plan.encode_bits, prover.bits(schedule.row_chunks()))
+            shown.append(self._shown("bits", dealer, "", self._derived("own-bits", key, self.party, dealer), encoded))
         self.storage.freeze([*shown, *(self.sealed("key", receiver, dealer, key) for receiver in receivers)])
 
     def _shown(
@@ -150,7 +147,7 @@ class Exchange:
             dealt: what the pair's dealer dealt to us.
         """
         plan, modulus = self._schedule.proof_plan(self.party, receiver, self.at.session), self._schedule.modulus
-        chi = self._chi(self.content_key(dealt.dealer), self.party, dealt.dealer)
+        chi = self._derived("own-chi", self.content_key(dealt.dealer), self.party, dealt.dealer)
 
         def masks(start: int, rows: int) -> Words:
             return modulus.read(dealt.mask, start, rows, codes.shape[1])
@@ -199,7 +196,7 @@ class Exchange:
         """
         plan = self._schedule.proof_plan(prover, self.party, self.at.session)
         dealer = plan.context.dealer
-        return RangeVerifier.begin(plan, self._chi(self._key_of(prover, dealer), prover, dealer), draw)
+        return RangeVerifier.begin(plan, self._derived("own-chi", self._key_of(prover, dealer), prover, dealer), draw)
 
     def opened(self, header: MessageHeader) -> bytes:
         """The body of a message that is sealed to us.
@@ -235,7 +232,7 @@ class Exchange:
             yield modulus.canonical(words, f"a chunk of the masked columns of {sender}")
 
     def _bits(self, sender: str, dealer: str, plan: ProofPlan) -> Iterator[Bits]:
-        key = encryption.derive(self._key_of(sender, dealer), self.at.context("own-bits", sender, "", dealer))
+        key = self._derived("own-bits", self._key_of(sender, dealer), sender, dealer)
         for rows, plain in self._chunks("bits", sender, dealer, key, plan.row_bytes):
             yield plan.decode_bits(plain, rows)
 
@@ -243,8 +240,7 @@ class Exchange:
         """(rows, plain bytes) of each chunk of what a peer shows."""
         header, schedule = self._found(kind, sender, dealer), self._schedule
         cipher = ColumnCipher(key, self.at.context(kind, sender, "", dealer))
-        starts = range(0, schedule.rows, schedule.chunk_rows)
-        counts = [min(schedule.chunk_rows, schedule.rows - start) for start in starts]
+        counts = [rows for _, rows in schedule.row_chunks()]
         sizes = (row_bytes * count + TAG_BYTES for count in counts)
         return zip(counts, cipher.opened(self.outside.fetch(header), sizes), strict=True)
 
@@ -261,8 +257,9 @@ class Exchange:
             raise IntegrityError(f"the masked columns of {sender}, their bits or their key are gone from the relay")
         return header
 
-    def _chi(self, content_key: bytes, prover: str, dealer: str) -> bytes:
-        return encryption.derive(content_key, self.at.context("own-chi", prover, "", dealer))
+    def _derived(self, purpose: str, content_key: bytes, sender: str, dealer: str) -> bytes:
+        """A further secret of whoever has the content key of some columns: not their dealer."""
+        return encryption.derive(content_key, self.at.context(purpose, sender, "", dealer))
 
     def clear(
         self, kind: Kind, payload: str, receivers: tuple[str, ...] = (), dealer: str = "", data: bytes = b""

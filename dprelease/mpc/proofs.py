@@ -30,7 +30,7 @@ from dprelease.errors import Irreparable, PeerUnavailable, ProofRefused
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange
-from dprelease.mpc.messages import CHALLENGES, Kind, Message
+from dprelease.mpc.messages import CHALLENGES, Kind, Message, MessageHeader
 from dprelease.mpc.modulus import Field
 from dprelease.mpc.proof.same import Coin, Fingerprint
 from dprelease.mpc.proof.verifier import RangeVerifier
@@ -120,13 +120,14 @@ class Proofs:
 
     def _prove(self, receiver: str) -> Waits:
         """As a prover."""
-        challenges: list[bytes] = []
+        asked: list[MessageHeader] = []
         for asks, kind in zip(CHALLENGES, _ANSWERS, strict=False):
-            asked = self._at.find(asks, receiver, self._party)
-            if asked is None:
+            found = self._at.find(asks, receiver, self._party)
+            if found is None:
                 return f"{receiver} to challenge us"
-            challenges.append(self._exchange.fetched(asked))
+            asked.append(found)
             if not self._mine(kind, receiver):
+                challenges = map(self._exchange.fetched, asked)
                 dealt = self._dealt[self._at.schedule.dealer_of(self._party, receiver)]
                 prover = self._exchange.prover(receiver, self._exchange.outside.matrix(), dealt)
                 made = prover.first(*challenges) if kind == "matrices" else prover.second(*challenges)
@@ -156,7 +157,8 @@ class Proofs:
             return f"{dealer or 'the coordinator'} to help check {prover}"
         first = self._sized and schedule.partners(prover, dealer)[0] == self._party
         fingerprint = Fingerprint(coin) if first and coin is not None else None
-        pair = next(each for each in schedule.pairs if set(each.parties) == {self._party, prover})
+        pair = schedule.pair_of(prover, self._party)
+        assert pair is not None  # noqa: S101 - it has a dealer
         proof, dealt = (verifier, said), self._dealt[dealer]
         share = exchange.share(pair, exchange.outside.matrix(), dealt, proof, fingerprint)
         if fingerprint is not None:

@@ -7,7 +7,7 @@ the steps; here are the disk on which they are kept, the relay between hospitals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -165,18 +165,22 @@ class Computation:
         yield self._bodies[header]
 
     def _matrix(self) -> Codes:
-        mechanism, bounded = mechanism_of(self._spec), self._bounded()
-        rows = (mechanism.matrix(piece, self._spec, self._earlier) for piece in bounded.pieces())
+        def rows() -> Iterator[Codes]:
+            mechanism = mechanism_of(self._spec)
+            return (mechanism.matrix(piece, self._spec, self._earlier) for piece in self._bounded().pieces())
+
         return self._once("matrix", rows, self._width)
 
     def _bits(self, claim: Claim) -> Bits:
-        coded = (claim.bits(piece).view(np.int32) for piece in pieces(self._matrix()))
-        return self._once("bits", coded, claim.units()).view(np.uint32)
+        def rows() -> Iterator[Codes]:
+            return (claim.bits(piece).view(np.int32) for piece in pieces(self._matrix()))
 
-    def _once(self, name: str, rows: Iterable[Codes], width: int) -> Codes:
+        return self._once("bits", rows, claim.units()).view(np.uint32)
+
+    def _once(self, name: str, rows: Callable[[], Iterator[Codes]], width: int) -> Codes:
         """Rows that are made at the first call of this process, and mapped from then on."""
         if name not in self._mapped:
-            self._mapped[name] = self._folder.map_rows(rows, width)
+            self._mapped[name] = self._folder.map_rows(rows(), width)
         return self._mapped[name]
 
 

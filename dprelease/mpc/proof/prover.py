@@ -5,7 +5,7 @@ Source: docs/range_proofs.md 3, steps 1, 3 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -53,13 +53,16 @@ class RangeProver:
         self._plain = plain
         self._receiver = Side(self.masked_bits, self.masked_columns)
 
-    def bits(self) -> Iterator[Bits]:
+    def bits(self, chunks: Iterable[tuple[int, int]]) -> Iterator[Bits]:
         """The chunks of u, (r, units): what P sends beside its masked columns, and the same to all receivers under one dealer.
+
+        Args:
+            chunks: (first, number) of rows; each first is even.
 
         Raises:
             InvalidInput: the claim is not true of some row.
         """
-        return (self.masked_bits(first, rows) for first, rows in self.plan.chunks())
+        return (self.masked_bits(first, rows) for first, rows in chunks)
 
     def first(self, challenge: bytes) -> bytes:
         """Shares of M and every K under c1: 8 (units 32^2 + sum of d_B^2) bytes.

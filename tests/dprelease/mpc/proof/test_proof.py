@@ -92,7 +92,7 @@ def test_honest_columns_are_accepted_in_every_field(p: int) -> None:
 def test_bits_are_sent_as_the_plan_says() -> None:
     plan = plan_of(CLAIMS["all"], 300)
     proof = Proof(plan, rows_of(plan.claim, 300))
-    sent = b"".join(map(plan.encode_bits, proof.prover.bits()))
+    sent = b"".join(map(plan.encode_bits, proof.prover.bits(plan.chunks())))
     assert len(sent) == plan.row_bytes * 300
     assert np.array_equal(plan.decode_bits(sent, 300), next(proof.pieces())[1])
     for bad in (sent[:-1], sent + bytes(4), b""):
@@ -464,7 +464,7 @@ def test_shares_and_blinding_are_each_receivers_own_and_bits_one_for_all() -> No
         context = type(CONTEXT)(**{**vars(CONTEXT), "receiver": receiver})
         plan = ProofPlan(claim, 4, context)
         proof = Proof(plan, codes)
-        bits = next(proof.prover.bits())
+        bits = next(proof.prover.bits(proof.plan.chunks()))
         made.append((bits, plan.matrix_share(proof.seed, bytes(32))[0], plan.chi(proof.chi)(0, 4)))
     assert np.array_equal(made[0][0], made[1][0])
     assert not np.any(made[0][1] == made[1][1])
