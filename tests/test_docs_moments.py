@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dprelease.canonical import canonical_bytes
-from dprelease.mechanisms.moments import claims
 from dprelease.mechanisms.moments.calibration import FINEST, PLAUSIBLE, noise_reach
 from dprelease.mechanisms.moments.entries import EntryKind, code
 from dprelease.mechanisms.moments.privatize import schedule_of
@@ -199,8 +198,7 @@ def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -
     ("curious", "altered", "error"),
     [(1, "one hospital runs", "2^-50.8"), (2, "up to 2 hospitals that pool run", "2^-50.4")],
 )
-def test_words_about_range_proofs(curious: int, altered: str, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "MADE", True)
+def test_words_about_range_proofs(curious: int, altered: str, error: str) -> None:
     columns = {name: (numeric(f"x_{name}"),) for name in "abcd"}
     plain = build_spec(columns, mechanism="moments", curious=curious, dealer="coordinator")
     spec = with_terms(plain, range_proofs=True)

@@ -47,9 +47,6 @@ from dprelease.spec_base import SpecBase
 MOST_PROVED = 12
 """Most hospitals that prove unless a request says so: there are m (m - 1) proofs."""
 
-MADE = True
-"""Sessions make range proofs. Until this is so, no claim can be made, and requests that do not say get none."""
-
 Parties = Mapping[str, tuple[Column, ...]]
 """Party to its declared columns, in the spec's order."""
 
@@ -72,8 +69,6 @@ def unproved(parties: Parties, terms: JointMoments, grid_bits: int) -> str | Non
         terms: of the release; `range_proofs` does not count.
         grid_bits: b.
     """
-    if not MADE:
-        return "sessions of this version make no range proofs; leave out range_proofs"
     if len(parties) < 2:
         return "one hospital alone shows nobody masked columns; leave out range_proofs"
     if terms.modulus is None:

@@ -138,7 +138,7 @@ def proofs_in_words(parties: int, *, proofs: bool) -> str:
             f"{parties * (parties - 1)} range proofs are made: each hospital proves to every other that its columns keep "
             "their bounds."
         )
-    if claims.MADE and parties > 1:
+    if parties > 1:
         most = f", as there are more than {claims.MOST_PROVED} hospitals" if parties > claims.MOST_PROVED else ""
         return f"No range proofs are made{most}; the key range_proofs of a request says otherwise."
     return ""

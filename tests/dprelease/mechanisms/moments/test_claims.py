@@ -23,7 +23,6 @@ from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Mistakes
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.moments import claims
 from dprelease.mechanisms.moments.claims import MOST_PROVED, claim_of, power_of_two, proof_error, unproved
 from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.joint_calibration import parts
@@ -54,11 +53,6 @@ from tests.support.streams import first_spec
 
 Wide = npt.NDArray[np.int64]
 Claims = Mapping[str, Claim]
-
-
-@pytest.fixture(autouse=True)
-def _proofs_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "MADE", True)
 
 
 EXITS = Exits((1.0, 2.0), ("died", "moved"), missing=True)
@@ -460,13 +454,3 @@ def test_a_person_decides_where_proofs_are_left_out() -> None:
     assert reasons(proved) == ()
     assert not any("counts on" in each for each in trust(proved))
     assert "6 range proofs" in " ".join(mechanism_of(proved).statements(proved).details)
-
-
-def test_until_sessions_make_proofs_nothing_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "MADE", False)
-    assert not wanted(3)[0]
-    assert mechanism_of(STATED).review_reasons(STATED, "b", named=True)[0].startswith("the noise counts on")
-    with pytest.raises(SpecRefused, match="make no range proofs"):
-        mechanism_of(STATED).check(with_terms(build_spec(EVERY_KIND, mechanism="moments"), range_proofs=True))
-    with pytest.raises(InvalidInput, match="make no range proofs"):
-        wanted(3, range_proofs=True)
