@@ -70,7 +70,7 @@ def exact_share(made: Products, spec: SpecBase, party: str) -> Integers:
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
     if not set(layout.kinds.tolist()) <= {int(kind) for kind in terms.kinds}:
         raise InvalidInput("the spec declares no noise for some of what it releases")
-    return _share(made.matrix, spec, party, made.shares).view(np.int64).reshape(1, -1)
+    return _share(made.matrix, spec, schedule, party, made.shares).view(np.int64).reshape(1, -1)
 
 
 def drawn(spec: SpecBase, noise: NoiseSource, scaling: NoiseScaling) -> Integers:
@@ -120,9 +120,9 @@ def masked(values: Integers, spec: SpecBase, party: str, masks: Mapping[str, byt
     return total.view(np.int64)
 
 
-def _share(codes: Codes, spec: SpecBase, party: str, shares: Mapping[Pair, Words]) -> Words:
+def _share(codes: Codes, spec: SpecBase, schedule: Schedule, party: str, shares: Mapping[Pair, Words]) -> Words:
     """(E,) the party's share of every noisy entry: its own products, its sums, its shares of its pairs', zero elsewhere."""
-    schedule, layout = schedule_of(spec), layout_of(spec)
+    layout = layout_of(spec)
     owner, local = places(schedule)
     row, column = layout.rows, layout.cols
     mine = schedule.parties.index(party)
