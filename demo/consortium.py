@@ -196,6 +196,20 @@ class Consortium:
             ]
             return [each.result().strip() for each in begun]
 
+    def approve(self, release: str, name: str, seconds: float = 60) -> str:
+        """Approve a release as a person at a hospital; what the command printed.
+
+        Raises:
+            CommandFailed: the hospital has not heard of it within `seconds`.
+        """
+        home = self.hospital(name)
+
+        def offered() -> bool:
+            return release in self.run("party-node", "review", "list", "--json", home=home, narrated=False)
+
+        wait_for(offered, seconds, f"the {name} to see the proposal")
+        return self.run("party-node", "review", "approve", release[:12], "--yes", home=home).strip()
+
     def enrol(self, names: Sequence[str]) -> None:
         """Invite and enrol every party, share the alignment key, pin the keys of all. party.toml must lie ready."""
         share = "--share", f"1/{len(names)}"

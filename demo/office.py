@@ -26,19 +26,9 @@ def propose(consortium: Consortium, console: Console, request: str, people: Sequ
     release, printed = _made(consortium, "create", "request.toml")
     console.print(printed.strip())
     for name in people:
-        _approve(consortium, console, release, name)
+        console.print(consortium.approve(release, name))
     watch(consortium, console, release)
     return release
-
-
-def _approve(consortium: Consortium, console: Console, release: str, name: str) -> None:
-    home = consortium.hospital(name)
-
-    def offered() -> bool:
-        return release in consortium.run("party-node", "review", "list", "--json", home=home, narrated=False)
-
-    wait_for(offered, 60, f"the {name} to see the proposal")
-    console.print(consortium.run("party-node", "review", "approve", release[:12], "--yes", home=home).strip())
 
 
 def propose_next(consortium: Consortium, console: Console, stream: str) -> str:

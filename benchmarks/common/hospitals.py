@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -103,19 +102,6 @@ def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int]
     )
     created = made.run("coordinator", "release", "create", "request.toml", "--json", home=made.office)
     return str(json.loads(created)["digest"])
-
-
-def approve(made: Consortium, release: str, names: Iterable[str], seconds: float) -> None:
-    """Approve a release as a person at each hospital, where policies leave it to them.
-
-    Raises:
-        CommandFailed: a hospital has not heard of it within `seconds`.
-    """
-    for name in names:
-        home = made.hospital(name)
-        listed = partial(made.run, "party-node", "review", "list", "--json", home=home, narrated=False)
-        wait_for(lambda: release in listed(), seconds, f"{name} to see the proposal")  # noqa: B023 - called at once
-        made.run("party-node", "review", "approve", release[:12], "--yes", home=home)
 
 
 def grow(home: Path, name: str, rows: int, columns: int, number: int) -> None:
