@@ -18,7 +18,7 @@ from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing
 from dprelease.mpc.encryption import ColumnCipher, Context
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proof.claim import Claim, GridInterval
-from dprelease.mpc.proof.dealer import RangeDealer
+from dprelease.mpc.proof.dealer import encoded_answer
 from dprelease.mpc.proof.plan import ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.verifier import RangeVerifier
@@ -63,11 +63,11 @@ def profile(rows: int, columns: int, parties: int) -> dict[str, float]:
             "decryption": _seconds(lambda: cipher.decrypt(0, sealed)) * chunks * copies,
             "SHA-256 at sender, relay and receiver": _seconds(lambda: hashlib.sha256(plain)) * chunks * copies * 3,
             "writing bodies at sender and relay": _seconds(lambda: path.write_bytes(plain)) * chunks * copies * 2,
-            **_proofs(rows, width, copies),
+            **_proofs(rows, width, parties),
         }
 
 
-def _proofs(rows: int, width: int, copies: int) -> dict[str, float]:
+def _proofs(rows: int, width: int, proofs: int) -> dict[str, float]:
     """Processor seconds of each step of range proofs of numbers on the usual grid."""
     sample, grid = 1 << 17, 1 << 16
     plan = ProofPlan(Claim((GridInterval(-grid, grid),) * width), sample, Context("proof", "", "", "p", "r", "d"))
@@ -80,16 +80,16 @@ def _proofs(rows: int, width: int, copies: int) -> dict[str, float]:
     bits = plan.claim.bits(codes)
     prover = RangeProver(plan, codes, masks, seeds[3], seeds[4], bits)
     matrices, lines = prover.first(seeds[0]), prover.second(seeds[0], seeds[1])
-    answer = RangeDealer(plan, masks, seeds[3]).answer((seeds[0], seeds[1], seeds[2]))
+    answer = encoded_answer(plan, masks, seeds[3], (seeds[0], seeds[1], seeds[2]))
     verifier = RangeVerifier(plan, seeds[4], (seeds[0], seeds[1], seeds[2]), (matrices, lines))
     shown = [(prover.masked_columns(*chunk), prover.masked_bits(*chunk)) for chunk in plan.chunks()]
-    times = copies * rows / sample
+    times = proofs * rows / sample
     return {
         "proofs: bits": _seconds(lambda: plan.claim.bits(codes), 3) * times,
         "proofs: matrices M": _seconds(lambda: prover.first(seeds[0]), 3) * times,
         "proofs: lines T": _seconds(lambda: prover.second(seeds[0], seeds[1]), 3) * times,
         "proofs: dealers' answers": _seconds(
-            lambda: RangeDealer(plan, masks, seeds[3]).answer((seeds[0], seeds[1], seeds[2])), 3
+            lambda: encoded_answer(plan, masks, seeds[3], (seeds[0], seeds[1], seeds[2])), 3
         )
         * times,
         "proofs: receivers' checks": _seconds(lambda: verifier.check(answer, shown), 3) * times,

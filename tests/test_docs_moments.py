@@ -196,13 +196,13 @@ def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -
 
 @pytest.mark.parametrize(
     ("curious", "altered", "error"),
-    [(1, "one hospital runs", "2^-50.8"), (2, "up to 2 hospitals that pool run", "2^-50.4")],
+    [(1, "one hospital runs", "2^-51.8"), (2, "up to 2 hospitals that pool run", "2^-50.8")],
 )
 def test_words_about_range_proofs(curious: int, altered: str, error: str) -> None:
     columns = {name: (numeric(f"x_{name}"),) for name in "abcd"}
     plain = build_spec(columns, mechanism="moments", curious=curious, dealer="coordinator")
     spec = with_terms(plain, range_proofs=True)
-    blanks = {"ALTERED": altered, "ERROR": error}
+    blanks = {"ALTERED": altered, "VERIFIERS": "one other" if curious == 1 else "2 others", "ERROR": error}
     first, last = check_spec(plain).words()
     proved = [text.format(**blanks) for text in sentences("words-proved")]
     checked = [text.format(**blanks) for text in sentences("trust-proved")]
@@ -505,15 +505,16 @@ def test_kinds_of_messages_of_proofs() -> None:
     rows = {row[0].strip("`"): row[1:] for row in table(FORMAT, "kind", "sender")}
     empty = {"sender": "north", "receivers": (), "dealer": "", "payload": "", "size": 0}
     one, to_south = {"payload": "00" * 32}, {"receivers": ("south",)}
+    challenge = one | {"sender": "south", "receivers": ("north",), "size": 32}
     plan = proved.proof_plan("north", "south")
     shapes: dict[str, dict[str, object]] = {
         "bits": to_south | {"dealer": "east", "size": 4 * plan.units * 4 + 16},
         "coin": one,
-        "challenge-1": to_south | one | {"size": 32},
+        "challenge-1": challenge,
         "matrices": to_south | {"size": 8 * plan.units * 32 * 32 + 48},
-        "challenge-2": to_south | one | {"size": 32},
+        "challenge-2": challenge,
         "lines": to_south | {"size": 8 * (plan.line + 1) ** 2 + 48},
-        "challenge-3": one | {"receivers": ("east",), "dealer": "south", "size": 96},
+        "challenge-3": challenge | {"receivers": ("east",), "dealer": "north", "size": 96},
         "answer": to_south | {"sender": "east", "dealer": "north", "size": 8 * (plan.units + 3) + 48},
         "checked": one | {"receivers": ("south", "east"), "size": 8 * 2},
     }

@@ -4,9 +4,9 @@ For a pair j < k the dealer draws a mask seed a for every party it deals to and 
 and A_k = PRG(a_k), n x d each, and computes C_jk = A_j^T A_k. Party j gets a_j and r_jk, party k gets a_k and
 C_jk - PRG(r_jk), an n-free d_j x d_k matrix that looks uniform to k, because r_jk is known to j alone.
 
-A deal is a plain byte string, whose form follows from the schedule: the mask seed, a seed of proofs where the session has them,
-then for each of the receiver's pairs, in the schedule's order, the seed r (32 bytes, to the first) or the correction (8 d_j d_k
-bytes, row by row, to the second).
+A deal is a plain byte string, whose form follows from the schedule: the mask seed, a seed of proofs where the dealer helps with
+one, then for each of the receiver's pairs, in the schedule's order, the seed r (32 bytes, to the first) or the correction
+(8 d_j d_k bytes, row by row, to the second).
 
 Source: docs/protocol.md, step 3; bytes in docs/format.md 15.
 """
@@ -16,13 +16,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.proof.dealer import RangeDealer
+from dprelease.mpc.proof.dealer import encoded_answer
 from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule
@@ -40,12 +41,12 @@ def deal(
         schedule: the public parameters.
         dealer: a party, or `schedule.COORDINATOR`.
         draw: secret randomness.
-        kept: gets the seeds that answers to proofs are made of; without it they live in this call only.
+        kept: gets the seeds that proofs and the comparison of columns need; without it they live in this call only.
     """
     pairs = schedule.dealt_by(dealer)
     masks = {name: draw(SEED_BYTES) for name in schedule.receivers(dealer)}
     products = _products(schedule, pairs, masks)
-    proofs = {name: draw(SEED_BYTES) if schedule.claims else b"" for name in masks}
+    proofs = {name: draw(SEED_BYTES) if schedule.verifiers(name, dealer) else b"" for name in masks}
     if kept is not None:
         kept.keep(schedule, dealer, masks, proofs)
     dealt = {name: seed + proofs[name] for name, seed in masks.items()}
@@ -58,18 +59,19 @@ def deal(
 
 
 class DealtSeeds:
-    """Seeds that a dealer holds, in memory alone, until it has answered each proof of one session once.
+    """Seeds that a dealer holds, in memory alone, until each has served once: a proof, or else the comparison of columns.
 
     A dealer that has lost them answers no more, and the session is begun anew. Two answers about one proof would show its
-    receiver single rows (docs/range_proofs.md 3).
+    verifier single rows (docs/range_proofs.md 3).
     """
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, str], tuple[Schedule, bytes, bytes]] = {}
+        self._open: dict[tuple[str, str], tuple[Schedule, bytes, bytes]] = {}  # of (prover, verifier), or (prover, "")
 
     def keep(self, schedule: Schedule, dealer: str, masks: Mapping[str, bytes], proofs: Mapping[str, bytes]) -> None:
         """Hold the seeds of a deal, and none of an earlier one; arguments as `deal` has them."""
-        self._open = {(p, r): (schedule, masks[p], proofs[p]) for p, r in schedule.proofs(dealer)}
+        serve = [*schedule.proofs(dealer), *((prover, "") for prover in schedule.compared(dealer))]
+        self._open = {(prover, each): (schedule, masks[prover], proofs[prover]) for prover, each in serve}
 
     def answer(
         self, session: str, prover: str, receiver: str, challenges: bytes, same: Fingerprint | None = None
@@ -86,14 +88,28 @@ class DealtSeeds:
         Raises:
             Conflict: it was answered, or the seeds are gone.
         """
-        held = self._open.pop((prover, receiver), None)
-        if held is None:
-            raise Conflict(f"the dealer of {prover} and {receiver} has answered, or holds nothing any more")
-        (schedule, mask, proof), width = held, held[0].widths[prover]
+        (schedule, mask, proof), width = self._taken(prover, receiver)
         first, second, third = (challenges[at : at + SEED_BYTES] for at in range(0, 3 * SEED_BYTES, SEED_BYTES))
         plan = schedule.proof_plan(prover, receiver, session)
-        dealer = RangeDealer(plan, lambda start, rows: schedule.modulus.read(mask, start, rows, width), proof)
-        return dealer.answer((first, second, third), same)
+        rows = partial(schedule.modulus.read, mask, width=width)
+        return encoded_answer(plan, rows, proof, (first, second, third), same)
+
+    def compare(self, prover: str, same: Fingerprint) -> None:
+        """Take the fingerprint of a prover's masks, where no answer does. The seed is let go of first.
+
+        Raises:
+            Conflict: it was taken, or the seed is gone.
+        """
+        (schedule, mask, _), width = self._taken(prover, "")
+        for _chunk in same.through(schedule.modulus.read(mask, *rows, width) for rows in schedule.row_chunks()):
+            pass
+
+    def _taken(self, prover: str, verifier: str) -> tuple[tuple[Schedule, bytes, bytes], int]:
+        """Seeds that serve once, and the number of the prover's columns."""
+        held = self._open.pop((prover, verifier), None)
+        if held is None:
+            raise Conflict(f"the dealer of {prover} has answered {verifier or 'everybody'}, or holds nothing any more")
+        return held, held[0].widths[prover]
 
     def forget(self) -> None:
         """Let go of everything: the session is given up, or over."""
@@ -124,7 +140,7 @@ class CorrelatedRandomness:
     Attributes:
         dealer: who.
         mask: seed of our mask A in this dealer's pairs.
-        proof: seed of the dealer's side of our proofs; empty where nothing is proved.
+        proof: seed of the dealer's side of our proofs; empty where it helps with none.
         shares: for each of our pairs of this dealer PRG(r), if we are first, or C - PRG(r), if we are second.
         digests: SHA-256 of every seed in it, by which a reuse is recognised.
     """
@@ -145,7 +161,7 @@ def read_randomness(data: bytes, schedule: Schedule, receiver: str, dealer: str)
     who = dealer or "the coordinator"
     if len(data) != schedule.deal_size(receiver, dealer):
         raise IntegrityError(f"{who} dealt something of another shape than this release needs")
-    widths, position = schedule.widths, schedule.seeds * SEED_BYTES
+    widths, position = schedule.widths, schedule.seeds(receiver, dealer) * SEED_BYTES
     seeds, shares = [data[at : at + SEED_BYTES] for at in range(0, position, SEED_BYTES)], {}
     mask, proof = seeds[0], b"".join(seeds[1:])
     for pair in schedule.dealt_by(dealer):

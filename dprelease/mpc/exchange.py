@@ -119,19 +119,26 @@ class Exchange:
         key, dealer, schedule = self.content_key(dealt.dealer), dealt.dealer, self._schedule
         receivers = schedule.partners(self.party, dealer)
         chunks = (chunk.astype("<u8", copy=False).data.cast("B") for chunk in masked(codes, dealt.mask, schedule))
-        shown = [self._shown("columns", dealer, encryption.commitment(key), key, chunks)]
-        if schedule.claims:
-            prover = self.prover(receivers[0], codes, dealt)
+        shown = [self._shown("columns", receivers, dealer, encryption.commitment(key), key, chunks)]
+        if verifiers := schedule.verifiers(self.party, dealer):
+            prover = self.prover(verifiers[0], codes, dealt)
             encoded = map(prover.plan.encode_bits, prover.bits(schedule.row_chunks()))
-            shown.append(self._shown("bits", dealer, "", self._derived("own-bits", key, self.party, dealer), encoded))
+            own = self._derived("own-bits", key, self.party, dealer)
+            shown.append(self._shown("bits", verifiers, dealer, "", own, encoded))
         self.storage.freeze([*shown, *(self.sealed("key", receiver, dealer, key) for receiver in receivers)])
 
     def _shown(
-        self, kind: Kind, dealer: str, payload: str, key: bytes, chunks: Iterable[bytes | memoryview]
+        self,
+        kind: Kind,
+        receivers: tuple[str, ...],
+        dealer: str,
+        payload: str,
+        key: bytes,
+        chunks: Iterable[bytes | memoryview],
     ) -> Message:
         cipher = ColumnCipher(key, self.at.context(kind, self.party, "", dealer))
         body = write_hashed(self.storage, message_name(kind, dealer), cipher.encrypted(chunks))
-        return self._signed(kind, self._schedule.partners(self.party, dealer), dealer, payload, body)
+        return self._signed(kind, receivers, dealer, payload, body)
 
     def content_key(self, dealer: str) -> bytes:
         """Key that encrypts our columns under a dealer's mask: of this session, and the same after a restart."""
@@ -142,7 +149,7 @@ class Exchange:
         """Our side of our proof towards a receiver.
 
         Args:
-            receiver: one of our partners.
+            receiver: one of our verifiers.
             codes: (n, d) our variables.
             dealt: what the pair's dealer dealt to us.
         """
@@ -168,9 +175,9 @@ class Exchange:
             pair: one of ours.
             codes: (n, d) our variables.
             dealt: what the pair's dealer dealt to us.
-            proof: with all three challenges, and the dealer's answer; None where nothing is proved. It is decided in the same
+            proof: with all three challenges, and the dealer's answer; None where we do not verify. It is decided in the same
                 sweep that multiplies.
-            same: of the columns, taken in this sweep too; None where nobody compares them.
+            same: of the columns, taken in this sweep too; None where we do not compare them.
 
         Raises:
             IntegrityError: the peer's columns, bits or their key are not what it signed, or no elements, or under a mask that we
@@ -182,6 +189,8 @@ class Exchange:
             verifier, answer = proof
             shown = zip(columns, self._bits(peer, dealer, verifier.plan), strict=True)
             columns = verifier.checked(answer, shown, same)
+        elif same is not None:
+            columns = same.through(columns)
         return share(pair, self.party, codes, dealt, columns, self._schedule)
 
     def verifier(self, prover: str, draw: Draw) -> RangeVerifier:

@@ -195,15 +195,16 @@ def _fits_proofs(header: MessageHeader, schedule: Schedule, *, bodiless: bool) -
         sized = not header.dealer and (receivers, header.size) == (others, schedule.checked_size)
         return bool(header.payload) and (sized if schedule.checked_size else bodiless)
     if kind == "bits":
-        partners = schedule.partners(sender, header.dealer)
-        return (
-            bool(partners) and not header.payload and (receivers, header.size) == (partners, schedule.bits_size(sender))
-        )
+        verifiers = schedule.verifiers(sender, header.dealer)
+        fits = bool(verifiers) and not header.payload
+        return fits and (receivers, header.size) == (verifiers, schedule.bits_size(sender))
     to, about = "".join(receivers), header.dealer
     proofs = {"challenge-3": (about, sender), "answer": (about, to), "matrices": (sender, to), "lines": (sender, to)}
     prover, receiver = proofs.get(kind, (to, sender))
     pair, places = schedule.pair_of(prover, receiver), (sender, receivers, about)
-    if pair is None or bool(header.payload) != (kind in CHALLENGES):
+    if pair is None or receiver not in schedule.verifiers(prover, pair.dealer):
+        return False
+    if bool(header.payload) != (kind in CHALLENGES):
         return False
     if kind == "challenge-3":
         fits = places == (receiver, tuple(filter(None, [pair.dealer])), prover)
@@ -244,9 +245,10 @@ def transcript_digest(task: str, session: str, commitments: Iterable[str], colum
 
 def columns_expected(schedule: Schedule) -> frozenset[tuple[Kind, str, str]]:
     """(kind, sender, dealer) of every file of masked columns, or of their bits, in a session."""
-    shown = SHOWN if schedule.claims else SHOWN[:1]
     parties = [(party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party)]
-    return frozenset((kind, *each) for kind in shown for each in parties)
+    proofs = [each for each in parties if schedule.verifiers(*each)]
+    shown: dict[Kind, list[tuple[str, str]]] = {"columns": parties, "bits": proofs}
+    return frozenset((kind, *each) for kind, senders in shown.items() for each in senders)
 
 
 def name_of(header: MessageHeader) -> str:

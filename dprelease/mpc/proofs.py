@@ -1,15 +1,16 @@
-"""The proofs of a session: every party shows each other one, with their dealer's help, that its masked columns fulfil its claim.
+"""The proofs of a session: every party shows t others, with their dealer's help, that its masked columns fulfil its claim.
 
-    receiver -> prover  challenge-1    after everybody has signed what was shown
-    prover -> receiver  matrices
-    receiver -> prover  challenge-2    after these are frozen in it
-    prover -> receiver  lines
-    receiver -> dealer  challenge-3    all three, after these are frozen in it
-    dealer -> receiver  answer         once, ever
+    verifier -> prover  challenge-1    after everybody has signed what was shown
+    prover -> verifier  matrices
+    verifier -> prover  challenge-2    after these are frozen in it
+    prover -> verifier  lines
+    verifier -> dealer  challenge-3    all three, after these are frozen in it
+    dealer -> verifier  answer         once, ever
     everybody           checked        all proofs towards the sender hold, and what it adds to the comparison of columns
 
-A prover shows its columns under several masks if parties deal for one another. Each party tosses a coin for the one before it
-once transcripts are there, and `proof.same` compares the columns.
+One of t verifiers is honest if at most t parties are not, the prover among them. All other receivers rely on it: they get the same
+bytes, or parties deal for one another, and a prover shows its columns under several masks. Then each party tosses a coin for the
+one before it once transcripts are there, and `proof.same` compares the columns.
 
 A party is all three at once. Its next step follows from its frozen messages and those that are listed, so that a restart goes on
 where it stood: a challenge is frozen, with the digest of what it answers, before it is sent, and whatever else is listed in
@@ -70,7 +71,7 @@ class Proofs:
         self._sized = bool(self._at.schedule.checked_size)
 
     def advance(self) -> Waits:
-        """Do all that can be done now, as dealer, prover and receiver.
+        """Do all that can be done now, as dealer, prover, verifier and receiver.
 
         Raises:
             ProofRefused: a proof towards us fails.
@@ -78,8 +79,11 @@ class Proofs:
             Conflict: the dealer holds our seeds no more: the next round is due.
             PeerUnavailable: a body cannot be fetched now; try again.
         """
-        waits = [self._toss(), *(self._answer(*proof) for proof in self._at.schedule.proofs(self._party))]
-        waits += [self._prove(receiver) for receiver in self._peers]
+        schedule, party = self._at.schedule, self._party
+        waits = [self._toss(), *(self._answer(*proof) for proof in schedule.proofs(party))]
+        waits += [self._compare(prover) for prover in schedule.compared(party)]
+        for dealer in schedule.dealers_of(party):
+            waits += [self._prove(verifier) for verifier in schedule.verifiers(party, dealer)]
         waits += [self._receive(prover) for prover in self._peers]
         if None in waits:
             return None
@@ -99,23 +103,31 @@ class Proofs:
         self._storage.freeze([self._exchange.clear("coin", self._exchange.draw(SEED_BYTES).hex())])
         return None
 
-    def _answer(self, prover: str, receiver: str) -> Waits:
+    def _answer(self, prover: str, verifier: str) -> Waits:
         """As a dealer."""
-        if self._mine("answer", receiver, prover):
+        if self._mine("answer", verifier, prover):
             return ""
-        asked = self._at.find("challenge-3", receiver, self._party, prover)
+        asked, coin = self._at.find("challenge-3", verifier, self._party, prover), self._coin(prover)
         if asked is None:
-            return f"{receiver} to check {prover}"
-        same = None
-        if self._sized and self._storage.read_private(f"dealt+{prover}") is None:
-            coin = self._coin(prover)
-            if coin is None:
-                return f"a coin about {prover}"
-            same = Fingerprint(coin)
-        answer = self._seeds.answer(self._at.session, prover, receiver, self._exchange.fetched(asked), same)
-        if same is not None:
-            self._keep(f"dealt+{prover}", same.value)
-        self._storage.freeze([self._exchange.sealed("answer", receiver, prover, answer)])
+            return f"{verifier} to check {prover}"
+        if coin is None:
+            return f"a coin about {prover}"
+        same = Fingerprint(coin)
+        answer = self._seeds.answer(self._at.session, prover, verifier, self._exchange.fetched(asked), same)
+        self._keep(f"dealt+{prover}", same.value)
+        self._storage.freeze([self._exchange.sealed("answer", verifier, prover, answer)])
+        return None
+
+    def _compare(self, prover: str) -> Waits:
+        """As a dealer whose help no proof of a prover needs."""
+        if self._storage.read_private(f"dealt+{prover}") is not None:
+            return ""
+        coin = self._coin(prover)
+        if coin is None:
+            return f"a coin about {prover}"
+        same = Fingerprint(coin)
+        self._seeds.compare(prover, same)
+        self._keep(f"dealt+{prover}", same.value)
         return None
 
     def _prove(self, receiver: str) -> Waits:
@@ -136,11 +148,30 @@ class Proofs:
         return ""
 
     def _receive(self, prover: str) -> Waits:
-        """As a receiver."""
+        """As a receiver, who multiplies, and checks the proof in the same sweep if it is a verifier."""
         if self._storage.read_private(f"share+{prover}") is not None:
             return ""
         schedule, exchange = self._at.schedule, self._exchange
-        dealer = schedule.dealer_of(prover, self._party)
+        pair, proof = schedule.pair_of(prover, self._party), None
+        assert pair is not None  # noqa: S101 - of two parties
+        if self._party in schedule.verifiers(prover, pair.dealer):
+            heard = self._verify(prover, pair.dealer)
+            if heard is None or isinstance(heard, str):
+                return heard
+            proof = heard
+        coin, first = self._coin(prover), schedule.partners(prover, pair.dealer)[0] == self._party
+        if coin is None and self._sized:
+            return f"a coin about {prover}"
+        same = Fingerprint(coin) if first and coin is not None else None
+        share = exchange.share(pair, exchange.outside.matrix(), self._dealt[pair.dealer], proof, same)
+        if same is not None:
+            self._keep(f"shown+{prover}", same.value)
+        self._storage.write_private(f"share+{prover}", [share.astype("<u8").tobytes()])
+        return None
+
+    def _verify(self, prover: str, dealer: str) -> tuple[RangeVerifier, bytes] | Waits:
+        """As a verifier: it with all that it needs but columns and bits, and the dealer's answer."""
+        exchange = self._exchange
         verifier, answered = exchange.verifier(prover, self._drawn(0, prover)), self._transcript
         for place, kind in enumerate(_ANSWERS):
             if not self._asked(place, prover, verifier, answered):
@@ -152,19 +183,8 @@ class Proofs:
             verifier = verifier.take(exchange.opened(answer), self._drawn(place + 1, prover))
         if not self._asked(len(_ANSWERS), prover, verifier, answered):
             return None
-        said, coin = self._said(dealer, prover), self._coin(prover)
-        if said is None or (coin is None and self._sized):
-            return f"{dealer or 'the coordinator'} to help check {prover}"
-        first = self._sized and schedule.partners(prover, dealer)[0] == self._party
-        fingerprint = Fingerprint(coin) if first and coin is not None else None
-        pair = schedule.pair_of(prover, self._party)
-        assert pair is not None  # noqa: S101 - it has a dealer
-        proof, dealt = (verifier, said), self._dealt[dealer]
-        share = exchange.share(pair, exchange.outside.matrix(), dealt, proof, fingerprint)
-        if fingerprint is not None:
-            self._keep(f"shown+{prover}", fingerprint.value)
-        self._storage.write_private(f"share+{prover}", [share.astype("<u8").tobytes()])
-        return None
+        said = self._said(dealer, prover)
+        return f"{dealer or 'the coordinator'} to help check {prover}" if said is None else (verifier, said)
 
     def _challenge(self, place: int, prover: str) -> Message | None:
         """Our challenge that is frozen, of the three to a prover; the last goes to the dealer."""

@@ -67,7 +67,7 @@ class Schedule:
         collusion_threshold: t, parties that may pool what they saw; 0 for one party alone.
         rotating: whether parties deal for one another; else the coordinator deals for every pair.
         modulus: what everything is computed modulo.
-        claims: party to what it proves of its matrix to each of the others; empty where nothing is proved.
+        claims: party to what it proves of its matrix to its verifiers; empty where nothing is proved.
 
     Raises:
         InvalidInput: parties cannot deal for one another here, or claims do not fit the matrices or the modulus.
@@ -125,6 +125,15 @@ class Schedule:
         """Partners of a party in the pairs of a dealer, in the parties' order: who gets its columns under that mask."""
         return self._partners.get(dealer, {}).get(party, ())
 
+    def verifiers(self, prover: str, dealer: str) -> tuple[str, ...]:
+        """Partners of a party in the pairs of a dealer that check its claim; none where nothing is proved.
+
+        The t parties behind it check, in cyclic order. At most t parties pool, and it is one of these if it cheats, so that one
+        verifier is honest. All others get the same bytes, or columns that are compared (`proof.same`).
+        """
+        behind = self._behind.get(prover, frozenset())
+        return tuple(each for each in self.partners(prover, dealer) if each in behind)
+
     # Each message is checked against the schedule, and there are as many as pairs: so it is looked up, not searched.
 
     @cached_property
@@ -133,6 +142,19 @@ class Schedule:
         for pair in self.pairs:
             found.setdefault(pair.dealer, []).append(pair)
         return {dealer: tuple(pairs) for dealer, pairs in found.items()}
+
+    @cached_property
+    def _behind(self) -> Mapping[str, frozenset[str]]:
+        names, steps = self.parties, range(1, self.collusion_threshold + 1)
+        found = {name: [names[(place + step) % len(names)] for step in steps] for place, name in enumerate(names)}
+        return {name: frozenset(behind) for name, behind in found.items()} if self.claims else {}
+
+    @cached_property
+    def _proofs(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        return {
+            dealer: tuple((prover, each) for prover in partners for each in self.verifiers(prover, dealer))
+            for dealer, partners in self._partners.items()
+        }
 
     @cached_property
     def _pair(self) -> Mapping[frozenset[str], Pair]:
@@ -176,15 +198,18 @@ class Schedule:
         """Bytes of a party's masked columns as they travel: 8 n d_j and a tag for each chunk."""
         return WORD_BYTES * self.rows * self.widths[party] + TAG_BYTES * self.chunks
 
-    @property
-    def seeds(self) -> int:
-        """Seeds that a dealer deals to each party for itself: of its mask, and of its proofs if there are any."""
-        return 2 if self.claims else 1
+    def seeds(self, receiver: str, dealer: str) -> int:
+        """Seeds that a dealer deals to a party for itself: of its mask, and of its proofs if there are any."""
+        return 2 if self.verifiers(receiver, dealer) else 1
 
     def proofs(self, dealer: str) -> tuple[tuple[str, str], ...]:
-        """(prover, receiver) of all proofs with one dealer's help; none where nothing is proved."""
-        pairs = self.dealt_by(dealer) if self.claims else ()
-        return tuple(each for pair in pairs for each in (pair.parties, pair.parties[::-1]))
+        """(prover, verifier) of all proofs with one dealer's help; none where nothing is proved."""
+        return self._proofs.get(dealer, ())
+
+    def compared(self, dealer: str) -> tuple[str, ...]:
+        """Parties whose columns are compared, and whose masks a dealer sums for that alone: it helps with none of their proofs."""
+        dealt = self.receivers(dealer) if self.checked_size else ()
+        return tuple(party for party in dealt if not self.verifiers(party, dealer))
 
     def pair_of(self, one: str, other: str) -> Pair | None:
         """The pair of two parties, in any order; None if they are none."""
@@ -199,7 +224,7 @@ class Schedule:
 
         Args:
             prover: whose claim it is.
-            receiver: whom it convinces.
+            receiver: its verifier.
             session: digest of the session; sizes do not depend on it.
         """
         context = Context("proof", self.task, session, prover, receiver, self.dealer_of(prover, receiver))
@@ -221,15 +246,12 @@ class Schedule:
         return WORD_BYTES * (len(self.parties) - 1) if self.rotating and self.claims else 0
 
     def bits_size(self, party: str) -> int:
-        """Bytes of the masked bits of a party's columns as they travel: 4 for each unit of a row, and a tag for each chunk.
-
-        None where nothing is proved.
-        """
-        return self._proof_plans[party].row_bytes * self.rows + TAG_BYTES * self.chunks if self.claims else 0
+        """Bytes of the masked bits of a party's columns as they travel: 4 for each unit of a row, and a tag for each chunk."""
+        return self._proof_plans[party].row_bytes * self.rows + TAG_BYTES * self.chunks
 
     @cached_property
     def _proof_plans(self) -> Mapping[str, ProofPlan]:
-        return {name: self.proof_plan(name, self.parties[place - 1]) for place, name in enumerate(self.parties)}
+        return {name: self.proof_plan(name, self.tosser(name)) for name in self.parties}
 
     def message_size(self, kind: str, prover: str) -> int:
         """Bytes of a challenge, which is not sealed, or of a sealed part of a proof.
@@ -244,14 +266,21 @@ class Schedule:
         shapes = {"matrices": plan.matrix_shapes, "lines": (plan.line_shape,), "answer": plan.answer_shapes}[kind]
         return sum(WORD_BYTES * math.prod(shape) for shape in shapes) + SEAL_BYTES
 
-    def proofs_size(self, party: str, peer: str) -> int:
-        """Bytes that a party makes for both proofs with a peer, as prover and receiver; none where nothing is proved."""
-        made = [(kind, party) for kind in ("matrices", "lines")] + [(kind, peer) for kind in _CHALLENGE_SIZES]
-        return sum(self.message_size(*each) for each in made) if self.claims else 0
+    def proofs_size(self, party: str) -> int:
+        """Bytes of all that a party makes for proofs, as prover, verifier and dealer, and for the comparison of columns."""
+        total = self.checked_size
+        for dealer, proofs in self._proofs.items():
+            total += self.bits_size(party) if self.verifiers(party, dealer) else 0
+            for prover, verifier in proofs:
+                makers = {"matrices": prover, "lines": prover, "answer": dealer} | dict.fromkeys(
+                    _CHALLENGE_SIZES, verifier
+                )
+                total += sum(self.message_size(kind, prover) for kind, maker in makers.items() if maker == party)
+        return total
 
     def deal_size(self, receiver: str, dealer: str) -> int:
         """Bytes of what a dealer deals to a party, before sealing: its own seeds and its share of every pair."""
-        size, widths = self.seeds * SEED_BYTES, self.widths
+        size, widths = self.seeds(receiver, dealer) * SEED_BYTES, self.widths
         for pair in self.dealt_by(dealer):
             if receiver == pair.first:
                 size += SEED_BYTES

@@ -87,11 +87,9 @@ def plan_of_run(task: Task) -> Plan:
 def most_bytes(schedule: Schedule, party: str) -> int:
     """Bytes of the bodies of all parcels of a party in one round of joint moments."""
     dealers = schedule.dealers_of(party)
-    total = schedule.checked_size + len(dealers) * (schedule.columns_size(party) + schedule.bits_size(party))
-    for peer in (peer for dealer in dealers for peer in schedule.partners(party, dealer)):
-        total += SEED_BYTES + SEAL_BYTES + schedule.proofs_size(party, peer)
-    total += sum(schedule.deal_size(receiver, party) + SEAL_BYTES for receiver in schedule.receivers(party))
-    return total + sum(schedule.message_size("answer", prover) for prover, _ in schedule.proofs(party))
+    total = schedule.proofs_size(party) + len(dealers) * schedule.columns_size(party)
+    total += sum(len(schedule.partners(party, dealer)) for dealer in dealers) * (SEED_BYTES + SEAL_BYTES)
+    return total + sum(schedule.deal_size(receiver, party) + SEAL_BYTES for receiver in schedule.receivers(party))
 
 
 def _awaiting(schedule: Schedule, header: MessageHeader, arrived: Callable[[str, str], int]) -> tuple[str, ...]:
@@ -112,7 +110,7 @@ def _due(schedule: Schedule, kind: str, receiver: str) -> int:
     """How many messages of a kind a party gets in a round."""
     if kind == "deal":
         return len(schedule.dealers_of(receiver))
-    return len(schedule.proofs(receiver)) if kind == "challenge-3" else len(schedule.parties) - 1
+    return len(schedule.proofs(receiver)) if kind == "challenge-3" else schedule.collusion_threshold
 
 
 class ApprovedRelease(Value):

@@ -167,20 +167,20 @@ altered_by <- function(curious) {
 
 # The probability that some false range proof passes in a session, as a power of two (docs/range_proofs.md 7).
 proof_error <- function(release) {
-  curious <- release$terms$curious
-  sprintf("2^%.1f", ceiling(10 * log2(384 * curious * (length(release$parties) - curious) / (2^61 - 1))) / 10)
+  sprintf("2^%.1f", ceiling(10 * log2(576 * release$terms$curious / (2^61 - 1))) / 10)
 }
 
 proved_words <- function(release) {
+  curious <- release$terms$curious
   c(
-    paste(
-      "Each hospital proved to every other, before any block was made, that its columns keep the declared bounds. Each row has one",
-      "level of each category and is no longer than the norms that the noise is for."
-    ),
+    sprintf(paste(
+      "Before any block was made each hospital proved to %s that its columns keep the declared bounds, and showed all others the same",
+      "columns. Each row has one level of each category and is no longer than the norms that the noise is for."
+    ), if (curious == 1) "one other" else sprintf("%d others", curious)),
     sprintf(paste(
       "So a patient's cells in other hospitals are covered also if %s altered software, as long as whoever dealt their randomness",
       "followed the protocol and does not pool with them. A false proof passes in a session with probability %s at most."
-    ), altered_by(release$terms$curious), proof_error(release)),
+    ), altered_by(curious), proof_error(release)),
     paste(
       "Not covered: other numbers within the bounds, which spoil the results and nobody's privacy, and a dealer that pools with a",
       "hospital that it dealt for."

@@ -22,7 +22,7 @@ from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import unseal
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.proof.claim import Claim, GridInterval
-from dprelease.mpc.proof.dealer import RangeDealer
+from dprelease.mpc.proof.dealer import encoded_answer
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.spec_base import SpecBase
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -85,8 +85,8 @@ def due(offers: Offers, asked: Message, body: bytes, given: CorrelatedRandomness
     schedule, prover = proved(offers.spec), asked.header.dealer
     plan = schedule.proof_plan(prover, asked.header.sender, offers.session)
     width = schedule.widths[prover]
-    rows = RangeDealer(plan, lambda start, number: schedule.modulus.read(given.mask, start, number, width), given.proof)
-    return rows.answer((body[:32], body[32:64], body[64:]))
+    rows = partial(schedule.modulus.read, given.mask, width=width)
+    return encoded_answer(plan, rows, given.proof, (body[:32], body[32:64], body[64:]))
 
 
 def ask(desk: Desk, asked: Message, body: bytes = CHALLENGES, party: str | None = None) -> bytes:

@@ -37,7 +37,7 @@ def test_blocks_are_exact_where_all_bounds_are_proved(folder: Path, kind: dict[s
     assert exact(world)
     sent = [message.header.kind for message in world.post.messages.values()]
     assert sent.count("checked") == kind["count"]
-    proofs = kind["count"] * (kind["count"] - 1)
+    proofs = kind["count"] * kind.get("curious", 1)
     assert (len(world.office.answers), sent.count("answer")) == (
         (0, proofs) if world.schedule.rotating else (proofs, 0)
     )

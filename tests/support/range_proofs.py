@@ -11,7 +11,7 @@ from dprelease.arrays import Integers
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.modulus import FIELD, Elements, Field
 from dprelease.mpc.proof.claim import UNIT, Bits, Claim
-from dprelease.mpc.proof.dealer import RangeDealer
+from dprelease.mpc.proof.dealer import encoded_answer
 from dprelease.mpc.proof.plan import LINE, Challenges, ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import ColumnRows
@@ -69,7 +69,6 @@ class Proof:
         self.prover = kind(self.plan, self.codes, self.masks, self.seed, self.chi)
         if isinstance(self.prover, Liar) and self.said is not None:
             self.prover.said = self.said
-        self.dealer = RangeDealer(self.plan, self.masks, self.seed)
         self.verifier = RangeVerifier.begin(self.plan, self.chi, self.draw)
 
     def pieces(self, rows: int = 0) -> Iterator[tuple[Words, Bits]]:
@@ -86,7 +85,11 @@ class Proof:
     def run(self, rows: int = 0) -> None:
         """Everything; raises if R refuses."""
         asked = self.ask()
-        asked.check(self.dealer.answer(three(asked)), self.pieces(rows))
+        asked.check(self.answer(three(asked)), self.pieces(rows))
+
+    def answer(self, challenges: tuple[bytes, bytes, bytes]) -> bytes:
+        """The dealer's."""
+        return encoded_answer(self.plan, self.masks, self.seed, challenges)
 
 
 def three(verifier: RangeVerifier) -> tuple[bytes, bytes, bytes]:

@@ -9,20 +9,13 @@ a claim says
 
 No category is open: each value is a column, ``other`` and ``missing`` too. An ordered category is a number here.
 
-**Sensitivity rests on nothing else**, also if altered hospitals show each receiver k other columns: features f_k and outcomes o_k.
-Replace a patient's private cells in the honest hospitals, features (w, z) by (w, z') and outcomes (u, y) by (u, y'). Altered
-columns are the same on both sides, as they are fixed before any block is made. So covariance and association move by, squared,
-
-    D^2(honest) + sum_k |f_k|^2 |z_k - z_k'|^2,   A^2(honest) + sum_k (|f_k|^2 |y_k - y_k'|^2 + |o_k|^2 |z_k - z_k'|^2).
-
-Both grow with every |f_k|^2 and |o_k|^2. All of these are largest in one row that each receiver sees, because a claim bounds
-features and outcomes apart from each other. With that row on both sides they are a pair over which each formula is a maximum:
+**Sensitivity rests on nothing else.** Columns of an altered hospital are fixed before any block is made, the same on both sides of
+a pair of neighbours, and rows of them are in the sets over which each formula is a maximum:
 
 * `sensitivity`: boxes, binaries and one-hot groups, public ones in P2 = 1 + their number;
 * `RowBounds`: weights in P2 and A, and the norms, each over one party's private numbers;
 * `Moves`: R^2 and S^2 count boxes, binaries and groups. T2 is either their number or stated, and then a norm of the claim.
 
-A norm over features and outcomes together would break this: two receivers could see two rows that are long in different parts.
 Published rows play no part in a formula, nor does a basis of them. Each row of a patient with q is in its set, and q moves add up.
 
 Source: docs/range_proofs.md 7; tests search for pairs of rows that are further apart.
@@ -43,9 +36,6 @@ from dprelease.mpc.messages import MOST_ROUNDS
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.spec_base import SpecBase
-
-MOST_PROVED = 12
-"""Most hospitals that prove unless a request says so: there are m (m - 1) proofs."""
 
 Parties = Mapping[str, tuple[Column, ...]]
 """Party to its declared columns, in the spec's order."""
@@ -79,25 +69,19 @@ def unproved(parties: Parties, terms: JointMoments, grid_bits: int) -> str | Non
     return None
 
 
-def proved_unless_told(parties: Parties, terms: JointMoments, grid_bits: int) -> bool:
-    """Tells whether a request that does not say gets proofs. Arguments as of `unproved`."""
-    return len(parties) <= MOST_PROVED and unproved(parties, terms, grid_bits) is None
-
-
-def proof_error(parties: int, collusion_threshold: int) -> Fraction:
+def proof_error(collusion_threshold: int) -> Fraction:
     """The bound of what delta grows by in one session: the probability that some false claim is accepted.
 
-    Each of t altered provers faces m - t honest receivers in each of at most 64 rounds, and a proof errs with less than 6/p:
-    t (m - t) 64 6/p. The event does not depend on honest data, so it adds to delta without a factor e^epsilon. The advantage
-    against AES-256 and HKDF comes in addition.
+    Each of t altered provers faces an honest verifier in each of at most 64 rounds. The proof errs with less than 6/p, and the
+    comparison of what it showed to others with less than 3/p: t 64 9/p. The event does not depend on honest data, so it adds to
+    delta without a factor e^epsilon. The advantage against AES-256 and HKDF comes in addition.
 
     Args:
-        parties: m.
         collusion_threshold: t.
 
     Source: docs/range_proofs.md 5 and 7.
     """
-    return Fraction(6 * MOST_ROUNDS * collusion_threshold * (parties - collusion_threshold), FIELD.p)
+    return Fraction(9 * MOST_ROUNDS * collusion_threshold, FIELD.p)
 
 
 def power_of_two(bound: Fraction) -> str:

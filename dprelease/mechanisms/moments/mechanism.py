@@ -25,7 +25,7 @@ from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments import words
 from dprelease.mechanisms.moments.calibration import released_sd
-from dprelease.mechanisms.moments.claims import proved_unless_told, unproved
+from dprelease.mechanisms.moments.claims import unproved
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
@@ -94,7 +94,7 @@ class MomentsOptions(Settings):
         clip: k, how far rows are clipped (`clipping_rule`): ``auto`` for 0, ``none``, or a number.
         outcome_weight: private number to its weight, to have less noise in it than in others; 1.7 suits a known outcome.
         range_proofs: whether hospitals prove to one another that their columns keep their bounds (`claims`); ``auto`` for yes
-            wherever that is possible, with at most `MOST_PROVED` of them.
+            wherever that is possible.
     """
 
     collusion_threshold: Annotated[int, Field(ge=0)] | None = None
@@ -199,7 +199,7 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> ProposedTerms:
         plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
     levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
     proofs = proofs_of(options, draft, terms)
-    said = [plan, f"So {levels}." if levels else "", proofs_in_words(parties, proofs=proofs)]
+    said = [plan, f"So {levels}." if levels else "", proofs_in_words(parties, collusion_threshold, proofs=proofs)]
     return ProposedTerms(
         terms=terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs}),
         charges=split_charge(mu2, draft.columns, parts),
@@ -219,10 +219,10 @@ def proofs_of(options: MomentsOptions, draft: Draft, terms: JointMoments) -> boo
     Raises:
         InvalidInput: the request asks for proofs of what cannot be proved.
     """
-    asked = draft.columns, terms, draft.grid_bits
-    if options.range_proofs is True and (refused := unproved(*asked)):
+    refused = unproved(draft.columns, terms, draft.grid_bits)
+    if refused and options.range_proofs is True:
         raise InvalidInput(f"range_proofs: {refused}")
-    return proved_unless_told(*asked) if options.range_proofs == "auto" else options.range_proofs
+    return refused is None and options.range_proofs is not False
 
 
 def clipping_of(options: MomentsOptions, draft: Draft, collusion_threshold: int) -> Clipping | None:

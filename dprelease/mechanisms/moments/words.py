@@ -48,8 +48,8 @@ PROVED_FIGURE = (
 )
 
 RANGES_PROVED = (
-    "Each hospital proved to every other, before any block was made, that its columns keep the declared bounds. Each row has one "
-    "level of each category and is no longer than the norms that the noise is for."
+    "Before any block was made each hospital proved to {verifiers} that its columns keep the declared bounds, and showed all "
+    "others the same columns. Each row has one level of each category and is no longer than the norms that the noise is for."
 )
 
 PROVED_AGAINST = (
@@ -92,7 +92,7 @@ def guarantee(spec: SpecBase, cost: Cost, joint: str, delta: str, *, alone: bool
     return (
         f"Joint: {figure}, against the public, the hub, and {pooled}, also with the hub, "
         f"provided every other hospital added its declared noise. {price} is charged {split}.",
-        *((PROVED_FIGURE.format(**_proved(spec, t)),) if joint_moments(spec).range_proofs else ()),
+        *((PROVED_FIGURE.format(**_proved(t)),) if joint_moments(spec).range_proofs else ()),
     )
 
 
@@ -125,22 +125,29 @@ def words(spec: SpecBase, terms: JointMoments) -> Statements:
     )
 
 
-def _proved(spec: SpecBase, curious: int) -> dict[str, str]:
+def _proved(curious: int) -> dict[str, str]:
     """Blanks of the sentences about range proofs."""
     altered = "one hospital runs" if curious == 1 else f"up to {curious} hospitals that pool run"
-    return {"altered": altered, "error": claims.power_of_two(claims.proof_error(len(spec.parties), curious))}
+    return {
+        "altered": altered,
+        "verifiers": _verifiers(curious),
+        "error": claims.power_of_two(claims.proof_error(curious)),
+    }
 
 
-def proofs_in_words(parties: int, *, proofs: bool) -> str:
+def _verifiers(curious: int) -> str:
+    return "one other" if curious == 1 else f"{curious} others"
+
+
+def proofs_in_words(parties: int, curious: int, *, proofs: bool) -> str:
     """A sentence of a plan about range proofs; empty for one party."""
     if proofs:
         return (
-            f"{parties * (parties - 1)} range proofs are made: each hospital proves to every other that its columns keep "
-            "their bounds."
+            f"{parties * curious} range proofs are made: each hospital proves to {_verifiers(curious)} that its columns keep their "
+            "bounds, and shows all others the same."
         )
     if parties > 1:
-        most = f", as there are more than {claims.MOST_PROVED} hospitals" if parties > claims.MOST_PROVED else ""
-        return f"No range proofs are made{most}; the key range_proofs of a request says otherwise."
+        return "No range proofs are made; the key range_proofs of a request says otherwise."
     return ""
 
 
@@ -150,7 +157,8 @@ def _trust(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     owner = norm_owner(spec)
     ranges: tuple[str, ...] = (RANGE_ATTACK, *(() if owner is None else (STATED_NORM.format(owner=owner),)))
     if terms.range_proofs:
-        ranges = (RANGES_PROVED, PROVED_AGAINST.format(**_proved(spec, terms.curious)), NOT_COVERED, NOT_REVIEWED)
+        blanks = _proved(terms.curious)
+        ranges = (RANGES_PROVED.format(**blanks), PROVED_AGAINST.format(**blanks), NOT_COVERED, NOT_REVIEWED)
     if terms.dealer == "rotating":
         return (COMPUTED_TOGETHER, ROTATING, KEYS, *ranges)
     curious = "one hospital" if terms.curious == 1 else f"{terms.curious} hospitals"
@@ -187,7 +195,7 @@ def _of_outcomes(spec: SpecBase, terms: JointMoments, outcome_only: Association)
 def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     """How rows are clipped; how much noise each part of a release with outcomes gets, and how the budget is split; levels."""
     levels = levels_in_words(layout_of(spec), terms.scales, terms.clipping, len(spec.parties), spec.grid_bits)
-    proofs = proofs_in_words(len(spec.parties), proofs=True) if terms.range_proofs else ""
+    proofs = proofs_in_words(len(spec.parties), terms.curious, proofs=True) if terms.range_proofs else ""
     return (*_parts(spec, terms), *filter(None, [levels, proofs.rstrip(".")]))
 
 
@@ -223,7 +231,7 @@ def review_reasons(spec: SpecBase, terms: JointMoments, party: str, *, named: bo
     if terms.dealer == "coordinator" and len(spec.parties) > 2 and terms.curious == 1:
         found.append("the coordinator would deal, although a third hospital could")
     owner = norm_owner(spec)
-    if not terms.range_proofs and claims.proved_unless_told(spec.columns_by_party, terms, spec.grid_bits):
+    if not terms.range_proofs and claims.unproved(spec.columns_by_party, terms, spec.grid_bits) is None:
         found.append(
             "there are no range proofs, although they are possible: altered software of a hospital could read rows"
         )

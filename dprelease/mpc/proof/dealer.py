@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprelease.errors import Conflict, InvalidInput
+from dprelease.errors import InvalidInput
 from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Lines, Matrices, ProofPlan
 from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.sweeps import (
@@ -27,46 +27,31 @@ from dprelease.mpc.proof.sweeps import (
 from dprelease.mpc.ring import Words
 
 
-class RangeDealer:
-    """D for one P and one R. It answers once: two answers to different third challenges would show R entries of D's side.
+def encoded_answer(
+    plan: ProofPlan,
+    masks: ColumnRows,
+    seed: bytes,
+    challenges: tuple[bytes, bytes, bytes],
+    same: Fingerprint | None = None,
+) -> bytes:
+    """g and z: 8 (lines + 3) bytes. To be made once: two answers would show R entries of D's side.
 
     Args:
         plan: the public parameters.
         masks: rows of A as dealt.
-        seed: 32 bytes that D dealt to P for proofs, kept in memory only.
+        seed: 32 bytes that D dealt to P for proofs.
+        challenges: c1, c2 and c3 as R sent them.
+        same: of the masks, taken on the way; None where nobody compares columns.
 
     Raises:
         InvalidInput: the seed has another length.
     """
-
-    def __init__(self, plan: ProofPlan, masks: ColumnRows, seed: bytes) -> None:
-        if len(seed) != SEED_BYTES:
-            raise InvalidInput(f"a secret seed has {SEED_BYTES} bytes, not {len(seed)}")
-        self._plan = plan
-        self._held: tuple[bytes, ColumnRows] | None = (seed, masks)
-
-    def forget(self) -> None:
-        """Let go of all secrets: at the deadline, and when the session is given up."""
-        self._held = None
-
-    def answer(self, challenges: tuple[bytes, bytes, bytes], same: Fingerprint | None = None) -> bytes:
-        """g and z: 8 (lines + 3) bytes. The secrets are let go of first, so that no second answer can be made.
-
-        Args:
-            challenges: c1, c2 and c3 as R sent them.
-            same: of the masks, taken on the way; None where nobody compares columns.
-
-        Raises:
-            Conflict: it has answered, or has let go.
-        """
-        held, self._held = self._held, None
-        if held is None:
-            raise Conflict("a dealer answers one challenge of a proof, and holds nothing after that")
-        (seed, masks), plan = held, self._plan
-        stream = plan.bit_masks(seed)
-        side = Side(lambda start, rows: plan.masks(stream, start, rows), masks)
-        shares = plan.matrix_share(seed, challenges[0]), plan.lines_share(seed, challenges[0], challenges[1])
-        return plan.field.encode(dealer_answer(plan, plan.challenges(challenges), side, *shares, same))
+    if len(seed) != SEED_BYTES:
+        raise InvalidInput(f"a secret seed has {SEED_BYTES} bytes, not {len(seed)}")
+    stream = plan.bit_masks(seed)
+    side = Side(lambda start, rows: plan.masks(stream, start, rows), masks)
+    shares = plan.matrix_share(seed, challenges[0]), plan.lines_share(seed, challenges[0], challenges[1])
+    return plan.field.encode(dealer_answer(plan, plan.challenges(challenges), side, *shares, same))
 
 
 def dealer_answer(
@@ -85,7 +70,7 @@ def dealer_answer(
         side: a and A.
         matrices: D's shares of M and every K.
         lines: D's share of T, and psi.
-        same: as of `RangeDealer.answer`.
+        same: as of `encoded_answer`.
     """
     first, second, third = challenges
     entries, own, found = RowEntries(plan, second.right), OwnSums(plan, first, -1), []

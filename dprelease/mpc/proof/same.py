@@ -18,8 +18,10 @@ Source: docs/range_proofs.md 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.modulus import Elements, Field
@@ -81,3 +83,12 @@ class Fingerprint:
             sums: (d,) of each column's elements times alpha.
         """
         self.value = (self.value + self._field.dot(sums, self._gamma)) % self._field.p
+
+    def through(self, chunks: Iterable[Words]) -> Iterator[Words]:
+        """The rows of a matrix, in pieces, once each has been added."""
+        start = 0
+        for chunk in chunks:
+            sums = self._field.product(chunk, self.rows(start, len(chunk))[:, None])
+            self.add(np.ascontiguousarray(sums[:, 0]))
+            start += len(chunk)
+            yield chunk

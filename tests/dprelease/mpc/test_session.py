@@ -26,11 +26,11 @@ NAMES = ("a", "b", "c")
 KEYS = {name: new_private_key() for name in NAMES}
 
 
-def schedule_for(*widths: int, rotating: bool, proofs: bool = False) -> Schedule:
+def schedule_for(*widths: int, rotating: bool, proofs: bool = False, pooling: int = 1) -> Schedule:
     named = dict(zip(NAMES, widths, strict=False))
     claims = {name: Claim((GridInterval(-1024, 1024),) * width) for name, width in named.items()} if proofs else {}
     task, modulus = sha256(b"what it is for"), FIELD if proofs else RING
-    return Schedule(task, named, 7, 10, 1, rotating, modulus, claims)
+    return Schedule(task, named, 7, 10, pooling, rotating, modulus, claims)
 
 
 @dataclass

@@ -15,7 +15,7 @@ from dprelease.mpc.modulus import FIELD, Field, P
 from dprelease.mpc.proof import plan as plans
 from dprelease.mpc.proof import sweeps
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
-from dprelease.mpc.proof.dealer import RangeDealer, dealer_answer
+from dprelease.mpc.proof.dealer import dealer_answer, encoded_answer
 from dprelease.mpc.proof.plan import Challenges, ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import Side, coefficients, line_products, matrices, of_matrices
@@ -73,7 +73,7 @@ def test_honest_columns_are_accepted(name: str, rows: int) -> None:
     assert plan.chunk_rows == 64
     proof = Proof(plan, rows_of(plan.claim, rows, rows))
     asked = proof.ask()
-    answer = proof.dealer.answer(three(asked))
+    answer = proof.answer(three(asked))
     asked.check(answer, proof.pieces())
     asked.check(answer, proof.pieces(50))
     asked.check(answer, proof.pieces(131))
@@ -100,7 +100,7 @@ def test_bits_are_sent_as_the_plan_says() -> None:
             plan.decode_bits(bad, 300)
     assert len(proof.prover.first(bytes(32))) == 8 * (plan.units * 32 * 32 + 2 * 2 + 1)
     assert len(proof.prover.second(bytes(32), bytes(32))) == 8 * 33 * 33
-    assert len(proof.dealer.answer((bytes(32),) * 3)) == 8 * (10 * plan.entries + 3)
+    assert len(proof.answer((bytes(32),) * 3)) == 8 * (10 * plan.entries + 3)
 
 
 def test_sizes_and_errors_that_the_page_names() -> None:
@@ -114,8 +114,6 @@ def test_sizes_and_errors_that_the_page_names() -> None:
     one = -math.log2(1 - (1 - Fraction(2 * P - 1, P**2)) ** 3)
     assert 3 * zero <= 6 / P
     assert f"2^-{one:.1f}" in page
-    for t, m in ((1, 3), (3, 6)):
-        assert f"2^-{one - math.log2(64 * t * (m - t)):.1f}" in page
 
 
 def refused(proof: Proof) -> None:
@@ -282,7 +280,7 @@ def test_challenges_are_drawn_one_after_the_other_and_afresh() -> None:
     with pytest.raises(Conflict, match="after three challenges"):
         asked.check(b"", proof.pieces())
     restored = RangeVerifier(plan, proof.chi, done.challenges, done.messages)  # as from disk
-    restored.check(proof.dealer.answer(three(restored)), proof.pieces())
+    restored.check(proof.answer(three(restored)), proof.pieces())
     for seeds, messages in (((), ()), (done.challenges, done.messages[:1]), ((b"short",), ())):
         with pytest.raises(InvalidInput, match="one challenge more"):
             RangeVerifier(plan, proof.chi, seeds, messages)
@@ -295,7 +293,7 @@ def made() -> tuple[Proof, RangeVerifier, bytes]:
     plan = plan_of(CLAIMS["all"], 70)
     proof = Proof(plan, rows_of(plan.claim, 70))
     asked = proof.ask()
-    return proof, asked, proof.dealer.answer(three(asked))
+    return proof, asked, proof.answer(three(asked))
 
 
 def beyond(data: bytes, place: int, more: int = P) -> bytes:
@@ -383,7 +381,7 @@ def test_every_cell_and_every_bit_counts() -> None:
     plan = plan_of(CLAIMS["all"], 3)
     proof = Proof(plan, rows_of(plan.claim, 3))
     asked = proof.ask()
-    answer = proof.dealer.answer(three(asked))
+    answer = proof.answer(three(asked))
     ((columns, bits),) = proof.pieces()
     for row, place in np.ndindex(columns.shape):
         moved = columns.copy()
@@ -407,7 +405,7 @@ def test_other_challenges_told_to_the_dealer_are_refused(
     told = [*asked.challenges]
     told[differs] = bytes(32)
     first, second, third = told
-    answer = RangeDealer(proof.plan, proof.masks, proof.seed).answer((first, second, third))
+    answer = proof.answer((first, second, third))
     with pytest.raises(IntegrityError, match=REFUSED):
         asked.check(answer, proof.pieces())
 
@@ -418,16 +416,6 @@ def test_a_prover_may_read_the_bits_that_it_kept(made: tuple[Proof, RangeVerifie
     reading = RangeProver(proof.plan, proof.codes, proof.masks, proof.seed, proof.chi, bits)
     first, second, _ = asked.challenges
     assert (reading.first(first), reading.second(first, second)) == asked.messages
-
-
-def test_a_dealer_answers_once(made: tuple[Proof, RangeVerifier, bytes]) -> None:
-    proof, asked, _ = made
-    with pytest.raises(Conflict, match="one challenge"):
-        proof.dealer.answer(three(asked))
-    other = RangeDealer(proof.plan, proof.masks, proof.seed)
-    other.forget()
-    with pytest.raises(Conflict, match="one challenge"):
-        other.answer(three(asked))
 
 
 def test_a_second_answer_would_show_the_dealers_side() -> None:
@@ -479,7 +467,7 @@ def test_a_prover_with_other_shapes_is_refused() -> None:
         with pytest.raises(InvalidInput, match="do not fit"):
             RangeProver(plan, shown, masks, seed, chi)
     with pytest.raises(InvalidInput, match="32 bytes"):
-        RangeDealer(plan, masks, b"short")
+        encoded_answer(plan, masks, b"short", (bytes(32),) * 3)
 
 
 def test_the_parts_of_the_first_equation_are_what_it_says() -> None:
