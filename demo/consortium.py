@@ -97,7 +97,15 @@ class Consortium:
         """Begin a process."""
         return subprocess.Popen([sys.executable, *line], cwd=home, env=environment, stdout=stdout, stderr=stderr)
 
-    def start(self, name: str, command: str, *arguments: str, home: Path, launcher: Sequence[str] = ()) -> None:
+    def start(
+        self,
+        name: str,
+        command: str,
+        *arguments: str,
+        home: Path,
+        launcher: Sequence[str] = (),
+        seconds: float = READY_SECONDS,
+    ) -> None:
         """Start a role and wait until its log says that it is ready.
 
         Args:
@@ -106,6 +114,7 @@ class Consortium:
             arguments: as typed.
             home: folder it runs in.
             launcher: arguments of Python that run the module named after them in another way, for tests of faults.
+            seconds: most that it takes.
 
         Raises:
             CommandFailed: it ended, or is not ready in time.
@@ -118,7 +127,7 @@ class Consortium:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)} if launcher else os.environ
         with log.open("ab") as file:
             self.processes[name] = self.launch(line, home, environment, file, file)
-        wait_for(lambda: self._is_ready(name, position), READY_SECONDS, f"{name} to be ready; see {log}")
+        wait_for(lambda: self._is_ready(name, position), seconds, f"{name} to be ready; see {log}")
 
     def _is_ready(self, name: str, position: int) -> bool:
         code = self.processes[name].poll()  # first, so that the log of one that has ended is whole
@@ -222,10 +231,14 @@ class Consortium:
         digest = self.run("coordinator", "party", "keys", str(file), home=self.office).split()[-1]
         self.run_at_hospitals(names, "peers", "pin", "--from", str(file), "--digest", digest)
 
-    def open_hospitals(self, names: Sequence[str]) -> None:
-        """Start every party's daemon, as many at once as there are processors."""
+    def open_hospitals(self, names: Sequence[str], seconds: float = READY_SECONDS) -> None:
+        """Start every party's daemon, as many at once as there are processors. Each reads its whole table first."""
+
+        def start(name: str) -> None:
+            self.start(name, "party-node", "run", home=self.hospital(name), seconds=seconds)
+
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda name: self.start(name, "party-node", "run", home=self.hospital(name)), names))
+            list(pool.map(start, names))
 
 
 def hold_ports(names: Sequence[str]) -> tuple[dict[str, int], list[socket.socket]]:

@@ -67,7 +67,7 @@ def consortium(
         told("tables are written")
         made.enrol(tuple(columns))
         told("hospitals are enrolled")
-        made.open_hospitals(tuple(columns))
+        made.open_hospitals(tuple(columns), patience)
         wait_for(lambda: _catalogued(made, columns), patience, "every hospital to report its columns")
         yield made
 
