@@ -10,7 +10,7 @@
 
 One of t verifiers is honest if at most t parties are not, the prover among them. All other receivers rely on it: they get the same
 bytes, or parties deal for one another, and a prover shows its columns under several masks. Then each party tosses a coin for the
-one before it once transcripts are there, and `proof.same` compares the columns.
+one before it once transcripts are there, and `proof.same` compares the columns. The first coin that is seen is kept.
 
 A party is all three at once. Its next step follows from its frozen messages and those that are listed, so that a restart goes on
 where it stood: a challenge is frozen, with the digest of what it answers, before it is sent, and whatever else is listed in
@@ -53,6 +53,9 @@ class Proofs:
         dealt: dealer to what it dealt to us.
         seeds: those that we dealt, in memory.
         masks: the seed that we share with each peer.
+
+    Raises:
+        Irreparable: a coin is listed in place of the one that we have seen.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Proofs:
         self._frozen = {message.header.place: message for message in self._storage.messages()}
         self._peers = self._others(self._party)
         self._sized = bool(self._at.schedule.checked_size)
+        self._coins = {prover: self._coin(prover) for prover in self._peers if self._sized}
 
     def advance(self) -> Waits:
         """Do all that can be done now, as dealer, prover, verifier and receiver.
@@ -107,7 +111,7 @@ class Proofs:
         """As a dealer."""
         if self._mine("answer", verifier, prover):
             return ""
-        asked, coin = self._at.find("challenge-3", verifier, self._party, prover), self._coin(prover)
+        asked, coin = self._at.find("challenge-3", verifier, self._party, prover), self._coins.get(prover)
         if asked is None:
             return f"{verifier} to check {prover}"
         if coin is None:
@@ -122,7 +126,7 @@ class Proofs:
         """As a dealer whose help no proof of a prover needs."""
         if self._storage.read_private(f"dealt+{prover}") is not None:
             return ""
-        coin = self._coin(prover)
+        coin = self._coins[prover]
         if coin is None:
             return f"a coin about {prover}"
         same = Fingerprint(coin)
@@ -159,7 +163,7 @@ class Proofs:
             if heard is None or isinstance(heard, str):
                 return heard
             proof = heard
-        coin, first = self._coin(prover), schedule.partners(prover, pair.dealer)[0] == self._party
+        coin, first = self._coins.get(prover), schedule.partners(prover, pair.dealer)[0] == self._party
         if coin is None and self._sized:
             return f"a coin about {prover}"
         same = Fingerprint(coin) if first and coin is not None else None
@@ -272,7 +276,7 @@ class Proofs:
 
     def _part(self, prover: str) -> int:
         """Our terms of a prover's sum, under masks that cancel in it."""
-        schedule, coin, total = self._at.schedule, self._coin(prover), 0
+        schedule, coin, total = self._at.schedule, self._coins[prover], 0
         assert coin is not None  # noqa: S101 - every check waited for it
         weights = coin.weights(schedule.dealers_of(prover))
         for kept, dealer, sign in (("shown", schedule.dealer_of(prover, self._party), 1), ("dealt", self._party, -1)):
@@ -288,10 +292,21 @@ class Proofs:
         return total % self._field.p
 
     def _coin(self, prover: str) -> Coin | None:
-        """The coin about a prover's columns; None before it is tossed."""
-        schedule = self._at.schedule
+        """The coin about a prover's columns, the first that we have seen; None before it is tossed.
+
+        Raises:
+            Irreparable: another one is listed. Terms under two coins would add up to a sum of the prover's cells.
+        """
+        schedule, name = self._at.schedule, f"coin+{prover}"
         tossed = self._at.find("coin", schedule.tosser(prover))
-        return None if tossed is None else schedule.coin(prover, bytes.fromhex(tossed.payload), self._at.session)
+        if tossed is None:
+            return None
+        seed, seen = bytes.fromhex(tossed.payload), self._storage.read_private(name)
+        if seen is None:
+            self._storage.write_private(name, [seed])
+        elif bytes(seen) != seed:
+            raise Irreparable(f"{tossed.sender} is listed with another coin than the one that we have seen")
+        return schedule.coin(prover, seed, self._at.session)
 
     def _keep(self, name: str, value: int) -> None:
         self._storage.write_private(name, [value.to_bytes(WORD_BYTES, "little")])

@@ -14,7 +14,7 @@ from dprelease.errors import Conflict, IntegrityError, Irreparable, ProofRefused
 from dprelease.mpc import exchange
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal
 from dprelease.mpc.matrix_product import masked
-from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message
+from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message, sign_message
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
@@ -197,6 +197,21 @@ def test_a_message_that_was_answered_cannot_be_swapped(kind: str, asked: str) ->
         session.advance()
 
 
+@pytest.mark.parametrize("kept", ["shown+a", "dealt+a"])
+def test_a_coin_that_was_seen_cannot_be_swapped(kept: str) -> None:
+    """Else the relay and a party that tosses two coins read <rho1 - rho2, Q>, exact, from what another party adds to the sum."""
+    driver = three()
+    while driver.storages["c"].read_private(kept) is None:
+        for name in NAMES:
+            driver.look(name)
+    tossed = next(each for each in driver.listed if (each.kind, each.sender) == ("coin", "b"))
+    other = sign_message(KEYS["b"], tossed.model_copy(update={"payload": "5e" * 32}))
+    session = driver.session("c")
+    session.receive(tuple(other if message.header == tossed else message for message in driver.messages()))
+    with pytest.raises(Irreparable, match="b is listed with another coin than the one that we have seen"):
+        session.advance()
+
+
 def test_masks_of_a_comparison_depend_on_the_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a relay that shows two hospitals different coins would read a sum over the columns of a third one."""
     part, seen = Proofs._part, list[Proofs]()
@@ -208,13 +223,13 @@ def test_masks_of_a_comparison_depend_on_the_coin(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Proofs, "_part", noted)
     three().run("abc")
     proofs, prover = seen[0], seen[0]._peers[0]
-    tossed = proofs._coin(prover)
+    tossed = proofs._coins[prover]
     assert tossed is not None
     monkeypatch.setattr(proofs._storage, "read_private", lambda name: None)  # no terms, hence the mask alone
     masks = set()
     for seed in (tossed.seed, bytes(32)):
         other = replace(tossed, seed=seed)
-        monkeypatch.setattr(proofs, "_coin", lambda prover, other=other: other)
+        monkeypatch.setitem(proofs._coins, prover, other)
         masks.add(part(proofs, prover))
     assert len(masks) == 2
 
