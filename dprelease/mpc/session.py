@@ -34,6 +34,9 @@ from dprelease.mpc.storage import SessionState, SessionStorage
 MOST_REFUSED = 3
 """Rounds that end because a proof towards us failed; after the last one people decide."""
 
+MOST_FORGOTTEN = 8
+"""From this round on a dealer that holds nothing any more ends the session: one restart is no reason, so many are."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -157,8 +160,7 @@ class Session(Participant[Schedule]):
             self._refused(state, error)
             return None
         except Conflict as error:
-            _log.warning("release %s: %s; the next round begins", self._schedule.task[:12], error.message)
-            self._begin(state.round + 1, state.refused)
+            self._forgotten(state, error)
             return None
         if waits != "":
             return waits and f"waits for {waits}"
@@ -177,6 +179,20 @@ class Session(Participant[Schedule]):
             ) from error
         _log.warning("release %s: %s; the next round begins", self._schedule.task[:12], error.message)
         self._begin(state.round + 1, refused)
+
+    def _forgotten(self, state: SessionState, error: Conflict) -> None:
+        """Begin the next round, as a dealer holds nothing of this one.
+
+        Raises:
+            ProofRefused: too many rounds were begun.
+        """
+        if state.round >= MOST_FORGOTTEN:
+            raise ProofRefused(
+                f"{error.message}, in round {state.round}: bounds cannot be proved. Find out why the dealer restarts, or says so, "
+                "and propose the release anew"
+            ) from error
+        _log.warning("release %s: %s; the next round begins", self._schedule.task[:12], error.message)
+        self._begin(state.round + 1, state.refused)
 
     def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
         """Randomness that a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""

@@ -11,7 +11,7 @@ import pytest
 
 from dprelease.arrays import Codes
 from dprelease.errors import Conflict, IntegrityError, Irreparable, ProofRefused
-from dprelease.mpc import exchange
+from dprelease.mpc import exchange, session
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal
 from dprelease.mpc.matrix_product import masked
 from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message, sign_message
@@ -157,6 +157,24 @@ def test_different_columns_for_different_receivers_end_the_session(monkeypatch: 
         said.extend(driver.look(name) for _ in range(60) for name in NAMES)
     assert not any(isinstance(each, Products) for each in said)
     assert kinds(driver, 1)["checked"] == 3  # every proof was accepted
+
+
+def test_a_dealer_that_always_holds_nothing_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round masks all columns anew: a coordinator that restarts for ever, or says so, is not waited for."""
+    monkeypatch.setattr(session, "MOST_FORGOTTEN", 2)
+    driver = Driver(schedule_for(2, 1, rotating=False, proofs=True))
+
+    def gone(asked: Message, body: bytes) -> bytes:
+        raise Conflict("the coordinator holds nothing of this session any more")
+
+    driver.request_answer = gone  # type: ignore[method-assign]
+    said: list[str | Products] = []
+    with pytest.raises(
+        ProofRefused, match=r"holds nothing of this session any more, in round 2: .* propose the release anew"
+    ):
+        said.extend(driver.look(name) for _ in range(20) for name in driver.schedule.parties)
+    assert max(header.round for header in driver.listed) == 2
+    assert not any(isinstance(each, Products) for each in said)
 
 
 def test_a_prover_that_hears_another_challenge_is_refused() -> None:
