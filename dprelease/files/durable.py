@@ -121,11 +121,11 @@ def keep_private(database: Path) -> None:
         with suppress(FileExistsError):
             os.link(temporary, database)
         Path(temporary).unlink()
-    for path in (database, *(database.with_name(database.name + ending) for ending in _BESIDE)):
+    for path in (f"{database}{ending}" for ending in ("", *_BESIDE)):  # a Path takes as long as a transaction
         try:
-            mode = path.stat().st_mode
+            mode = os.stat(path).st_mode  # noqa: PTH116
             if stat.S_ISREG(mode) and mode & 0o077:
-                path.chmod(0o600)
+                Path(path).chmod(0o600)
         except FileNotFoundError:
             pass
         except PermissionError as error:

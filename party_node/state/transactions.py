@@ -22,7 +22,8 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
     Raises:
         InvalidInput: others may read the file, and it is not ours to change.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
     keep_private(path)
     with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as db:
         db.execute("PRAGMA synchronous=EXTRA")

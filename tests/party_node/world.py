@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,16 @@ class PowerCut(BaseException):
     """The process ends here: nothing catches it."""
 
 
+_BEGUN: dict[str, dict[str, bytes]] = {}
+"""Certificate of a hospital to the files that its first state in this process began with: others begin with copies of them."""
+
+
+@lru_cache(maxsize=8)
+def _settings(config: Path, content: bytes) -> PartySettings:
+    """Settings of a file that has this content."""
+    return read_settings(config, PartySettings)
+
+
 def rows_of(party: str, rows: int = ROWS) -> list[str]:
     """The lines of a hospital's file, header first, in an order of its own; cells are easy to recognise."""
     generator = np.random.default_rng(7)
@@ -118,7 +129,12 @@ class Hospital:
 
     def hospital_state(self) -> HospitalState:
         """A hospital_state as a fresh process would open it."""
-        return HospitalState(read_settings(self.config, PartySettings))
+        return HospitalState(_settings(self.config, self.config.read_bytes()))
+
+    @cached_property
+    def books(self) -> HospitalState:
+        """A state to read journal and ledger with, which open their files anew for each question."""
+        return self.hospital_state()
 
     def daemon(self, noise: NoiseSource | None = None) -> Daemon:
         """A daemon as a fresh process would make it."""
@@ -131,8 +147,9 @@ class Hospital:
 
     def cycle(self, times: int = 1) -> None:
         """Rounds of a fresh daemon: what it knows is on disk."""
-        daemon = self.daemon()
-        with self.dialled() as coordinator:
+        state = self.hospital_state()
+        daemon = Daemon(state, self.noise)
+        with Coordinator.dial(self.world.office.address, state.identity.credentials()) as coordinator:
             for _ in range(times):
                 daemon.cycle(coordinator)
 
@@ -141,29 +158,20 @@ class Hospital:
         return CliRunner().invoke(main, [*arguments, "--config", str(self.config)], input=stdin)
 
     def record(self, release: str) -> Record:
-        return self.hospital_state().journal.find(release)
+        return self.books.journal.find(release)
 
     def status(self, release: str) -> str:
         """Where a release stands here; empty if it was never offered."""
-        record = self.hospital_state().journal.get(release)
+        record = self.books.journal.get(release)
         return record.status.value if record is not None else ""
 
     def ledger_kinds(self, release: str) -> list[str]:
         """What the ledger says of a release, in order; of its blocks see `made`."""
-        return [
-            entry.kind
-            for entry in self.hospital_state().ledger.entries()
-            if entry.release == release and not entry.blocks
-        ]
+        return [entry.kind for entry in self.books.ledger.entries() if entry.release == release and not entry.blocks]
 
     def made(self, release: str) -> list[str]:
         """The blocks that the ledger knows of a release."""
-        return [
-            each
-            for entry in self.hospital_state().ledger.entries()
-            if entry.release == release
-            for each in entry.blocks
-        ]
+        return [each for entry in self.books.ledger.entries() if entry.release == release for each in entry.blocks]
 
     def edit(self, pattern: str, text: str) -> None:
         """Change party.toml."""
@@ -208,8 +216,6 @@ class World:
         head += '[source]\npath = "rows.csv"\nsubject = "patient"\n'
         (folder / "party.toml").write_text(head + DECLARED[member.name] + policy + MANNERS)
         (folder / "rows.csv").write_text("\n".join(rows_of(member.name)) + "\n")
-        write_private(identity / "key.pem", private_key_pem(member.key))
-        write_private(identity / "alignment.key", ALIGNMENT_KEY)
         hospital = Hospital(folder, member, self, RecordingNoise())
         enrolment = Enrolment(
             party=member.name,
@@ -220,13 +226,20 @@ class World:
             root=self.authority.root,
             cap_mu2=str(CAP),
         )
+        begun = _BEGUN.get(member.certificate, {})
+        for name, content in begun.items():
+            write_private(folder / "state" / name, content)
         write_durably(identity / "enrolment.json", enrolment.to_bytes())
-        hospital_state = hospital.hospital_state()
-        hospital_state.ledger.open("cohort", CAP)
-        hospital_state.make_catalogue()
-        for name in ("north", "south"):
-            if name != member.name:
-                hospital_state.identity.pin(name, self.members[name].fingerprint)
+        if not begun:
+            write_private(identity / "key.pem", private_key_pem(member.key))
+            write_private(identity / "alignment.key", ALIGNMENT_KEY)
+            state = hospital.hospital_state()
+            state.ledger.open("cohort", CAP)
+            state.make_catalogue()
+            for name in {"north", "south"} - {member.name}:
+                state.identity.pin(name, self.members[name].fingerprint)
+            files = [path for path in (folder / "state").rglob("*") if path.is_file()]
+            _BEGUN[member.certificate] = {str(path.relative_to(folder / "state")): path.read_bytes() for path in files}
         return hospital
 
     def spec(
