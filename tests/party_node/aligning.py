@@ -72,27 +72,28 @@ def accepted(world: World, **changes: object) -> str:
 
 
 def go(world: World, run: str, cycles: int = 12) -> None:
-    """Fresh daemons, in turn, until the run is over at both."""
-    for _ in range(cycles):
-        for hospital in (world.north, world.south):
-            hospital.cycle()
-        if {status(world.north, run), status(world.south, run)} <= {"in force", "declined", "ended"}:
-            return
+    """Daemons, in turn, until the run is over at both."""
+    with world.north.running() as north, world.south.running() as south:
+        for _ in range(cycles):
+            north()
+            south()
+            if {status(world.north, run), status(world.south, run)} <= {"in force", "declined", "ended"}:
+                return
     raise AssertionError([hospital.hospital_state().journal.find(run).note for hospital in (world.north, world.south)])
 
 
 def status(hospital: Hospital, run: str) -> str:
     """Where a run stands here; empty if it was never offered."""
-    entry = hospital.hospital_state().journal.get(run)
+    entry = hospital.books.journal.get(run)
     return "" if entry is None else entry.status.value
 
 
 def noted(hospital: Hospital) -> list[tuple[str, str]]:
     """What the ledger says of alignment runs: run and price."""
-    hospital_state = hospital.hospital_state()
-    assert hospital_state.ledger.verify()
-    prices = [entry.mu2 for entry in hospital_state.ledger.entries() if entry.kind == "align"]
-    return list(zip(hospital_state.ledger.alignments("cohort"), prices, strict=True))
+    ledger = hospital.books.ledger
+    assert ledger.verify()
+    prices = [entry.mu2 for entry in ledger.entries() if entry.kind == "align"]
+    return list(zip(ledger.alignments("cohort"), prices, strict=True))
 
 
 def words_of(result: Result) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -145,13 +145,19 @@ class Hospital:
         with Coordinator.dial(self.world.office.address, self.hospital_state().identity.credentials()) as coordinator:
             yield coordinator
 
-    def cycle(self, times: int = 1) -> None:
-        """Rounds of a fresh daemon: what it knows is on disk."""
+    @contextmanager
+    def running(self) -> Iterator[Callable[[], None]]:
+        """A daemon that lasts; each call is one of its rounds."""
         state = self.hospital_state()
         daemon = Daemon(state, self.noise)
         with Coordinator.dial(self.world.office.address, state.identity.credentials()) as coordinator:
+            yield lambda: daemon.cycle(coordinator)
+
+    def cycle(self, times: int = 1) -> None:
+        """Rounds of a fresh daemon: what it knows is on disk."""
+        with self.running() as cycle:
             for _ in range(times):
-                daemon.cycle(coordinator)
+                cycle()
 
     def run(self, *arguments: str, stdin: str | None = None) -> Result:
         """A command, as IT would type it."""
