@@ -3,9 +3,10 @@
 Hypothesis runs the same examples every time, keeps no database and measures no time.
 """
 
+import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -28,13 +29,23 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, databas
 settings.load_profile("repeatable")
 
 
-def pytest_collection(session: pytest.Session) -> None:
-    """Every other worker imports all tests from the last to the first: what one compiles, the others find compiled."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Every other worker imports all tests from the last to the first: what one compiles, the others find compiled.
+
+    Nothing that is imported is ever garbage, and to look for it takes a sixth of the time.
+    """
+    gc.disable()
     worker, root = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), session.config.rootpath
     if int(worker.removeprefix("gw")) % 2 and session.config.args == ["tests"]:
         for path in sorted(root.glob("tests/**/test_*.py"), reverse=True):
             with suppress(Exception, pytest.skip.Exception):  # whoever collects it says so
                 import_module(".".join(path.relative_to(root).with_suffix("").parts))
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
