@@ -425,6 +425,12 @@ def test_dealers() -> None:
         place = names.index(pair.second)
         after = [names[(place + step) % 5] for step in range(1, 5)]
         assert pair.dealer == next(name for name in after if name != pair.first)
+    grouped, group = replace(schedule_of(circle), groups=3), dict(zip(names, (0, 0, 1, 1, 2), strict=True))
+    for pair in grouped.pairs:
+        a, b = group[pair.first], group[pair.second]
+        c = next(each % 3 for each in (b + 1, b + 2) if each % 3 != a)
+        members = [name for name in names if group[name] == c]
+        assert pair.dealer == members[(a + b) % len(members)]
 
 
 def test_a_deal() -> None:

@@ -4,6 +4,9 @@ For every pair of hospitals somebody deals correlated randomness: with a rotatin
 cyclic order, that is not in the pair; else the coordinator, whose name here is `COORDINATOR`. A hospital masks its
 columns anew for every dealer, and sends them to its partners in the pairs of that dealer, never to the dealer itself.
 
+Among m parties that rotate, a party has up to m - 1 dealers, and each party checks the headers of some m^2/2 masked columns.
+In g groups, one party deals for all pairs of two groups, some (m/g)^2. A party then has at most g dealers.
+
 Source: docs/protocol.md, steps 3 and 4 and "Whom to let deal".
 """
 
@@ -31,6 +34,15 @@ SEAL_BYTES = 48
 """Bytes that sealing to one recipient adds: a public key and an authentication tag."""
 TAG_BYTES = 16
 _CHALLENGE_SIZES = {"challenge-1": SEED_BYTES, "challenge-2": SEED_BYTES, "challenge-3": 3 * SEED_BYTES}
+
+
+MOST_UNGROUPED = 12
+"""Most parties that rotate without groups where nothing else is asked for: with so few, groups would save little."""
+
+
+def groups_of(parties: int) -> int:
+    """Groups of so many parties that rotate; 0 for none. With sqrt(m) of them nobody deals for many more pairs than without."""
+    return math.isqrt(parties) if parties > MOST_UNGROUPED else 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,7 @@ class Schedule:
         bits: b, where |q| <= 2^b for every element of every matrix.
         collusion_threshold: t, parties that may pool what they saw; 0 for one party alone.
         rotating: whether parties deal for one another; else the coordinator deals for every pair.
+        groups: g, where one party deals for all pairs of two groups; 0 where each pair has the next party outside it.
         modulus: what everything is computed modulo.
         claims: party to what it proves of its matrix to its verifiers; empty where nothing is proved.
 
@@ -81,12 +94,15 @@ class Schedule:
     rotating: bool
     modulus: Modulus = RING
     claims: Mapping[str, Claim] = field(default_factory=dict)
+    groups: int = 0
 
     def __post_init__(self) -> None:
         if self.rotating and (len(self.widths) < 3 or self.collusion_threshold > 1):
             raise InvalidInput(
                 "parties deal for one another only if there are three and none of them pools with another"
             )
+        if self.groups and not (self.rotating and 3 <= self.groups <= len(self.widths)):
+            raise InvalidInput("parties deal for one another in three groups or more, and no group is empty")
         if self.claims and {name: len(claim.columns) for name, claim in self.claims.items()} != dict(self.widths):
             raise InvalidInput("a session with proofs has a claim about each column of every party")
         if self.claims and not isinstance(self.modulus, Field):
@@ -100,14 +116,23 @@ class Schedule:
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """All pairs, in the parties' order."""
-        names = self.parties
-        found = []
-        for place, first in enumerate(names):
-            for later, second in enumerate(names[place + 1 :], place + 1):
-                turn = (names[(later + step) % len(names)] for step in range(1, len(names)))
-                dealer = next(name for name in turn if name != first) if self.rotating else COORDINATOR
-                found.append(Pair(first, second, dealer))
-        return tuple(found)
+        names, count = self.parties, self.groups or len(self.parties)
+        group = [place * count // len(names) for place in range(len(names))]
+        dealers = {(a, b): self._dealer_between(a, b, group) for a in range(count) for b in range(a, count)}
+        return tuple(
+            Pair(first, second, dealers[group[place], group[later]])
+            for place, first in enumerate(names)
+            for later, second in enumerate(names[place + 1 :], place + 1)
+        )
+
+    def _dealer_between(self, one: int, other: int, group: list[int]) -> str:
+        """The dealer of the pairs of two groups: a party of the next group that is neither, the same for all of these pairs."""
+        if not self.rotating:
+            return COORDINATOR
+        count = group[-1] + 1
+        third = next(each for each in ((other + step) % count for step in range(1, count)) if each != one)
+        first, size = group.index(third), group.count(third)
+        return self.parties[first + (one + other) % size]  # a group's parties share its work
 
     def dealt_by(self, dealer: str) -> tuple[Pair, ...]:
         """The pairs that a dealer deals for."""

@@ -13,10 +13,13 @@ check_terms <- function(spec) {
   if (kind == "ranges") return(fields(terms, "terms", RANGES_TERMS, "decades_scale"))
   if (kind %in% c("mixed", "rows")) return(check_rows_terms(terms))
   if (kind != "moments") refuse("R reads releases of moments, noisy rows and ranges, not of ", kind, PYTHON)
-  fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first", "association", "modulus", "range_proofs"))
+  fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first", "association", "modulus", "range_proofs", "groups"))
   if (length(terms$modulus) && !identical(terms$modulus, "2^61-1")) refuse("not a valid manifest: a modulus that is not known")
   if (length(terms$range_proofs) && !(isTRUE(terms$range_proofs) && length(terms$modulus) && length(spec$parties) > 1)) {
     refuse("not a valid manifest: range proofs that cannot be made")
+  }
+  if (length(terms$groups) && !(identical(terms$dealer, "rotating") && terms$groups %in% 3:length(spec$parties))) {
+    refuse("not a valid manifest: groups that hospitals cannot form")
   }
   if (length(terms$association)) fields(terms$association, "association", ASSOCIATION_TERMS, "public_norm2")
   if (length(terms$association) && length(terms$clipping)) refuse("not a valid manifest: rows are not clipped where outcomes are named")

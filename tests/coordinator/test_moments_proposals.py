@@ -98,6 +98,17 @@ def test_who_deals_and_how_many_may_be_curious(
     assert (moments.curious, moments.dealer) == expected
 
 
+def test_many_hospitals_deal_in_groups(store: Store) -> None:
+    office, names = Office(store), [f"h{place:02}" for place in range(13)]
+    office.enrol(*names, share=Fraction(1, 13))
+    office.report(*(catalogue(name, columns=wide(1, f"{name}x")) for name in names))
+
+    def groups(count: int, **asked: Any) -> int:
+        return moments_of(propose(office, parties=dict.fromkeys(names[:count], "*"), **asked)).groups
+
+    assert (groups(12), groups(13), groups(13, dealer="coordinator")) == (0, 3, 0)
+
+
 @pytest.mark.parametrize(
     ("parties", "asked", "message"),
     [

@@ -46,7 +46,7 @@ from dprelease.mechanisms.moments.terms import (
 from dprelease.mechanisms.moments.words import levels_in_words, proofs_in_words, reuse_in_words
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.modulus import MODULI
-from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.schedule import Schedule, groups_of
 from dprelease.mpc.session import Products
 from dprelease.one_line import listed, quoted
 from dprelease.privacy.noise import NoiseSource
@@ -199,9 +199,10 @@ def propose_moments(options: MomentsOptions, draft: Draft) -> ProposedTerms:
         plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
     levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
     proofs = proofs_of(options, draft, terms)
+    groups = groups_of(parties) if dealer == "rotating" else 0
     said = [plan, f"So {levels}." if levels else "", proofs_in_words(parties, collusion_threshold, proofs=proofs)]
     return ProposedTerms(
-        terms=terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs}),
+        terms=terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs, "groups": groups}),
         charges=split_charge(mu2, draft.columns, parts),
         explanation=" ".join(filter(None, said)),
         advice="lower epsilon, or name other parts of the charge",

@@ -156,6 +156,7 @@ def schedule_of(spec: SpecBase) -> Schedule:
         bits=spec.grid_bits,
         collusion_threshold=terms.curious,
         rotating=terms.dealer == "rotating",
+        groups=terms.groups,
         modulus=MODULI[terms.modulo],
         claims={part.party: claim_of(spec, part.party) for part in spec.parties if terms.range_proofs},
     )

@@ -74,6 +74,7 @@ class JointMoments(TermsInRanges):
         curious: t, hospitals that may pool what they saw and still learn no more than the guarantee says.
         dealer: who deals the randomness of a pair of hospitals: ``none`` (one party), ``rotating`` (another hospital) or
             ``coordinator``.
+        groups: in how many groups hospitals deal for one another (`Schedule`); 0, and then left out of canonical bytes, for none.
         mu2: mu^2 of the release, which every party with a private column is exposed to, and charged a part of.
         scale: noise scale of each party's share of an entry; with an association, of the covariance's, 0 where every
             feature is public.
@@ -100,6 +101,7 @@ class JointMoments(TermsInRanges):
     parts: Annotated[tuple[Rational, ...], Field(exclude_if=lambda parts: not parts)] = ()
     modulus: Annotated[ModulusName | None, Field(exclude_if=lambda modulus: modulus is None)] = None
     range_proofs: Annotated[bool, Field(exclude_if=lambda proofs: not proofs)] = False
+    groups: Annotated[int, Field(ge=0, exclude_if=lambda groups: not groups)] = 0
 
     @model_validator(mode="after")
     def _scales_are_positive(self) -> JointMoments:
@@ -182,6 +184,10 @@ class JointMoments(TermsInRanges):
             raise ValueError(f"curious must lie between 1 and {len(parties) - 1}: a hospital always sees its own noise")
         elif self.dealer == "none" or (self.dealer == "rotating" and (len(parties) == 2 or self.curious > 1)):
             raise ValueError("a rotating dealer needs three parties and curious = 1; otherwise the coordinator deals")
+        if self.groups and not (self.dealer == "rotating" and 3 <= self.groups <= len(parties)):
+            raise ValueError(
+                "a rotating dealer has three groups or more, and no group is empty; other dealers have none"
+            )
         parts = [Fraction(part) for part in self.parts]
         if parts and (len(parts) != sum(bool(private(columns)) for columns in parties.values()) or min(parts) <= 0):
             raise ValueError("parts of the charge are positive, one for each party with a private column")

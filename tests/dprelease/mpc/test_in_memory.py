@@ -11,13 +11,13 @@ from dprelease.identity.signing import new_private_key
 from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.schedule import Schedule
 
-NAMES = ("a", "b", "c", "d")
+NAMES = ("a", "b", "c", "d", "e", "f", "g")
 KEYS = {name: new_private_key() for name in NAMES}
 
 
-def products(count: int, rotating: bool, rows: int = 9) -> tuple[list[str], bool]:
+def products(count: int, rotating: bool, rows: int = 9, groups: int = 0) -> tuple[list[str], bool]:
     widths = {name: place + 1 for place, name in enumerate(NAMES[:count])}
-    schedule = Schedule("5e" * 32, widths, 9, 12, 1, rotating)
+    schedule = Schedule("5e" * 32, widths, 9, 12, 1, rotating, groups=groups)
     generator = np.random.default_rng(count)
     matrices = {name: generator.integers(-4096, 4097, (rows, width)).astype(np.int32) for name, width in widths.items()}
     told: list[str] = []
@@ -39,9 +39,11 @@ def products(count: int, rotating: bool, rows: int = 9) -> tuple[list[str], bool
     return told, exact
 
 
-@pytest.mark.parametrize(("count", "rotating"), [(2, False), (3, True), (3, False), (4, True)])
-def test_products_are_exact_and_every_step_is_told(count: int, rotating: bool) -> None:
-    told, exact = products(count, rotating)
+@pytest.mark.parametrize(
+    ("count", "rotating", "groups"), [(2, False, 0), (3, True, 0), (3, False, 0), (4, True, 0), (7, True, 3)]
+)
+def test_products_are_exact_and_every_step_is_told(count: int, rotating: bool, groups: int) -> None:
+    told, exact = products(count, rotating, groups=groups)
     assert exact
     assert told == [
         "exchange session keys",

@@ -1,5 +1,6 @@
 """Who deals for whom, who sends what to whom, and how many bytes it takes."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import combinations
 
@@ -8,8 +9,9 @@ import pytest
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.privatize import schedule_of
+from dprelease.mechanisms.moments.terms import joint_moments
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
+from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule, groups_of
 from tests.support.specs import build_spec, categorical, numeric
 
 NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
@@ -62,6 +64,43 @@ def test_three_and_four_hospitals_by_hand() -> None:
         ("birch", "delta"): "amber",
         ("cedar", "delta"): "amber",
     }
+
+
+def in_groups(count: int, groups: int) -> Schedule:
+    return Schedule("5e" * 32, {f"h{place:03}": 1 for place in range(count)}, 9, 12, 1, rotating=True, groups=groups)
+
+
+@pytest.mark.parametrize("count", [13, 24, 50, 100])
+def test_an_outsider_deals_for_all_pairs_of_two_groups(count: int) -> None:
+    groups = groups_of(count)
+    schedule = in_groups(count, groups)
+    assert [pair.parties for pair in schedule.pairs] == list(combinations(schedule.parties, 2))
+    group = {name: place * groups // count for place, name in enumerate(schedule.parties)}
+    between: dict[frozenset[int], set[str]] = {}
+    for pair in schedule.pairs:
+        two = frozenset(group[name] for name in pair.parties)
+        between.setdefault(two, set()).add(pair.dealer)
+        assert group[pair.dealer] not in two
+    assert all(len(dealers) == 1 for dealers in between.values())
+    # So columns are masked, and dealt for, sqrt(m) times a party and not m/2 times, and nobody deals for much more than m pairs.
+    assert sum(len(schedule.dealers_of(name)) for name in schedule.parties) <= count * groups
+    assert max(Counter(pair.dealer for pair in schedule.pairs).values()) <= 2 * count
+
+
+def test_groups_of_one_are_none_and_few_hospitals_have_none() -> None:
+    assert in_groups(9, 9).pairs == in_groups(9, 0).pairs
+    assert (groups_of(12), groups_of(13), groups_of(100)) == (0, 3, 10)
+
+
+@pytest.mark.parametrize(("groups", "rotating"), [(2, True), (7, True), (-1, True), (3, False)])
+def test_groups_that_cannot_deal_are_refused(groups: int, rotating: bool) -> None:
+    with pytest.raises(InvalidInput, match="three groups or more"):
+        replace(in_groups(6, 3), groups=groups, rotating=rotating)
+    columns = hospitals(6)
+    spec = build_spec(columns, mechanism="moments", dealer=None if rotating else "coordinator")
+    terms = joint_moments(spec).model_copy(update={"groups": groups})
+    with pytest.raises(ValueError, match="three groups or more"):
+        terms.check(columns)
 
 
 @pytest.mark.parametrize(("count", "curious"), [(2, 1), (3, 2), (4, 3), (5, 2)])
