@@ -45,6 +45,7 @@ KINDS = (
     "rows",
     "moments",
     "moments-modulo-2-64",
+    "moments-range-proofs",
     "moments-outcomes",
     "moments-ranges-first",
     "moments-unknown-bounds",

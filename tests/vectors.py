@@ -23,11 +23,13 @@ from dprelease.identity.signing import BLOCK, PrivateKey, sign
 from dprelease.mpc.modulus import P
 from dprelease.privacy.noise import SecureNoise
 from dprelease.publication.plain import plain_files
+from dprelease.release.accounting import trust
 from dprelease.release.block import Block
 from dprelease.release.folder import MANIFEST, SIGNATURE, ReleaseFolder, block_file
 from dprelease.release.manifest import assemble, sign_block, sign_manifest
 from dprelease.release.spec import ReleaseSpec
 from dprelease.version import __version__
+from tests import proof_vectors
 from tests.mechanisms.test_contract import blocks_of
 from tests.support.certificates import NOW, certify
 from tests.support.rounds import ranges_first, ranges_first_without_bounds
@@ -68,6 +70,7 @@ def _specs() -> dict[str, ReleaseSpec]:
     return {
         "moments": moments,
         "moments-modulo-2-64": with_terms(moments, modulus=None),
+        "moments-range-proofs": with_terms(moments, range_proofs=True),
         "moments-outcomes": _spec("moments", outcomes=("systolic",)),
         "moments-ranges-first": ranges_first(moments),
         "moments-unknown-bounds": ranges_first_without_bounds(moments, ("systolic",)),
@@ -270,6 +273,20 @@ def better_guarantee(honest: Honest) -> Files:
     return honest.by_hub(lambda data: data["guarantee"].__setitem__(0, data["guarantee"][0].replace("(1, ", "(0.1, ")))
 
 
+@_refused(3, "range proofs need the prime field")
+def proofs_that_cannot_be_made(honest: Honest) -> Files:
+    """The spec, which everybody signed, has range proofs and no prime modulus to make them in."""
+    spec = with_terms(honest.spec, modulus=None, range_proofs=True)
+    return _published(spec, _blocks(with_terms(honest.spec, modulus=None)))
+
+
+@_refused(3, "trust statement printed in the manifest")
+def proofs_that_nobody_made(honest: Honest) -> Files:
+    """The words say that columns were checked by range proofs, the spec has none, and the hub signed it so."""
+    proved = trust(with_terms(honest.spec, range_proofs=True))
+    return honest.by_hub(lambda data: data.update(trust=list(proved)))
+
+
 @_refused(4, "an approval by north is for another release")
 def approval_of_another_release(honest: Honest) -> Files:
     """One hospital approved another spec."""
@@ -408,6 +425,7 @@ def write(to: Path) -> None:
         bad.append({"folder": f"bad/{name}", "must": "refuse", "wrong": wrong, "step": step, "learner_says": says})
     listed = {"consortium": TRIAL.root.name, "root": ROOT, "copies_of": good[0]["folder"], "good": good, "bad": bad}
     _write(to, {ROOT: TRIAL.root.certificate.encode(), LIST: f"{json.dumps(listed, indent=1)}\n".encode()})
+    _write(to, {proof_vectors.FILE: proof_vectors.to_bytes()})
 
 
 if __name__ == "__main__":
