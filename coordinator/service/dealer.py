@@ -5,7 +5,8 @@ plain deals are in memory only and only while it is made; what is kept cannot be
 nothing, and whoever asks next starts anew.
 
 If the session has range proofs, their seeds stay in memory until each is answered once, the next round is dealt or the release
-is over. A restart loses them, and then hospitals begin the next round. Sealed answers stay until the same end.
+is over. A restart loses them, and then hospitals begin the next round. Sealed answers stay until the same end. If all of them take
+more than `MOST_ANSWER_BYTES`, the oldest that were fetched go first.
 
 Source: docs/protocol.md, step 3 and "Whom to let deal"; docs/range_proofs.md 3.
 """
@@ -44,6 +45,9 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
 
 log = logging.getLogger(__name__)
+
+MOST_ANSWER_BYTES = 1 << 28
+"""Bytes of sealed answers beyond which those that were fetched are dropped; a receiver that lost one begins the next round."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ def request_answer(
         NotFound: no such release.
         AccessDenied: the caller is not a party of it, or asks in the name of another.
         Conflict: the release is not running; its latest session is another, or was dealt before a restart; or this proof was
-            answered to another challenge.
+            answered to another challenge, or its answer was fetched and is kept no longer.
         IntegrityError: the message is no third challenge of this release, was not signed by the caller, or has another body.
         PeerUnavailable: the answer is being made; ask again.
     """
@@ -174,7 +178,8 @@ class _Answer:
     """An answer that is made, or is there: the only one of its proof."""
 
     asked: MessageHeader
-    sealed: bytes | None = None
+    sealed: bytes = b""
+    fetched: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,7 +248,8 @@ class Dealer:
             challenges: its body.
 
         Raises:
-            Conflict: the release is not running, we hold nothing of the session, or another challenge was answered.
+            Conflict: the release is not running, we hold nothing of the session, another challenge was answered, or the answer
+                was fetched and is kept no longer.
             PeerUnavailable: it is being made; ask again.
         """
         release, proof = asked.task, (asked.dealer, asked.sender)
@@ -261,8 +267,11 @@ class Dealer:
                 held.answers[proof] = answer
             if answer.asked != asked:
                 raise Conflict(f"{asked.sender} has challenged the dealer about {asked.dealer} before, in another way")
-            if answer.sealed is None:
+            if not answer.sealed and answer.fetched:
+                raise Conflict(f"the answer about {asked.dealer} was fetched, and is kept no longer")
+            if not answer.sealed:
                 raise PeerUnavailable(f"an answer for release {release[:12]} is being made; ask again")
+            answer.fetched = True
             return answer.sealed
 
     def sweep(self) -> None:
@@ -327,6 +336,12 @@ class Dealer:
         asked, session = answer.asked, held.session
         plain = held.seeds.answer(session.digest, asked.dealer, asked.sender, challenges)
         answer.sealed = seal_answer(session.schedule, session.headers, asked, plain)
+        with self._lock:
+            made = [each for other in self._sessions.values() for each in other.answers.values()]
+            excess = sum(len(each.sealed) for each in made) - MOST_ANSWER_BYTES
+            for each in made:
+                if excess > 0 and each.fetched:
+                    excess, each.sealed = excess - len(each.sealed), b""
 
     def _forget(self, held: _DealtSession) -> None:
         held.seeds.forget()

@@ -13,6 +13,7 @@ import pytest
 
 from coordinator.lifecycle import Cancelled
 from coordinator.service import coordination
+from coordinator.service import dealer as dealing
 from coordinator.service.dealer import request_answer
 from coordinator.store.agreements import Agreement
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, PeerUnavailable
@@ -293,6 +294,19 @@ def test_however_often_it_is_asked_an_answer_is_made_once_and_one_at_a_time(
     for receiver in ("north", "south"):
         fetched(partial(ask, desk, challenge(offers, desk.office.keys, receiver)))
     assert gate.begun == 2
+
+
+def test_beyond_their_room_answers_that_were_fetched_are_dropped(
+    desk: Desk, offers: Offers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.get(offers)
+    monkeypatch.setattr(dealing, "MOST_ANSWER_BYTES", 1)
+    first, second = (challenge(offers, desk.office.keys, receiver) for receiver in ("north", "south"))
+    assert fetched(partial(ask, desk, first)) == ask(desk, first)  # nothing else needs the room
+    fetched(partial(ask, desk, second))
+    with pytest.raises(Conflict, match="the answer about south was fetched, and is kept no longer"):
+        ask(desk, first)
+    assert ask(desk, second)
 
 
 @pytest.mark.parametrize("error", [MemoryError(), IntegrityError("something that was foreseen")])
