@@ -298,15 +298,15 @@ class Proofs:
             Irreparable: another one is listed. Terms under two coins would add up to a sum of the prover's cells.
         """
         schedule, name = self._at.schedule, f"coin+{prover}"
-        tossed = self._at.find("coin", schedule.tosser(prover))
-        if tossed is None:
-            return None
-        seed, seen = bytes.fromhex(tossed.payload), self._storage.read_private(name)
-        if seen is None:
-            self._storage.write_private(name, [seed])
-        elif bytes(seen) != seed:
-            raise Irreparable(f"{tossed.sender} is listed with another coin than the one that we have seen")
-        return schedule.coin(prover, seed, self._at.session)
+        tossed, seen = self._at.find("coin", schedule.tosser(prover)), self._storage.read_private(name)
+        if tossed is not None:
+            seed = bytes.fromhex(tossed.payload)
+            if seen is None:
+                self._storage.write_private(name, [seed])
+            elif bytes(seen) != seed:
+                raise Irreparable(f"{tossed.sender} is listed with another coin than the one that we have seen")
+            seen = seed
+        return None if seen is None else schedule.coin(prover, bytes(seen), self._at.session)
 
     def _keep(self, name: str, value: int) -> None:
         self._storage.write_private(name, [value.to_bytes(WORD_BYTES, "little")])

@@ -230,6 +230,26 @@ def test_a_coin_that_was_seen_cannot_be_swapped(kept: str) -> None:
         session.advance()
 
 
+def test_a_coin_that_was_seen_serves_until_the_end() -> None:
+    """A relay that lists it to one party and then no more stops nothing."""
+
+    class Hiding(Driver):
+        viewer = ""
+
+        def look(self, party: str) -> str | Products:
+            self.viewer = party
+            return super().look(party)
+
+        def messages(self) -> tuple[Message, ...]:
+            listed, own = super().messages(), self.storages["c"].read_private
+            hides = self.viewer == "c" and own("coin+a") is not None and own("coin+b") is not None
+            return tuple(
+                each for each in listed if not hides or each.header.kind != "coin" or each.header.sender == "c"
+            )
+
+    three(Hiding).run("abc")
+
+
 def test_masks_of_a_comparison_depend_on_the_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a relay that shows two hospitals different coins would read a sum over the columns of a third one."""
     part, seen = Proofs._part, list[Proofs]()
