@@ -51,12 +51,12 @@ def joint_spec(
 
 
 def approved(world: World, *names: str, two_rounds: bool = False, range_proofs: bool = True) -> str:
-    """A release of joint moments that every hospital has approved; without proofs a person does, in half the messages."""
+    """A release of joint moments that every hospital has approved; without proofs, in half the messages, a person may have to."""
     spec = joint_spec(world, *names, two_rounds=two_rounds, range_proofs=range_proofs)
     release = world.coordinator.propose(spec)
     for hospital in (getattr(world, name) for name in names or JOINT):
         hospital.cycle()
-        if not range_proofs:
+        if hospital.status(release) == "waiting":
             hospital.hospital_state().accept(hospital.record(release))
             hospital.cycle()
     assert world.coordinator.state(release) == "APPROVED"

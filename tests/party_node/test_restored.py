@@ -137,9 +137,10 @@ def restored(world: World, now: Moment, older: Callable[[str], Moment | None]) -
 
 
 def go_on(world: World) -> None:
-    for _ in range(3):
-        for name in ("north", "south"):
-            getattr(world, name).cycle()
+    with world.north.running() as north, world.south.running() as south:
+        for _ in range(3):
+            north()
+            south()
 
 
 def mixed(make_world: MakeWorld) -> tuple[World, str]:
