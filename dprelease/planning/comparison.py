@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from dprelease.data.columns import needs_bounds
@@ -54,16 +55,27 @@ class Cell:
     """One mechanism under one assumption.
 
     Attributes:
-        mechanism: its name, and how where there are several ways.
+        scenario: the way to release.
         forecast: what is expected.
-        rows_needed: about the least n with which a fit is useful; None where no possible one is.
-        epsilon_needed: about the least epsilon; None above `MOST_EPSILON`.
     """
 
-    mechanism: str
+    scenario: Scenario
     forecast: Forecast
-    rows_needed: int | None
-    epsilon_needed: float | None
+
+    @property
+    def mechanism(self) -> str:
+        """Its name, and how where there are several ways."""
+        return self.scenario.plan
+
+    @cached_property
+    def rows_needed(self) -> int | None:
+        """About the least n with which a fit is useful; None where no possible one is."""
+        return rows_needed(self.scenario, self.forecast.signal)
+
+    @cached_property
+    def epsilon_needed(self) -> float | None:
+        """About the least epsilon; None above `MOST_EPSILON`."""
+        return epsilon_needed(self.scenario, self.forecast.signal)
 
 
 @dataclass(frozen=True)
@@ -231,11 +243,7 @@ def compare(scenario: Scenario, mechanisms: Sequence[str] = (), signals: Sequenc
             refused or f"there is no fit to plan for {', '.join(mechanisms)}; there is for {', '.join(fitting)}"
         )
     assumed = tuple(sorted(set(signals)))
-    cells = tuple(
-        Cell(each.plan, forecast(each, signal), rows_needed(each, signal), epsilon_needed(each, signal))
-        for signal in assumed
-        for each in scenarios
-    )
+    cells = tuple(Cell(each, forecast(each, signal)) for signal in assumed for each in scenarios)
     return Comparison(scenario, scenarios, assumed, cells)
 
 
