@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.coordinator import test_alignment
 from tests.dprelease.intersection import test_ring_pass
+from tests.dprelease.mpc import test_proofs
 from tests.end_to_end.test_crashes import COORDINATOR, HUB, PARTY
 from tests.hostile.faults import Fault
 from tests.hostile.hospital import (
@@ -40,6 +41,8 @@ from tests.party_node import test_aligning, test_undecided
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 
+PROOFS = "Range proofs"
+
 SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Joining, and who calls", (*test_joining.FAULTS, *test_office_callers.FAULTS, *test_callers.FAULTS)),
     ("Proposals", (*test_requests.FAULTS, *test_lying_specs.FAULTS, *test_undecided.FAULTS)),
@@ -47,6 +50,7 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Data at a hospital", (*test_hostile_data.FAULTS, *test_hostile_database.FAULTS)),
     ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
     ("Parcels between hospitals", (*test_parcels.FAULTS, *test_hostile_relay.FAULTS)),
+    (PROOFS, tuple(test_proofs.FAULTS)),
     ("Publication", tuple(test_lying_publishers.FAULTS)),
     (
         "Aligning",
@@ -71,13 +75,27 @@ SERVERS = (
 
 _HEAD = """# Faults
 
-The page lists attacks, faults and crashes. Every row has a test (`tests/hostile`, those of aligning and of waiting proposals,
-`tests/end_to_end/test_crashes.py`). The test also checks the last column: what stays, or that honest work goes on afterwards.
-The command `python -m tests.hostile.table` writes this page from those tests' own data.
+The page lists attacks, faults and crashes. Every row has a test (`tests/hostile`, those of aligning, of waiting proposals and of
+range proofs, `tests/end_to_end/test_crashes.py`). The test also checks the last column: what stays, or that honest work
+goes on afterwards. The command `python -m tests.hostile.table` writes this page from those tests' own data.
 
 *Error* is the class, and the exit code of the command that ends with it. *The other side is told* what crosses the
 boundary: a status with its constant sentence, or nothing. In every row, nothing is published that was not sealed and
 approved by all, and no block and no masked column is sent that was not charged first.
+"""
+_REFUSED = """**A hospital declined because proofs failed in three rounds.** No block was made, and nothing is published.
+The release is over, and what it charged stays charged. An altered hospital, an altered dealer, and a fault of memory or
+disk look alike. The hospital that declined may itself be at fault. So a refusal accuses nobody, and people do this:
+
+1. Each hospital compares its version, `party-node --version`, with the others and with the package that it installed.
+2. Each hospital looks in its system's log for faults of memory and disks, and in its node's log for other refusals.
+3. The office proposes the release again. A fault that came once does not come again. Each new proposal is a new charge.
+4. If it fails again, the office proposes it with `dealer = "coordinator"`, and then with fewer hospitals. One without which it
+   succeeds is looked at first. That is a reason to look, and no evidence.
+5. An auditor on site compares that hospital's table with the commitment in its approval.
+
+Without proofs, by `range_proofs = false`, a release is for hospitals that rely on the software of one another: an altered
+one then reads cells of the others.
 """
 _SERVERS = """## Servers
 
@@ -104,6 +122,8 @@ def _sections() -> Iterator[str]:
         yield f"## {title}\n"
         rows = ((f.what, f.attacked, _error(f), f.told, f.unchanged) for f in _named_whole(faults))
         yield _table(("fault", "who is attacked", "error", "the other side is told", "what stays"), rows) + "\n"
+        if title == PROOFS:
+            yield _REFUSED
 
 
 def _servers() -> Iterator[str]:

@@ -23,6 +23,7 @@ from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.mpc.session import MOST_REFUSED, Products
 from tests.dprelease.intersection.driver import Died, MortalStorage
 from tests.dprelease.mpc.test_session import KEYS, NAMES, Driver, schedule_for
+from tests.hostile.faults import Fault, Kind
 
 TOO_LARGE = 1 << 30
 
@@ -106,15 +107,65 @@ def altered(driver: Driver, liar: str) -> Callable[[Codes, bytes, Schedule], Ite
     return call
 
 
+def two_faced(self: exchange.Exchange, codes: Codes, dealt: CorrelatedRandomness) -> None:
+    """Masks another cell under one of two dealers."""
+    other = codes.copy()
+    other[3, 0] += TOO_LARGE if (self.party, dealt.dealer) == ("a", "b") else 0
+    honest_mask(self, other, dealt)
+
+
+honest_mask = exchange.Exchange.mask
+STOPS = (
+    "nobody has all products, or makes a block; after three refused rounds the hospital declines, and the charge stands"
+)
+OUT_OF_BOUNDS = Fault(
+    "a hospital masks a cell beyond its bounds", "hospital", Kind.DECLINED, ProofRefused, STOPS, altered
+)
+TWO_FACED = Fault(
+    "a hospital masks other columns for one hospital than for another",
+    "hospital",
+    Kind.DECLINED,
+    ProofRefused,
+    STOPS,
+    lambda: two_faced,
+)
+OTHER_CHALLENGE = Fault(
+    "the relay tells a prover another challenge than the dealer",
+    "hospital",
+    Kind.HARMLESS,
+    None,
+    "the round is refused; in the next one everything is dealt anew, and the release goes on",
+    lambda body: bytes(len(body)),
+)
+SWAPPED = Fault(
+    "a hospital and the relay show another part of a proof once they know its challenge",
+    "hospital",
+    Kind.HELD,
+    Irreparable,
+    "the release is held; no second challenge is sent",
+    lambda at, shown: at.message(KEYS["a"], "a", shown.kind, shown.receivers, body=(shown.size, "0" * 64)),
+)
+OTHER_FORM = Fault(
+    "a message of a proof has another size, receiver, dealer or payload than the spec calls for",
+    "hospital",
+    Kind.HELD,
+    IntegrityError,
+    "the message is not one of the session",
+    lambda header, change: header.model_copy(update=CHANGES[change](header)),
+)
+FAULTS = [OUT_OF_BOUNDS, TWO_FACED, OTHER_CHALLENGE, SWAPPED, OTHER_FORM]
+
+
 @pytest.mark.parametrize("rotating", [True, False])
 @pytest.mark.parametrize("liar", ["a", "b"])  # first and second in the pair
 def test_a_cell_beyond_its_bounds_ends_the_session(monkeypatch: pytest.MonkeyPatch, rotating: bool, liar: str) -> None:
     """The range attack: a cell of 2^30 would show a row of the others in the products. It is refused, and nothing is multiplied."""
     driver = Driver(schedule_for(*((2, 1, 3) if rotating else (2, 1)), rotating=rotating, proofs=True))
-    monkeypatch.setattr(exchange, "masked", altered(driver, liar))
+    monkeypatch.setattr(exchange, "masked", OUT_OF_BOUNDS.act(driver, liar))
     said: list[str | Products] = []
-    with pytest.raises(ProofRefused, match=f"failed in {MOST_REFUSED} rounds.*Nobody can tell whose.*docs/faults.md"):
+    with OUT_OF_BOUNDS.refused() as caught:
         said.extend(driver.look(name) for _ in range(60) for name in driver.schedule.parties)
+    assert caught.match(f"failed in {MOST_REFUSED} rounds.*Nobody can tell whose.*docs/faults.md")
     assert not any(isinstance(each, Products) for each in said)
     rounds = max(header.round for header in driver.listed)
     assert rounds == MOST_REFUSED
@@ -142,19 +193,14 @@ def test_one_honest_verifier_of_t_is_enough(monkeypatch: pytest.MonkeyPatch, poo
 
 def test_different_columns_for_different_receivers_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each proof holds; the comparison of what was shown under the two masks does not. One cell of it is 2^30."""
-    driver, mask = three(), exchange.Exchange.mask
+    driver = three()
     verifiers = {dealer: driver.schedule.verifiers("a", dealer) for dealer in "bc"}
     assert verifiers == {"b": (), "c": ("b",)}
-
-    def two_faced(self: exchange.Exchange, codes: Codes, dealt: CorrelatedRandomness) -> None:
-        other = codes.copy()
-        other[3, 0] += TOO_LARGE if (self.party, dealt.dealer) == ("a", "b") else 0
-        mask(self, other, dealt)
-
-    monkeypatch.setattr(exchange.Exchange, "mask", two_faced)
+    monkeypatch.setattr(exchange.Exchange, "mask", TWO_FACED.act())
     said: list[str | Products] = []
-    with pytest.raises(ProofRefused, match=f"different columns to different hospitals in {MOST_REFUSED} rounds"):
+    with TWO_FACED.refused() as caught:
         said.extend(driver.look(name) for _ in range(60) for name in NAMES)
+    assert caught.match(f"different columns to different hospitals in {MOST_REFUSED} rounds")
     assert not any(isinstance(each, Products) for each in said)
     assert kinds(driver, 1)["checked"] == 3  # every proof was accepted
 
@@ -184,7 +230,7 @@ def test_a_prover_that_hears_another_challenge_is_refused() -> None:
 
     def lying(header: MessageHeader) -> object:
         body = b"".join(fetch(header))
-        yield bytes(32) if header.kind == "challenge-1" and header.round == 1 else body
+        yield OTHER_CHALLENGE.act(body) if header.kind == "challenge-1" and header.round == 1 else body
 
     driver.fetch = lying  # type: ignore[method-assign, assignment]
     driver.run("abc")
@@ -203,16 +249,18 @@ def test_a_message_that_was_answered_cannot_be_swapped(kind: str, asked: str) ->
     state = driver.storages["a"].state()
     assert state is not None
     at = Round.of(driver.schedule, state.round, driver.messages())
-    other = at.message(KEYS["a"], "a", kind, ("b",), body=(shown.size, "0" * 64))  # type: ignore[arg-type]
+    other = SWAPPED.act(at, shown)
     listed = tuple(other if message.header == shown else message for message in driver.messages())
     driver.listed[other.header] = other, driver.listed[shown][1]
     both = driver.session("b")
-    with pytest.raises(Irreparable, match="two different messages"):
+    with SWAPPED.refused() as caught:
         both.receive(driver.messages())
+    assert caught.match("two different messages")
     session = driver.session("b")
     session.receive(listed)
-    with pytest.raises(Irreparable, match="another message than the one that we have answered"):
+    with SWAPPED.refused() as caught:
         session.advance()
+    assert caught.match("another message than the one that we have answered")
 
 
 @pytest.mark.parametrize("kept", ["shown+a", "dealt+a"])
@@ -300,9 +348,10 @@ def test_a_message_of_another_form_is_not_one_of_the_session(change: str) -> Non
     refused = set()
     for header in driver.listed:
         if header.kind in {"bits", "coin", "matrices", "lines", "answer", "checked", *CHALLENGES}:
-            other = header.model_copy(update=CHANGES[change](header))
+            other = OTHER_FORM.act(header, change)
             for schedule, changed in ((driver.schedule, other), (schedule_for(2, 1, 3, rotating=True), header)):
-                with pytest.raises(IntegrityError, match="the schedule of this release does not have"):
+                with OTHER_FORM.refused() as caught:
                     check_message(Message(header=changed, signature=""), schedule)
+                assert caught.match("the schedule of this release does not have")
             refused.add(header.kind)
     assert len(refused) == 9
