@@ -223,6 +223,72 @@ def test_a_dealer_that_always_holds_nothing_ends_the_session(monkeypatch: pytest
     assert not any(isinstance(each, Products) for each in said)
 
 
+def moved(data: bytes, byte: int) -> bytes:
+    """The same, with one byte that is larger by 1."""
+    made = bytearray(data)
+    made[byte] = (made[byte] + 1) % 256
+    return bytes(made)
+
+
+def deals_otherwise(monkeypatch: pytest.MonkeyPatch, driver: Driver, receiver: str, byte: int) -> None:
+    """Hospital c deals something else than it computes, and answers with."""
+
+    def lying(schedule: Schedule, dealer: str, *given: Any) -> dict[str, bytes]:
+        made = dict(deal(schedule, dealer, *given))
+        return made | ({receiver: moved(made[receiver], byte)} if dealer == "c" else {})
+
+    monkeypatch.setattr(exchange, "deal", lying)
+
+
+def answers_otherwise(monkeypatch: pytest.MonkeyPatch, driver: Driver, byte: int) -> None:
+    answer = driver.seeds["c"].answer
+    monkeypatch.setattr(driver.seeds["c"], "answer", lambda *given: moved(answer(*given), byte))
+
+
+def refuses_falsely(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    share = exchange.Exchange.share
+
+    def call(self: exchange.Exchange, *given: Any) -> Words:
+        if self.party == "b":
+            raise ProofRefused("the proof that masked columns lie in their bounds failed")
+        return share(self, *given)
+
+    monkeypatch.setattr(exchange.Exchange, "share", call)
+
+
+DEVIATES: dict[str, Callable[[pytest.MonkeyPatch, Driver], None]] = {
+    "deals another mask than it answers about": lambda patch, driver: deals_otherwise(patch, driver, "a", 0),
+    "deals other bits than it answers about": lambda patch, driver: deals_otherwise(patch, driver, "a", 32),
+    "deals another mask than it compares": lambda patch, driver: deals_otherwise(patch, driver, "b", 0),
+    "answers with another element of g": lambda patch, driver: answers_otherwise(patch, driver, 0),
+    "answers with another scalar": lambda patch, driver: answers_otherwise(patch, driver, -8),
+    "refuses falsely": refuses_falsely,
+}
+
+
+@pytest.mark.parametrize("how", DEVIATES)
+def test_a_dealer_or_a_verifier_that_deviates_stops_the_release(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """It gains nothing else, and nobody can tell that it was not the prover."""
+    driver, said = three(), list[str | Products]()
+    DEVIATES[how](monkeypatch, driver)
+    with pytest.raises(ProofRefused, match=f"in {MOST_REFUSED} rounds. Nobody can tell whose"):
+        said.extend(driver.look(name) for _ in range(60) for name in NAMES)
+    assert not any(isinstance(each, Products) for each in said)
+
+
+def test_a_wrong_correction_of_a_dealer_spoils_a_number_and_reads_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All proofs hold: it is about columns. The product is off by what the dealer added, whatever the columns are."""
+    driver = three()
+    deals_otherwise(monkeypatch, driver, "b", -8)
+    made = driver.run("abc")
+    for pair in driver.schedule.pairs:
+        left, right = (driver.matrices[name].astype(np.int64) for name in pair.parties)
+        total = FIELD.add(made[pair.first].shares[pair], made[pair.second].shares[pair])
+        off = FIELD.signed(total) - left.T @ right
+        assert off.any() == (pair.dealer == "c")
+        assert set(off.ravel().tolist()) <= {0, 1}
+
+
 def test_a_prover_that_hears_another_challenge_is_refused() -> None:
     """The relay, or a receiver, tells the prover something else than the dealer: the answers do not fit, and show nothing."""
     driver = three()
