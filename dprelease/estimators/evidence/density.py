@@ -137,7 +137,8 @@ class Dependence:
 
 def diagonal_of(matrices: Floats) -> Floats:
     """(J, q) view of the diagonals of (J, q, q)."""
-    found: Floats = np.einsum("jaa->ja", matrices)
+    found: Floats = matrices.diagonal(0, 1, 2)
+    found.flags.writeable = True  # the view of np.einsum in less than half the time
     return found
 
 
