@@ -38,7 +38,7 @@ from learner.hub.storage import Storage
 from tests.learner.parcels import Hospitals, messages
 from tests.learner.test_hub import Dial, Party, Public, Start
 from tests.learner.test_publish import Office, step
-from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, chunk, eventually, fill, pieces
+from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, chunk, eventually, pieces
 from tests.support.certificates import mint
 
 QUICKLY = {"limits": {"stop_seconds": 0.0, "revocation_seconds": 0.02, "sweep_seconds": 0.02}}
@@ -386,25 +386,3 @@ def garbage(sealed: Sealed, party: str) -> bytes:
     start = block.index(header) + len(header)
     words = np.random.default_rng(5).integers(0, P, (len(block) - start) // 8, np.uint64)
     return block[:start] + words.astype("<u8").tobytes()
-
-
-def test_blocks_that_do_not_add_up_are_never_published(
-    storage: Storage, signer: Signer, world: World, sealed: Sealed
-) -> None:
-    office = Office()
-    bad = garbage(sealed, "south")
-    false = Sealed(
-        sealed.spec,
-        {**sealed.blocks, "south": bad},
-        {**sealed.identities, "south": world.seal("south", sealed.spec, bad)},
-        sealed.approvals,
-    )
-    fill(storage, world, false)
-    with pytest.raises(IntegrityError, match="do not add up"):
-        step(storage, office, signer, sealed)
-    assert "authorize" not in office.calls
-    assert storage.published(sealed.digest) is None
-    storage.drop(sealed.digest)
-    fill(storage, world, sealed)
-    assert step(storage, office, signer, sealed)
-    assert storage.published(sealed.digest) is not None

@@ -86,6 +86,11 @@ PARCELS = [
         lambda make: altered(make, make.columns("north", "west"), receivers=("west",)),
     ),
     parcel(
+        "masked columns for nobody",
+        IntegrityError,
+        lambda make: altered(make, make.columns("north", "west"), receivers=()),
+    ),
+    parcel(
         "masked columns for the partner and their dealer",
         IntegrityError,
         lambda make: altered(make, make.columns("north", "west"), receivers=("south", "west")),
