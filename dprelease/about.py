@@ -37,6 +37,7 @@ LICENCES = (
 """Licences for data, by their identifiers in the SPDX list."""
 MOST_EPSILON = 1000.0
 """Largest budget that a consortium declares."""
+DECLARED = "epsilon = {:g} for all releases of the same patients, as the consortium declares"
 _OWN = re.compile(r"LicenseRef-[A-Za-z0-9.-]{1,60}")
 _ORCID = re.compile(r"(\d{4}-){3}\d{3}[\dX]")
 
@@ -240,7 +241,7 @@ class About(Value):
             "period": self.period,
             "region": self.region,
             "curator": self.curator,
-            "budget": f"epsilon = {self.budget:g} for all releases of the same patients" if self.budget else "",
+            "budget": DECLARED.format(self.budget) if self.budget else "",
         }
         return {name: value for name, value in found.items() if value}
 

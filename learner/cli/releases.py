@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
+from dprelease.about import DECLARED
 from dprelease.cli.printing import json_option, print_document
 from dprelease.description.spending import accounts, latest_delta, spending_document
 from dprelease.document.document import Document, Table
@@ -36,6 +37,7 @@ OUT_TOO = {"token_normalize_func": lambda name: "output" if name == "out" else n
 """For commands whose ``--output`` was called ``--out`` before."""
 
 
+BUDGET = "The budget is {}. A release alone does not show that others keep to it: learner spending adds up what was published."
 MOST_LISTED = 1000
 """Releases in a table; it is made whole before its first line is printed."""
 
@@ -116,7 +118,9 @@ def verify_release(home: Path, release: str, name: str | None, as_json: bool) ->
     """
     opened = open_release(home, release, name)
     altered, notes = _beside(opened)
-    print_document(verified(opened, notes), as_json=as_json, explain=True)
+    about = opened.release.spec.about
+    declared = (BUDGET.format(DECLARED.format(about.budget)),) if about and about.budget else ()
+    print_document(verified(opened, (*notes, *declared)), as_json=as_json, explain=True)
     if altered:
         raise IntegrityError(
             f"altered beside the signed release: {listed(altered)}. The signed release itself is genuine: take numbers from it, or "

@@ -83,7 +83,10 @@ def test_a_budget_of_all_releases_is_signed_and_absent_where_none_is_declared() 
     assert b"budget" not in bare.to_bytes()
     declared = build_spec(about=read_data(About, {**WHOLE, "budget": 3}, "it"))
     assert ReleaseSpec.from_bytes(declared.to_bytes()) == declared
-    assert declared.about.facts["budget"] == "epsilon = 3 for all releases of the same patients"
+    assert (
+        declared.about.facts["budget"]
+        == "epsilon = 3 for all releases of the same patients, as the consortium declares"
+    )
     with pytest.raises(InvalidInput):  # a second spelling of none
         ReleaseSpec.from_bytes(declared.to_bytes().replace(b'"budget":3.0', b'"budget":0.0'))
     low = declared.target.epsilon / 2

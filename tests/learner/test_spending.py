@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from dprelease.about import About
+from dprelease.about import About, Creator
 from dprelease.description.spending import Account, accounts, spending_document
 from dprelease.document.text import text
 from dprelease.errors import IntegrityError, PeerUnavailable, TooManyRequests
@@ -22,7 +22,7 @@ from dprelease.release.manifest import Manifest
 from dprelease.spec_base import Target
 from learner.cli.main import main
 from learner.client.download import Patience
-from learner.client.pinned_roots import Trusted
+from learner.client.pinned_roots import Trusted, TrustStore
 from learner.client.sources import signed_manifests
 from learner.hub.list_page import list_page
 from learner.hub.server import Hub
@@ -112,6 +112,21 @@ def test_what_is_left_of_a_budget_that_releases_declare_stands_on_the_list(world
     left = document.table("rosters").grid.lines[0][3]
     assert left == mu2_text(budget(declared) - found.total)
     assert left in page
+
+
+def test_a_declared_budget_that_releases_exceed_together_is_told(world: World, tmp_path: Path) -> None:
+    """No signature holds releases to it: the list adds them up, and a release alone says that it cannot."""
+    about = About(description="ages", licence="CC0-1.0", creators=(Creator(name="A clinic"),), budget=0.6)
+    with closing(Storage(tmp_path / "hub", 1 << 30)) as storage:
+        for title in ("one", "two"):
+            sealed = world.sealed(title, mechanism="moments", epsilon=0.5, about=about)
+            folder = publish_to(storage, world, sealed)
+        assert "a budget of epsilon = 0.6 is exceeded" in list_page(folder.path.parent, [*storage.index.lines.values()])
+    TrustStore(tmp_path).add(CONSORTIUM, world.root.certificate, "h:1")
+    asked = ["--home", str(tmp_path), "verify", str(folder.path), "--json"]
+    notes = json.loads(CliRunner().invoke(main, asked, catch_exceptions=False).stdout)["notes"]
+    assert "The budget is epsilon = 0.6 for all releases of the same patients, as the consortium declares." in notes[-1]
+    assert "learner spending" in notes[-1]
 
 
 def test_rosters_are_kept_apart(account: Account) -> None:

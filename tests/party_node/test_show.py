@@ -71,7 +71,10 @@ def test_the_card_says_what_columns_are_said_to_mean(careful: World) -> None:
 
 def test_the_card_has_the_budget_that_a_consortium_declares(careful: World) -> None:
     told = {"description": "A cohort", "licence": "CC0-1.0", "creators": [{"name": "A test"}]}
-    for budget, wanted in ((0.0, None), (30.0, "epsilon = 30 for all releases of the same patients")):
+    for budget, wanted in (
+        (0.0, None),
+        (30.0, "epsilon = 30 for all releases of the same patients, as the consortium declares"),
+    ):
         spec = build_spec(keys=KEYS, about=About.model_validate({**told, "budget": budget}))
         record = Record(spec.digest(), spec, Status.WAITING, "", spec.created, spec.created, None, None, None)
         assert card(KNOWN.assess(spec), record).to_json().get("about_budget") == wanted
