@@ -119,6 +119,7 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     consortium.run("learner", *home, "fetch", release[:10])
     verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
     assert "Two rounds are in it" in verified
+    assert "Checked by range proofs" in verified  # of rows in the ranges of the first round
     assert "ranges recomputed" in verified
     described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
     assert {each["name"]: each["range"] for each in described["ranges"]} == {
