@@ -4,6 +4,7 @@
 """
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from dprelease.about import About
-from dprelease.release.folder import PAGE
-from learner.hub.pages import write_list
+from dprelease.release.folder import PAGE, ReleaseFolder
+from learner.hub.pages import write_beside, write_list
 from learner.hub.storage import Storage
 from tests.learner.pages import LEVELS, TITLE, UNIT
+from tests.learner.streams import PublishedStream
 from tests.learner.world import World, publish_to
 from tests.support.browser import CHROMIUM, WANTED, WIDTHS, chromium, measured
 from tests.support.specs import categorical, numeric
@@ -36,6 +38,7 @@ ABOUT = About.model_validate(
     }
 )
 LARGEST = 300_000
+VECTORS = Path(__file__).parents[2] / "docs" / "vectors"
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WANTED)
 
@@ -55,6 +58,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Pat
             found[mechanism] = publish_to(storage, world, sealed).path / PAGE
         write_list(storage)
         yield {**found, "all": found["ranges"].parent.parent / PAGE}
+
+
+@pytest.fixture(scope="module")
+def more(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Pages of a stream's second checkpoint and of moments in ranges."""
+    world = World(tmp_path_factory.mktemp("stream"), COLUMNS)
+    with closing(Storage(tmp_path_factory.mktemp("streams"), 1 << 30)) as storage:
+        stream = PublishedStream(world)
+        checkpoint = [stream.publish(storage) for _ in range(2)][-1]
+    folder = ReleaseFolder(tmp_path_factory.mktemp("vector") / "release")
+    shutil.copytree(VECTORS / "good" / "moments-unknown-bounds", folder.path)
+    write_beside(folder, folder.verify((VECTORS / "root.pem").read_text()))
+    return {"stream": checkpoint.path / PAGE, "in ranges": folder.path / PAGE}
 
 
 def texts(pages: Mapping[str, Path]) -> dict[str, str]:
@@ -122,9 +138,9 @@ BROKEN = '<p style="color: #cccccc">hardly to be seen</p><p><img src="x"/></p></
 @pytest.mark.skipif(not AXE, reason="run by `make check-pages`, which installs axe-core")
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_nothing_that_keeps_somebody_from_reading(
-    pages: Mapping[str, Path], tmp_path: Path, dark: bool
+    pages: Mapping[str, Path], more: Mapping[str, Path], tmp_path: Path, dark: bool
 ) -> None:
-    asked = texts(pages)
+    asked = texts({**pages, **more})
     asked["broken"] = asked["all"].replace("</body>", BROKEN)
     found = measured(tmp_path, asked, FINDINGS, dark=dark, sources=[Path(AXE).resolve()])
     broken = [found.pop(f"broken {width}") for width in WIDTHS]
