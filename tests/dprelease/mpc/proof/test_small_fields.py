@@ -3,22 +3,30 @@
 Units are of one or two bits and lines of one row, so that all errors in M, K and T, all challenges and all masks can be tried.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from dprelease.arrays import Integers
-from dprelease.mpc.modulus import Field
+from dprelease.mpc.correlated_randomness import DealtSeeds
+from dprelease.mpc.encryption import Context
+from dprelease.mpc.modulus import Elements, Field
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proof.dealer import dealer_answer
 from dprelease.mpc.proof.plan import Challenges, Combination, Directions, Fold, Lines, Matrices, ProofPlan
+from dprelease.mpc.proof.same import Coin, Fingerprint
 from dprelease.mpc.proof.sweeps import Side, line_products, matrices, of_directions, of_fold, of_matrices, traced
 from dprelease.mpc.proof.verifier import residuals
+from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
+from dprelease.mpc.schedule import Schedule
 from tests.support.range_proofs import fixed, plan_of, verifier_sums
 
 BIT = GridInterval(0, 1)
@@ -351,3 +359,137 @@ def test_a_dealer_that_answers_wrongly_is_accepted_by_chance_alone() -> None:
         assert accepted[0, 0].tolist() == [9, 0, 0]
         accepted[0, 0] = 3
         assert (accepted == 3).all()
+
+
+# The comparison of what P showed under several masks.
+
+
+class Told(Field):
+    """A field whose streams are written down: (seed, purpose) to elements."""
+
+    def __init__(self, p: int, streams: Mapping[tuple[bytes, str], Integers]) -> None:
+        super().__init__(p)
+        self.streams = streams
+
+    def uniform(self, seed: bytes, context: Context) -> Elements:
+        return fixed(words(self.streams[seed, context.purpose]))
+
+
+def coin_of(p: int, rows: npt.ArrayLike, columns: npt.ArrayLike, dealers: npt.ArrayLike) -> Coin:
+    """A coin that draws these elements."""
+    drawn = {"rows": rows, "columns": columns, "dealers": dealers}
+    streams = {(b"", f"same, {purpose}"): np.array(found) for purpose, found in drawn.items()}
+    return Coin(b"", Told(p, streams), np.size(columns), Context("", "", "", "", "", ""))
+
+
+def fingerprint(coin: Coin, matrix: Integers) -> int:
+    same = Fingerprint(coin)
+    assert sum(len(chunk) for chunk in same.through([words(row[None]) for row in matrix])) == len(matrix)
+    return same.value
+
+
+@pytest.mark.parametrize(
+    ("p", "rows", "width", "dealers"),
+    [
+        (3, 1, 1, "bc"),
+        (5, 1, 1, "bc"),
+        (7, 1, 1, "bc"),
+        (3, 2, 2, "bc"),
+        (3, 1, 1, "bcd"),
+        (5, 1, 1, "bcd"),
+        (3, 1, 2, "bcd"),
+    ],
+)
+def test_the_best_pair_of_different_columns_passes_with_exactly_the_bound(
+    p: int, rows: int, width: int, dealers: str
+) -> None:
+    """Every difference, every coin: x + (1 - x)/p, x = (2p - 1)/p^2, below 3/p. The last Q may be 0, as weights add up to 0."""
+    size = rows * width
+    ones = np.eye(size, dtype=np.int64).reshape(-1, rows, width)
+    rho = [coin_of(p, drawn[:rows], drawn[rows:], []) for drawn in tuples(p, rows + width)]
+    prints = np.array([[fingerprint(coin, one) for one in ones] for coin in rho]) @ tuples(p, size).T % p
+    drawn = [coin_of(p, [], [], c).weights(tuple(dealers)) for c in tuples(p, len(dealers) - 1)]
+    assert all(sum(weights.values()) % p == 0 for weights in drawn)
+    passed = np.zeros(p ** (size * (len(dealers) - 1)))
+    for row, weights in product(prints, drawn):
+        total = np.zeros((), np.int64)
+        for dealer in dealers[:-1]:
+            total = np.add.outer(total, weights[dealer] * row)
+        passed += (total % p == 0).reshape(-1) / len(prints) / len(drawn)
+    zero = (2 * p - 1) / p**2
+    assert passed[0] == pytest.approx(1)
+    assert passed[1:].max() == pytest.approx(zero + (1 - zero) / p, abs=1e-12)
+    assert passed[1:].max() < 3 / p
+
+
+FOUR, STREAMS = "abcd", dict[tuple[bytes, str], Integers]()
+AROUND = Schedule("", dict.fromkeys(FOUR, 1), 1, 1, 1, True, Told(3, STREAMS), dict.fromkeys(FOUR, Claim((BIT,))))
+TOSSED = [(1, 1, 0), (1, 1, 1), (2, 1, 2), (0, 1, 1), (1, 0, 0)]
+"""Coins about one cell: rho, and c of all dealers but the last."""
+
+
+@cache
+def printed(told: int, value: int) -> bytes:
+    """Fingerprint of one element under a coin, as a party keeps it."""
+    return fingerprint(coin_of(3, [TOSSED[told][0]], [1], []), np.array([[value]])).to_bytes(8, "little")
+
+
+@cache
+def said(party: str, told: int, shown: int, dealt: int, peer: str = "", mask: int = 0) -> int:
+    """Part of the sum about the one cell of a that a party signs, by the code of a session.
+
+    Args:
+        party: b, c or d.
+        told: place in `TOSSED` of the coin that it saw.
+        shown: what it holds of a: the cell under another's mask.
+        dealt: the mask that it dealt.
+        peer: with whom it has a mask that cancels; those with others are 0.
+        mask: this one.
+    """
+    seed = bytes([told]) * 32
+    STREAMS[seed, "same, dealers"] = np.array(TOSSED[told][1:])
+    STREAMS.update({(each.encode(), f"same, masks {seed.hex()}"): np.array([mask * (each == peer)]) for each in FOUR})
+    stored = {"coin+a": seed, "shown+a": printed(told, shown), "dealt+a": printed(told, dealt)}
+    at: Any = SimpleNamespace(schedule=AROUND, session="")
+    at.find = lambda _, sender: SimpleNamespace(payload=seed.hex()) if sender == AROUND.tosser("a") else None
+    at.context = lambda purpose, _: Context(purpose, "", "", "", "", "")
+    storage = SimpleNamespace(messages=lambda: (), read_private=stored.get)
+    exchange: Any = SimpleNamespace(at=at, party=party, storage=storage)
+    return Proofs(exchange, "", {}, DealtSeeds(), {each: each.encode() for each in FOUR})._part("a")
+
+
+def shown_to(party: str, cell: int, dealt: Mapping[str, int]) -> int:
+    """The cell of a that a party holds, given the dealers' masks."""
+    return (cell + dealt[AROUND.dealer_of("a", party)]) % 3
+
+
+def law(altered: str, cell: int, told: tuple[int, int], *, bound: bool = True) -> Integers:
+    """Counts of all that an altered party sees of a's cell: what it receives, and the parts of the two others.
+
+    Gone through are the masks that these dealt, and theirs for one another: one for each coin, or for all if `bound` is false.
+    """
+    one, other = (party for party in "bcd" if party != altered)
+    counts = np.zeros((3,) * 3, np.int64)
+    for first, second, *masks in product(range(3), repeat=4 if bound and told[0] != told[1] else 3):
+        dealt = {altered: 1, one: first, other: second}
+        part = said(one, told[0], shown_to(one, cell, dealt), first, other, masks[0])
+        rest = said(other, told[1], shown_to(other, cell, dealt), second, one, masks[-1])
+        counts[shown_to(altered, cell, dealt), part, rest] += 1
+    return counts
+
+
+@pytest.mark.parametrize("altered", "bcd")
+def test_a_comparison_has_one_law_for_both_values_of_a_cell(altered: str) -> None:
+    """The two others saw one coin, or different coins."""
+    for told in product(range(len(TOSSED)), repeat=2):
+        assert np.array_equal(law(altered, 0, told), law(altered, 1, told))
+
+
+def test_masks_that_do_not_depend_on_coins_would_show_the_cell() -> None:
+    assert not np.array_equal(law("d", 0, (0, 1), bound=False), law("d", 1, (0, 1), bound=False))
+
+
+def test_parts_about_columns_that_are_the_same_add_up_to_nothing() -> None:
+    for told, cell, masks in product(range(len(TOSSED)), range(2), product(range(3), repeat=3)):
+        dealt = dict(zip("bcd", masks, strict=True))
+        assert sum(said(party, told, shown_to(party, cell, dealt), dealt[party]) for party in dealt) % 3 == 0
