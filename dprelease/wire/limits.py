@@ -187,6 +187,7 @@ ANSWERS = {
     f"{_V1}IntakeService/FetchEarlierBlock": _CHUNK,
     f"{_V1}RelayService/ListParcels": LONG_BYTES,
     f"{_V1}RelayService/FetchParcel": _CHUNK,
+    f"{_V1}RelayService/FetchShortParcels": LONG_BYTES,
     f"{_V1}PublicService/ListPublished": 16 * SHORT_BYTES,  # 200 lines, with titles of up to 200 letters
     f"{_V1}PublicService/GetManifest": LONG_BYTES,
     f"{_V1}PublicService/DownloadBlock": _CHUNK,

@@ -11,7 +11,7 @@ Source: docs/protocol.md; calls in docs/format.md 15.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInpu
 from dprelease.identity.certificates import Identity
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from learner.hub.approved import AcceptedRun, ApprovedRelease, Plan
-from learner.hub.mailbox import ParcelStore, StoredMessage
+from learner.hub.mailbox import PAGE_BYTES, ParcelStore, StoredMessage
 from learner.hub.storage import Storage
 from learner.hub.uploads import Upload
 
@@ -77,8 +77,13 @@ class Relay:
         self._stores: dict[str, ParcelStore] = {}
         self._stores_lock = threading.Lock()
 
-    def open_parcel(self, caller: Identity, data: bytes) -> int:
-        """Take note of a parcel; one without a body is complete at once.
+    def open_parcel(self, caller: Identity, data: bytes, body: bytes = b"") -> int:
+        """Take note of a parcel; one without a body is complete at once, and so is one that brings it.
+
+        Args:
+            caller: its sender.
+            data: canonical bytes of the signed header.
+            body: all of it, where it is short; else it is uploaded.
 
         Returns:
             Bytes held already: where the upload goes on; the size when the parcel is complete.
@@ -86,7 +91,7 @@ class Relay:
         Raises:
             InvalidInput: not a parcel, or the release is not computed together.
             AccessDenied: the caller is not the sender, or is not named with the caller's key.
-            IntegrityError: the plan has no such parcel, or its sender did not sign it.
+            IntegrityError: the plan has no such parcel, or its sender did not sign it; or the body is another, and is given up.
             Conflict: another parcel is in its place, its round or session is not the present one, or all is over.
             NotFound, PeerUnavailable, TooManyRequests: the release or run is not known, or there is no room.
         """
@@ -118,7 +123,11 @@ class Relay:
             return 0
         store.check_room(kept)
         with kept.turn.lock:
-            if store.held(kept) == header.size and not store.is_complete(kept):
+            if body and not store.is_complete(kept):
+                store.put(kept, 0, body)
+                store.finish(kept)
+                self._told(plan, store, header)
+            elif store.held(kept) == header.size and not store.is_complete(kept):
                 # The last upload broke between its last byte and our answer: all bytes are here, perhaps damaged.
                 with suppress(IntegrityError):
                     store.finish(kept)
@@ -182,6 +191,24 @@ class Relay:
         if offset > header.size:
             raise InvalidInput(f"the parcel has {header.size} bytes; there is nothing at {offset}")
         return store.body(kept)
+
+    def short_bodies(self, caller: Identity, release: str, parcels: Iterable[str]) -> list[bytes]:
+        """Whole bodies that fit one answer together.
+
+        Raises:
+            InvalidInput: they do not.
+            NotFound, AccessDenied: as for `body`.
+        """
+        found, room = list[bytes](), PAGE_BYTES
+        for parcel in parcels:
+            path = self.body(caller, release, parcel, 0)
+            room -= path.stat().st_size
+            if room < 0:
+                raise InvalidInput(
+                    f"an answer has {PAGE_BYTES} bytes of bodies at most; ask for fewer, or for one as a stream"
+                )
+            found.append(path.read_bytes())
+        return found
 
     def _told(self, plan: Plan, store: ParcelStore, header: MessageHeader) -> None:
         self._tell(*plan.awaiting(header, partial(store.arrived, header.round)))

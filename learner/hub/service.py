@@ -141,7 +141,9 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
 
     def OpenParcel(self, request: relay_pb2.OpenParcelRequest, context: Any) -> relay_pb2.OpenParcelResponse:  # noqa: N802
         """Announce a parcel."""
-        return relay_pb2.OpenParcelResponse(offset=self._relay.open_parcel(self._caller(context), request.parcel))
+        return relay_pb2.OpenParcelResponse(
+            offset=self._relay.open_parcel(self._caller(context), request.parcel, request.body)
+        )
 
     async def SendParcel(self, request_iterator: Any, context: Any) -> relay_pb2.SendParcelResponse:  # noqa: N802
         """Receive the body of a parcel."""
@@ -160,6 +162,15 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
         """List complete parcels."""
         parcels, last = self._relay.listed(self._caller(context), request.spec_digest.hex(), request.after)
         return relay_pb2.ListParcelsResponse(parcels=parcels, last=last)
+
+    def FetchShortParcels(  # noqa: N802
+        self, request: relay_pb2.FetchShortParcelsRequest, context: Any
+    ) -> relay_pb2.FetchShortParcelsResponse:
+        """Hand out short bodies."""
+        identity, parcels = self._caller(context), [digest.hex() for digest in request.header_digests]
+        with on_disk():
+            bodies = self._relay.short_bodies(identity, request.spec_digest.hex(), parcels)
+        return relay_pb2.FetchShortParcelsResponse(bodies=bodies)
 
     async def FetchParcel(  # type: ignore[override] # noqa: N802 - the answers are encoded already
         self, request: relay_pb2.FetchParcelRequest, context: Any

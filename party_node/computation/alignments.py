@@ -27,8 +27,8 @@ from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
 from party_node.computation.work import Work, put_back, take_turns
-from party_node.outgoing.hub import RelayCalls
 from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Journal, Record, Status
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import verify_block
 from dprelease.wire.boundary import row_for
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import HubConnection, RelayCalls, held_blocks
+from party_node.outgoing.hub import HubConnection, held_blocks
 from party_node.outgoing.office import Coordinator
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Record, Status
 
 log = logging.getLogger(__name__)

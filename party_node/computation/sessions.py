@@ -32,8 +32,9 @@ from party_node.computation.once import require
 from party_node.computation.rounds import NOTHING, RoundsBefore
 from party_node.computation.work import put_back, take_turns
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import HubConnection, RelayCalls
+from party_node.outgoing.hub import HubConnection
 from party_node.outgoing.office import Coordinator
+from party_node.outgoing.relay import SHORT_BODY, RelayCalls
 from party_node.state.journal import Record
 from party_node.state.session import SessionFolder, UsedSeeds
 
@@ -160,6 +161,8 @@ class Computation:
         if header.size > _SMALL_BYTES:
             yield from self._relay.fetch(header)
             return
+        if header not in self._bodies and header.size <= SHORT_BODY:
+            self._bodies.update(self._relay.fetch_short(self._party, header, self._bodies))
         if header not in self._bodies:
             self._bodies[header] = b"".join(self._relay.fetch(header))
         yield self._bodies[header]

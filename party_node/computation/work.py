@@ -13,8 +13,9 @@ from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
 from party_node.hospital import HospitalState
-from party_node.outgoing.hub import HubConnection, RelayCalls
+from party_node.outgoing.hub import HubConnection
 from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import FINAL, Proposed, Record
 from party_node.state.session import SessionFolder
 

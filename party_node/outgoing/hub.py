@@ -5,11 +5,10 @@ Nothing listens here. Between two cycles the daemon waits for news of both serve
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,26 +18,30 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dprelease.cli.console import StopSignal
-from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable, unforeseen
-from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.errors import (
+    Conflict,
+    DpReleaseError,
+    IntegrityError,
+    InvalidInput,
+    PeerUnavailable,
+    unforeseen,
+)
+from dprelease.mpc.messages import MessageHeader
 from dprelease.release.block import SealedBlock
 from dprelease.wire.boundary import OUR_METHODS, VERSION, ask, translated
 from dprelease.wire.chunks import read_chunks, received
 from dprelease.wire.news import Listening, wait_for_news
-from dprelease.wire.retry import PROGRESS_BYTES, Backoff, ProgressDeadline
+from dprelease.wire.retry import Backoff, ProgressDeadline
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import (
     intake_pb2,
     intake_pb2_grpc,
-    relay_pb2,
-    relay_pb2_grpc,
 )
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
 from party_node.outgoing.office import PEER, Coordinator
 from party_node.settings import DaemonSettings
 from party_node.state.journal import Journal, Record, Status
-from party_node.state.session import Outgoing
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +195,7 @@ def check_reachable(channel: grpc.Channel, peer: str) -> None:
         )
 
 
-def _bring(
+def bring(
     peer: str,
     what: str,
     method: Any,
@@ -245,7 +248,7 @@ def upload(channel: grpc.Channel, sealed: SealedBlock, path: Path, stall_seconds
         f"{OUR_METHODS}v1.IntakeService/SendBlock", None, intake_pb2.SendBlockResponse.FromString
     )
     first = intake_pb2.SendBlockRequest(spec_digest=bytes.fromhex(sealed.spec), sequence=sealed.sequence)
-    _bring(HUB, "block", send, first, path, sealed, opened.offset, stall_seconds)
+    bring(HUB, "block", send, first, path, sealed, opened.offset, stall_seconds)
 
 
 @dataclass(frozen=True)
@@ -298,118 +301,6 @@ def _stream(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) ->
     stub = intake_pb2_grpc.IntakeServiceStub(channel)
     with translated(HUB):
         yield from received(stub.FetchEarlierBlock(request, metadata=VERSION), 0, sealed.size, stall_seconds)
-
-
-RELAY = "the hub's relay"
-
-MOST_MESSAGES = 50_000
-"""Most messages of one release or run that are read: a hundred hospitals that deal to one another send 20,000 in a round."""
-
-
-class RelayCalls:
-    """Calls over one channel.
-
-    Args:
-        channel: to the hub's listener for parties.
-        release: digest of the release or run.
-        stall_seconds: longest stand-still before an attempt is given up.
-        read: messages that were listed at the last look, by their bytes: they are not read again.
-    """
-
-    def __init__(
-        self, channel: grpc.Channel, release: str, stall_seconds: float, read: dict[bytes, Message] | None = None
-    ) -> None:
-        self._read = {} if read is None else read
-        self._listed: dict[bytes, Message] = {}
-        self._after = self._count = 0
-        self._stub = relay_pb2_grpc.RelayServiceStub(channel)
-        self._send = channel.stream_unary(
-            f"{OUR_METHODS}v1.RelayService/SendParcel", None, relay_pb2.SendParcelResponse.FromString
-        )
-        self._release = bytes.fromhex(release)
-        self._stall_seconds = stall_seconds
-
-    def messages(self) -> tuple[Message, ...]:
-        """All messages of the release, unchecked; from the second time on only what is new is asked for.
-
-        Raises:
-            IntegrityError: one cannot be read.
-            PeerUnavailable, NotFound, ...: as the relay answers.
-        """
-        found = self._listed
-        while True:
-            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=self._after)
-            answer = ask(RELAY, self._stub.ListParcels, request)
-            if not answer.parcels:
-                self._read.clear()
-                self._read.update(found)
-                return tuple(found.values())
-            if answer.last <= self._after:
-                raise IntegrityError(f"{RELAY} lists the same messages again and again")
-            self._after = answer.last
-            self._count += len(answer.parcels)  # as they come: one that is listed twice counts twice
-            if self._count > MOST_MESSAGES:
-                raise IntegrityError(f"{RELAY} lists more messages than a session has")
-            try:
-                found |= {data: self._read.get(data) or Message.from_bytes(data) for data in answer.parcels}
-            except InvalidInput as error:
-                raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
-
-    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
-        """Send every frozen message that is not among those that are there; say whether there was one."""
-        known = {message.header for message in there}
-        lacking = [each for each in outgoing if each.message.header not in known]
-        for each in lacking:
-            self.send(each)
-        return bool(lacking)
-
-    def send(self, outgoing: Outgoing) -> None:
-        """Put a frozen message there; goes on where an earlier attempt stopped.
-
-        Raises:
-            PeerUnavailable: the relay is away, or the stream stood still; try again.
-            IntegrityError: the relay claims other bytes than ours.
-            Conflict, AccessDenied, ...: as it answers.
-        """
-        header = outgoing.message.header
-        request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes())
-        held = ask(RELAY, self._stub.OpenParcel, request).offset
-        if outgoing.body is not None:
-            digest = bytes.fromhex(header.digest())
-            first = relay_pb2.SendParcelRequest(header_digest=digest, spec_digest=self._release)
-            _bring(RELAY, "message", self._send, first, outgoing.body, header, held, self._stall_seconds)
-
-    def fetch(self, header: MessageHeader) -> Iterator[bytes]:
-        """The body of a message that is for us, in pieces; its length and digest are checked at the end.
-
-        A stream that breaks is taken up where it broke, as long as every attempt moves it.
-
-        Raises:
-            IntegrityError: it is not what its sender signed.
-            PeerUnavailable: the relay is away, or the stream stood still; try again.
-        """
-        digest, position = hashlib.sha256(), 0
-        while True:
-            begun = position
-            try:
-                for data in self._stream(header, begun):
-                    digest.update(data)
-                    position += len(data)
-                    yield data
-                break
-            except PeerUnavailable:
-                if position - begun < PROGRESS_BYTES:
-                    raise
-        if position != header.size or digest.hexdigest() != header.sha256:
-            raise IntegrityError(f"{RELAY} handed out a {header.kind} of {header.sender} that it did not sign")
-
-    def _stream(self, header: MessageHeader, position: int) -> Iterator[bytes]:
-        request = relay_pb2.FetchParcelRequest(
-            spec_digest=self._release, header_digest=bytes.fromhex(header.digest()), offset=position
-        )
-        with translated(RELAY):
-            call = self._stub.FetchParcel(request, metadata=VERSION)
-            yield from received(call, position, header.size, self._stall_seconds)
 
 
 CONFIRM_SECONDS = 600.0

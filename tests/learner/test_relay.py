@@ -17,6 +17,7 @@ from dprelease.errors import (
 )
 from dprelease.mpc.messages import Message
 from dprelease.wire.v1 import release_pb2
+from learner.hub.mailbox import PAGE_BYTES
 from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
 from tests.learner.world import World, chunk, pieces, publish_to
@@ -105,6 +106,29 @@ def test_other_bytes_than_the_header_says_are_given_up(office: Office, make: Hos
             office.send(parcel, wrong)
     office.bring(parcel)
     assert office.fetch(parcel, "south") == make.body(parcel)
+
+
+def test_a_short_body_comes_with_its_parcel_and_several_are_fetched_at_once(office: Office, make: Hospitals) -> None:
+    office.begin()
+    parcels = [make.columns("north", "west"), make.key("north", "west", "south")]
+    for parcel in parcels:
+        caller, body = office.caller(parcel.header.sender), make.body(parcel)
+        with pytest.raises(IntegrityError, match="differs from its header"):
+            office.relay.open_parcel(caller, parcel.to_bytes(), bytes(len(body)))
+        with pytest.raises(IntegrityError, match="the upload ended at byte"):
+            office.relay.open_parcel(caller, parcel.to_bytes(), body[:-1])
+        assert parcel not in office.listed()
+        for _ in range(2):
+            assert office.relay.open_parcel(caller, parcel.to_bytes(), body) == len(body)
+        assert parcel in office.listed()
+    south, release = office.caller("south"), office.sealed.digest
+    digests = [parcel.header.digest() for parcel in parcels]
+    assert office.relay.short_bodies(south, release, digests) == [make.body(parcel) for parcel in parcels]
+    with pytest.raises(AccessDenied):
+        office.relay.short_bodies(office.caller("west"), release, digests)
+    many = 1 + PAGE_BYTES // len(make.body(parcels[0]))
+    with pytest.raises(InvalidInput, match="ask for fewer"):
+        office.relay.short_bodies(south, release, digests[:1] * many)
 
 
 def test_the_same_parcel_again_is_welcome(office: Office, make: Hospitals) -> None:

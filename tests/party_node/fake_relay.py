@@ -41,6 +41,8 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         stalls: an upload stands still until this is set.
         wrong_digest: acknowledge other bytes than those received.
         raises: every call fails so.
+        short: short bodies come with their announcements, and several are fetched at once; not at a hub of the version before.
+        alters: what a hostile relay makes of a short body.
         news: who waits; None for a hub that does not know how.
     """
 
@@ -59,6 +61,8 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
     stalls: threading.Event | None = None
     wrong_digest: bool = False
     raises: DpReleaseError | None = None
+    short: bool = False
+    alters: Callable[[bytes], bytes] = bytes
     news: News | None = field(default_factory=News)
 
     def __post_init__(self) -> None:
@@ -98,9 +102,10 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         if header.digest() in post.messages:
             return relay_pb2.OpenParcelResponse(offset=header.size)
         post.check(party, header)
-        if not header.size:
-            post.take(party, message, b"")
+        if not header.size or (request.body and self.short):
+            post.take(party, message, request.body)
             self._tell(post)
+            return relay_pb2.OpenParcelResponse(offset=header.size)
         self.open[header.digest()] = message
         held = len(self.partial.setdefault(header.digest(), bytearray()))
         return relay_pb2.OpenParcelResponse(offset=held if self.held is None else self.held)
@@ -144,6 +149,13 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         found = listed[request.after : request.after + self.page]
         last = request.after + len(found) if self.last is None else self.last
         return relay_pb2.ListParcelsResponse(parcels=[message.to_bytes() for message in found], last=last)
+
+    def FetchShortParcels(self, request: Any, context: Any) -> relay_pb2.FetchShortParcelsResponse:
+        if not self.short:
+            raise VersionMismatch("this one is older")
+        post, party = self.post(request.spec_digest.hex()), caller(context, "party").name
+        bodies = [post.fetch(party, post.messages[digest.hex()].header) for digest in request.header_digests]
+        return relay_pb2.FetchShortParcelsResponse(bodies=[self.alters(body) for body in bodies])
 
     async def FetchParcel(self, request: Any, context: Any) -> AsyncIterator[relay_pb2.FetchParcelResponse]:
         post = self.post(request.spec_digest.hex())

@@ -11,7 +11,7 @@ from dprelease.errors import Conflict, DataRefused, DpReleaseError, Irreparable,
 from dprelease.intersection import curve
 from dprelease.mpc.messages import sign_message
 from dprelease.spec_base import instant
-from party_node.outgoing.hub import RelayCalls
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Status
 from party_node.state.session import Outgoing
 from tests.hostile.faults import Fault, Kind, each

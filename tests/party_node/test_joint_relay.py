@@ -17,7 +17,8 @@ from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
 from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import relay_pb2, release_pb2
-from party_node.outgoing.hub import RelayCalls
+from party_node.outgoing import relay as relay_module
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.session import Outgoing
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World
@@ -77,6 +78,32 @@ def test_all_pages_are_read(world: World, release: str, north: RelayCalls) -> No
     assert world.relay.page == 3
     north.put(sent, ())
     assert [each.message for each in sent] == list(north.messages())
+
+
+def test_short_bodies_come_with_their_messages_and_are_fetched_together(
+    world: World, release: str, north: RelayCalls, south: RelayCalls, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "MOST_SHORT", 6000)
+    bodies = {"": b"first", "east": b"2" * 3000, "west": b"3" * 2500, "south": b"4" * 3000}
+    sent = []
+    for dealer, body in bodies.items():
+        path = folder / f"{dealer}.body"
+        path.write_bytes(body)
+        header = message(world, release, 1, body).header.model_copy(update={"dealer": dealer})
+        sent.append(Outgoing(sign_message(world.members["north"].key, header), path))
+    headers = [each.message.header for each in sent]
+    world.relay.short = True
+    assert north.put(sent, ())
+    assert world.relay.offsets == []  # no upload began
+    assert len(south.messages()) == 4
+    found = south.fetch_short("south", headers[1], {headers[0]})
+    assert found == {header: bodies[header.dealer] for header in headers[1:3]}  # a fourth does not fit
+    assert south.fetch_short("north", headers[1], {}).keys() == {headers[1]}  # what is not for us is not asked for
+    world.relay.alters = lambda body: body + b"."
+    with pytest.raises(IntegrityError, match="did not sign"):
+        south.fetch_short("south", headers[1], {})
+    world.relay.short = False
+    assert south.fetch_short("south", headers[1], {}) == {}
 
 
 def test_an_upload_that_broke_goes_on_where_it_stopped(

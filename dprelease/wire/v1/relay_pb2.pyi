@@ -8,10 +8,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class OpenParcelRequest(_message.Message):
-    __slots__ = ("parcel",)
+    __slots__ = ("parcel", "body")
     PARCEL_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
     parcel: bytes
-    def __init__(self, parcel: _Optional[bytes] = ...) -> None: ...
+    body: bytes
+    def __init__(self, parcel: _Optional[bytes] = ..., body: _Optional[bytes] = ...) -> None: ...
 
 class OpenParcelResponse(_message.Message):
     __slots__ = ("offset",)
@@ -66,3 +68,17 @@ class FetchParcelResponse(_message.Message):
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     chunk: _release_pb2.Chunk
     def __init__(self, chunk: _Optional[_Union[_release_pb2.Chunk, _Mapping]] = ...) -> None: ...
+
+class FetchShortParcelsRequest(_message.Message):
+    __slots__ = ("spec_digest", "header_digests")
+    SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    HEADER_DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    spec_digest: bytes
+    header_digests: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, spec_digest: _Optional[bytes] = ..., header_digests: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class FetchShortParcelsResponse(_message.Message):
+    __slots__ = ("bodies",)
+    BODIES_FIELD_NUMBER: _ClassVar[int]
+    bodies: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, bodies: _Optional[_Iterable[bytes]] = ...) -> None: ...

@@ -56,6 +56,11 @@ class RelayServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelResponse.FromString,
                 _registered_method=True)
+        self.FetchShortParcels = channel.unary_unary(
+                '/dprelease.wire.v1.RelayService/FetchShortParcels',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchShortParcelsRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchShortParcelsResponse.FromString,
+                _registered_method=True)
         self.AwaitNews = channel.unary_unary(
                 '/dprelease.wire.v1.RelayService/AwaitNews',
                 request_serializer=dprelease_dot_wire_dot_v1_dot_release__pb2.AwaitNewsRequest.SerializeToString,
@@ -95,6 +100,13 @@ class RelayServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FetchShortParcels(self, request, context):
+        """The bodies of short parcels, for a receiver of all of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AwaitNews(self, request, context):
         """Waits until another party's parcel has become complete, or about 25 seconds.
         """
@@ -124,6 +136,11 @@ def add_RelayServiceServicer_to_server(servicer, server):
                     servicer.FetchParcel,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelResponse.SerializeToString,
+            ),
+            'FetchShortParcels': grpc.unary_unary_rpc_method_handler(
+                    servicer.FetchShortParcels,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchShortParcelsRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchShortParcelsResponse.SerializeToString,
             ),
             'AwaitNews': grpc.unary_unary_rpc_method_handler(
                     servicer.AwaitNews,
@@ -240,6 +257,33 @@ class RelayService:
             '/dprelease.wire.v1.RelayService/FetchParcel',
             dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchParcelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchShortParcels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.RelayService/FetchShortParcels',
+            dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchShortParcelsRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_relay__pb2.FetchShortParcelsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,6 +42,8 @@ class RelayServiceStub:
     """The headers of the complete parcels of a release that concern the caller, some at a time."""
     FetchParcel: _grpc.UnaryStreamMultiCallable[_relay_pb2.FetchParcelRequest, _relay_pb2.FetchParcelResponse]
     """The body of a parcel, for one of its receivers."""
+    FetchShortParcels: _grpc.UnaryUnaryMultiCallable[_relay_pb2.FetchShortParcelsRequest, _relay_pb2.FetchShortParcelsResponse]
+    """The bodies of short parcels, for a receiver of all of them."""
     AwaitNews: _grpc.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]
     """Waits until another party's parcel has become complete, or about 25 seconds."""
 
@@ -58,6 +60,8 @@ class RelayServiceAsyncStub(RelayServiceStub):
     """The headers of the complete parcels of a release that concern the caller, some at a time."""
     FetchParcel: _aio.UnaryStreamMultiCallable[_relay_pb2.FetchParcelRequest, _relay_pb2.FetchParcelResponse]  # type: ignore[assignment]
     """The body of a parcel, for one of its receivers."""
+    FetchShortParcels: _aio.UnaryUnaryMultiCallable[_relay_pb2.FetchShortParcelsRequest, _relay_pb2.FetchShortParcelsResponse]  # type: ignore[assignment]
+    """The bodies of short parcels, for a receiver of all of them."""
     AwaitNews: _aio.UnaryUnaryMultiCallable[_release_pb2.AwaitNewsRequest, _release_pb2.AwaitNewsResponse]  # type: ignore[assignment]
     """Waits until another party's parcel has become complete, or about 25 seconds."""
 
@@ -95,6 +99,14 @@ class RelayServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_relay_pb2.FetchParcelResponse], _abc.AsyncIterator[_relay_pb2.FetchParcelResponse]]:
         """The body of a parcel, for one of its receivers."""
+
+    @_abc_1.abstractmethod
+    def FetchShortParcels(
+        self,
+        request: _relay_pb2.FetchShortParcelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_relay_pb2.FetchShortParcelsResponse, _abc.Awaitable[_relay_pb2.FetchShortParcelsResponse]]:
+        """The bodies of short parcels, for a receiver of all of them."""
 
     @_abc_1.abstractmethod
     def AwaitNews(

@@ -11,7 +11,7 @@ import pytest
 from dprelease.errors import IntegrityError, InternalError
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
 from dprelease.wire.v1 import intake_pb2, relay_pb2, release_pb2
-from party_node.outgoing import hub as relay_module
+from party_node.outgoing import relay as relay_module
 from tests.hostile.faults import Fault, Kind, each
 from tests.hostile.hospital.honest import check_delivered, honest_release, steps
 from tests.party_node.joint_release import approved, deliver, released_exactly

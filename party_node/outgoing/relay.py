@@ -1,0 +1,180 @@
+"""Calls to the hub's relay: our messages of a session that it lacks, all that it lists, and bodies that are for us."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterable, Iterator
+
+import grpc
+
+from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, VersionMismatch
+from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.wire.boundary import OUR_METHODS, VERSION, ask, translated
+from dprelease.wire.chunks import received
+from dprelease.wire.retry import PROGRESS_BYTES
+from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
+from party_node.outgoing.hub import bring
+from party_node.state.session import Outgoing
+
+RELAY = "the hub's relay"
+
+SHORT_BODY = 32 << 10
+"""Most bytes of a body that travels with its announcement, and with others: such a message is no longer than one without."""
+
+MOST_SHORT, MOST_ASKED = 1 << 20, 1000
+"""Most bytes, and bodies, of one call for short ones."""
+
+MOST_MESSAGES = 50_000
+"""Most messages of one release or run that are read: a hundred hospitals that deal to one another send 20,000 in a round."""
+
+
+class RelayCalls:
+    """Calls over one channel.
+
+    Args:
+        channel: to the hub's listener for parties.
+        release: digest of the release or run.
+        stall_seconds: longest stand-still before an attempt is given up.
+        read: messages that were listed at the last look, by their bytes: they are not read again.
+    """
+
+    def __init__(
+        self, channel: grpc.Channel, release: str, stall_seconds: float, read: dict[bytes, Message] | None = None
+    ) -> None:
+        self._read = {} if read is None else read
+        self._listed: dict[bytes, Message] = {}
+        self._after = self._count = 0
+        self._answers_short = True
+        self._stub = relay_pb2_grpc.RelayServiceStub(channel)
+        self._send = channel.stream_unary(
+            f"{OUR_METHODS}v1.RelayService/SendParcel", None, relay_pb2.SendParcelResponse.FromString
+        )
+        self._release = bytes.fromhex(release)
+        self._stall_seconds = stall_seconds
+
+    def messages(self) -> tuple[Message, ...]:
+        """All messages of the release, unchecked; from the second time on only what is new is asked for.
+
+        Raises:
+            IntegrityError: one cannot be read.
+            PeerUnavailable, NotFound, ...: as the relay answers.
+        """
+        found = self._listed
+        while True:
+            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=self._after)
+            answer = ask(RELAY, self._stub.ListParcels, request)
+            if not answer.parcels:
+                self._read.clear()
+                self._read.update(found)
+                return tuple(found.values())
+            if answer.last <= self._after:
+                raise IntegrityError(f"{RELAY} lists the same messages again and again")
+            self._after = answer.last
+            self._count += len(answer.parcels)  # as they come: one that is listed twice counts twice
+            if self._count > MOST_MESSAGES:
+                raise IntegrityError(f"{RELAY} lists more messages than a session has")
+            try:
+                found |= {data: self._read.get(data) or Message.from_bytes(data) for data in answer.parcels}
+            except InvalidInput as error:
+                raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
+
+    def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
+        """Send every frozen message that is not among those that are there; say whether there was one."""
+        known = {message.header for message in there}
+        lacking = [each for each in outgoing if each.message.header not in known]
+        for each in lacking:
+            self.send(each)
+        return bool(lacking)
+
+    def send(self, outgoing: Outgoing) -> None:
+        """Put a frozen message there; goes on where an earlier attempt stopped.
+
+        Raises:
+            PeerUnavailable: the relay is away, or the stream stood still; try again.
+            IntegrityError: the relay claims other bytes than ours.
+            Conflict, AccessDenied, ...: as it answers.
+        """
+        header = outgoing.message.header
+        short = outgoing.body if header.size <= SHORT_BODY else None
+        body = b"" if short is None else short.read_bytes()
+        request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes(), body=body)
+        held = ask(RELAY, self._stub.OpenParcel, request).offset
+        if outgoing.body is not None:
+            digest = bytes.fromhex(header.digest())
+            first = relay_pb2.SendParcelRequest(header_digest=digest, spec_digest=self._release)
+            bring(RELAY, "message", self._send, first, outgoing.body, header, held, self._stall_seconds)
+
+    def fetch_short(
+        self, party: str, wanted: MessageHeader, known: Container[MessageHeader]
+    ) -> dict[MessageHeader, bytes]:
+        """The body of a message for us, and with it other short ones of its round, as many as fit one call.
+
+        Args:
+            party: our name.
+            wanted: the message, with a short body.
+            known: messages whose bodies are here.
+
+        Returns:
+            Bodies, checked; none from a hub of the version before, which has no such call.
+
+        Raises:
+            IntegrityError: one is not what its sender signed.
+            PeerUnavailable, ...: as the relay answers.
+        """
+        if not self._answers_short:
+            return {}
+        room, asked = MOST_SHORT - wanted.size, [wanted]
+        for header in (message.header for message in self._listed.values() if message.header.round == wanted.round):
+            fits = 0 < header.size <= min(SHORT_BODY, room) and len(asked) < MOST_ASKED
+            if fits and party in header.receivers and header != wanted and header not in known:
+                room -= header.size
+                asked.append(header)
+        request = relay_pb2.FetchShortParcelsRequest(
+            spec_digest=self._release, header_digests=[bytes.fromhex(header.digest()) for header in asked]
+        )
+        try:
+            bodies = ask(RELAY, self._stub.FetchShortParcels, request).bodies
+        except VersionMismatch:
+            self._answers_short = False
+            return {}
+        if len(bodies) != len(asked):
+            raise IntegrityError(f"{RELAY} answers with other bodies than those that were asked for")
+        for header, body in zip(asked, bodies, strict=True):
+            _check_body(header, len(body), hashlib.sha256(body))
+        return dict(zip(asked, bodies, strict=True))
+
+    def fetch(self, header: MessageHeader) -> Iterator[bytes]:
+        """The body of a message that is for us, in pieces; its length and digest are checked at the end.
+
+        A stream that breaks is taken up where it broke, as long as every attempt moves it.
+
+        Raises:
+            IntegrityError: it is not what its sender signed.
+            PeerUnavailable: the relay is away, or the stream stood still; try again.
+        """
+        digest, position = hashlib.sha256(), 0
+        while True:
+            begun = position
+            try:
+                for data in self._stream(header, begun):
+                    digest.update(data)
+                    position += len(data)
+                    yield data
+                break
+            except PeerUnavailable:
+                if position - begun < PROGRESS_BYTES:
+                    raise
+        _check_body(header, position, digest)
+
+    def _stream(self, header: MessageHeader, position: int) -> Iterator[bytes]:
+        request = relay_pb2.FetchParcelRequest(
+            spec_digest=self._release, header_digest=bytes.fromhex(header.digest()), offset=position
+        )
+        with translated(RELAY):
+            call = self._stub.FetchParcel(request, metadata=VERSION)
+            yield from received(call, position, header.size, self._stall_seconds)
+
+
+def _check_body(header: MessageHeader, size: int, digest: hashlib._Hash) -> None:
+    if size != header.size or digest.hexdigest() != header.sha256:
+        raise IntegrityError(f"{RELAY} handed out a {header.kind} of {header.sender} that it did not sign")
