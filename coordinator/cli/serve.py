@@ -19,6 +19,7 @@ from coordinator.store.upkeep import migrate as to_latest
 from dprelease.cli.console import StopSignal, log_json_option, log_to_stderr
 from dprelease.errors import InvalidInput
 from dprelease.spec_base import instant
+from dprelease.threads import share_arena
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ def serve(settings: CoordinatorSettings, reflection: bool | None, verbose: bool,
     stop = StopSignal()
     if reflection is not None:
         settings = settings.model_copy(update={"reflection": reflection})
+    share_arena()  # else each worker keeps what it has freed: some 30 MiB after long messages
     server = Server(settings)
     log.info("ready: coordination on port %d, enrolment on port %d", server.port, server.enrolment_port)
     stop.wait()

@@ -8,6 +8,7 @@ import click
 
 from dprelease.cli.console import StopSignal, log_json_option, log_to_stderr
 from dprelease.files.settings import read_settings
+from dprelease.threads import share_arena
 from learner.hub.settings import HubSettings
 
 
@@ -35,5 +36,6 @@ def serve(config: Path, verbose: bool, log_json: bool) -> None:
     log_to_stderr(verbose=verbose, as_json=log_json)
     settings = read_settings(config, HubSettings)
     stop = StopSignal()
+    share_arena()  # else each worker keeps what it has freed
     with Hub(settings):
         stop.wait()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.end_to_end
 
 ROWS, SHARED = 120, 96
 NAMES = ("clinic", "ward", "lab")
-FAULT = "kill-before@party_node.outgoing.hub:RelayCalls.send#4"
+FAULT = "kill-before@party_node.outgoing.relay:RelayCalls.send#4"
 """In the middle of the points that go round."""
 
 
