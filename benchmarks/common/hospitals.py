@@ -18,7 +18,11 @@ from benchmarks.common.counted import counted, launcher
 from demo.consortium import Consortium, wait_for
 
 CALLS = "calls_per_second = 1e6\n"  # a hospital that is driven asks again without a pause
-LIMITS = {"coordinator": CALLS, "hub": f"{CALLS}streams_per_peer = 4096\n"}  # all learners here have one address
+ENROLMENTS = "enrolments_per_minute = 1000\n"  # all hospitals enrol from one address
+LIMITS = {
+    "coordinator": f"{CALLS}{ENROLMENTS}",
+    "hub": f"{CALLS}streams_per_peer = 4096\n",  # all learners here have one address
+}
 PATIENCE = 600.0
 GROUP_ROWS = 1_000_000
 """Rows of a table that are made at once."""
