@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -142,8 +143,11 @@ def _share(codes: Codes, spec: SpecBase, schedule: Schedule, party: str, shares:
     return total
 
 
+@lru_cache(maxsize=8)
 def schedule_of(spec: SpecBase) -> Schedule:
     """The schedule of a release's products and proofs: a matrix has a column for each variable of its party.
+
+    The latest ones are remembered: each look at a session asks for one, with all that is looked up in it.
 
     Raises:
         InvalidInput: it is of another mechanism.
