@@ -18,14 +18,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dprelease.cli.console import StopSignal
-from dprelease.errors import (
-    Conflict,
-    DpReleaseError,
-    IntegrityError,
-    InvalidInput,
-    PeerUnavailable,
-    unforeseen,
-)
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable, unforeseen
 from dprelease.mpc.messages import MessageHeader
 from dprelease.release.block import SealedBlock
 from dprelease.wire.boundary import OUR_METHODS, VERSION, ask, translated
@@ -33,10 +26,7 @@ from dprelease.wire.chunks import read_chunks, received
 from dprelease.wire.news import Listening, wait_for_news
 from dprelease.wire.retry import Backoff, ProgressDeadline
 from dprelease.wire.transport import Credentials, connect
-from dprelease.wire.v1 import (
-    intake_pb2,
-    intake_pb2_grpc,
-)
+from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc
 from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from party_node.hospital import HospitalState
 from party_node.outgoing.office import PEER, Coordinator

@@ -74,7 +74,7 @@ def proof_error(collusion_threshold: int) -> Fraction:
 
     Each of t altered provers faces an honest verifier in each of at most 64 rounds. The proof errs with less than 6/p, and the
     comparison of what it showed to others with less than 3/p: t 64 9/p. The event does not depend on honest data, so it adds to
-    delta without a factor e^epsilon. The advantage against AES-256 and HKDF comes in addition.
+    delta without a factor e^epsilon. The advantage against AES-256, HKDF, SHA-256 and signatures comes in addition.
 
     Args:
         collusion_threshold: t.
