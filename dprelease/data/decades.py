@@ -11,7 +11,7 @@ Specified in docs/format.md 7.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cached_property
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -73,18 +73,21 @@ class Box(Value):
         place = (codes.astype(np.int64) << (BOX_BITS - grid_bits)) + (CELLS << (BOX_BITS - 1))
         place = np.clip(place, self.low << BOX_BITS, self.high << BOX_BITS)
         cell = np.minimum(place >> BOX_BITS, self.high - 1)
-        low, high = self._places[cell - self.low], self._places[cell - self.low + 1]
+        places = _places(self.low, self.high)
+        low, high = places[cell - self.low], places[cell - self.low + 1]
         # (2^25) (2^24) < 2^63; half a step is added, so that places are the nearest.
         within = (high - low) * (place - (cell << BOX_BITS)) + (1 << (BOX_BITS - 1))
         found: Codes = (low + (within >> BOX_BITS)).astype(np.int32)
         return found
 
-    @cached_property
-    def _places(self) -> Integers:
-        """The ends of its cells on its own grid."""
-        low, high = _TENTHS[self.low], _TENTHS[self.high]
-        ends = _TENTHS[self.low : self.high + 1]
-        return np.array([round(Fraction(2 * end - low - high, high - low) * 2**BOX_BITS) for end in ends], np.int64)
+
+# A cached attribute would take part in the comparison of two boxes, and arrays do not compare to one truth.
+@lru_cache
+def _places(low: int, high: int) -> Integers:
+    """The ends of a box's cells on its own grid."""
+    first, last = _TENTHS[low], _TENTHS[high]
+    ends = _TENTHS[low : high + 1]
+    return np.array([round(Fraction(2 * end - first - last, last - first) * 2**BOX_BITS) for end in ends], np.int64)
 
 
 def decade_codes(cells: Floats, grid_bits: int) -> Codes:

@@ -67,6 +67,8 @@ def test_a_box_s_grid_is_linear_and_exact_at_its_ends(bits: int) -> None:
         ends = decade_codes(np.array([box.lower, box.upper, -1e300, 1e300]), bits)
         assert box.code(ends, bits).tolist() == [-STEPS, STEPS, -STEPS, STEPS]
         assert np.all(np.diff(box.code(np.sort(codes), bits)) >= 0)
+        # A box that has coded is the same value as one that has not: specs are looked up by their values.
+        assert box == Box(low=box.low, high=box.high)
 
 
 def test_what_is_no_box_is_refused() -> None:
