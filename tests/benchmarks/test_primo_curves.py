@@ -253,8 +253,8 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
 
 
-@pytest.mark.parametrize("noise", [(1.0, 1.0), (1.0, 0.5), (1.0, 3.0), (2.0, 1.0)])
-@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (2, 2), (3, 2), (4, 1)])
+@pytest.mark.parametrize("noise", [(1.0, 1.0), (1.0, 0.5), (1.0, 3.0)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (4, 1)])
 @pytest.mark.parametrize("body", ["ball", "box"])
 @pytest.mark.parametrize("public", ["nothing", "outcomes"])
 def test_no_pair_of_rows_moves_both_further(

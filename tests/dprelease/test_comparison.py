@@ -21,7 +21,7 @@ from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.draft import PublishedRanges
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import names_for_fits
-from dprelease.planning.comparison import NO_DATA, SIGNALS, Cell, compare
+from dprelease.planning.comparison import NO_DATA, SIGNALS, Cell, Comparison, compare
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
 from dprelease.planning.plot import POINTS, draw, over_epsilon, over_rows
 from dprelease.spec_base import Target
@@ -225,20 +225,27 @@ def test_curves_stay_within_what_is_possible() -> None:
     assert np.array_equal(np.isnan(curve), at < 90)
 
 
+@pytest.fixture(scope="module")
+def compared() -> Comparison:
+    return compare(WHERE, ("moments",), (0.5,))
+
+
 @pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_a_picture_is_written(tmp_path: Path, ending: str, magic: bytes) -> None:
+def test_a_picture_is_written(compared: Comparison, tmp_path: Path, ending: str, magic: bytes) -> None:
     path = tmp_path / f"plan.{ending}"
-    draw(compare(WHERE, ("mixed", "moments"), (0.5,)), path)
+    draw(compared, path)
     assert path.read_bytes().startswith(magic)
 
 
 @pytest.mark.parametrize("name", ["plan.colour", "none/plan.png"])
-def test_a_picture_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+def test_a_picture_that_cannot_be_written(compared: Comparison, tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="cannot write the plot"):
-        draw(compare(WHERE, ("moments",), (0.5,)), tmp_path / name)
+        draw(compared, tmp_path / name)
 
 
-def test_without_matplotlib_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_says_what_to_install(
+    compared: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InvalidInput, match=r"matplotlib, which is not installed.*pip install 'dprelease\[plot\]'"):
-        draw(compare(WHERE, ("moments",), (0.5,)), tmp_path / "plan.png")
+        draw(compared, tmp_path / "plan.png")

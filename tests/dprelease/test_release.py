@@ -100,7 +100,7 @@ def test_noise_in_original_units_of_columns_between_zero_and_one() -> None:
     np.testing.assert_allclose(release.scaled().noise_sd * half_width, 6.461643536, rtol=1e-9)
 
 
-@pytest.mark.parametrize("repeats", [1000, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("repeats", [400, pytest.param(3000, marks=pytest.mark.slow)])
 def test_anchor_and_mixing_rows_carry_equal_variance(repeats: int) -> None:
     spec = build_spec(outputs=3)
     quiet = released(spec, ZeroNoise()).scaled().values
@@ -117,7 +117,7 @@ def test_anchor_and_mixing_rows_carry_equal_variance(repeats: int) -> None:
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
 def test_a_column_of_weight_w_has_w_times_less_noise(mechanism: str) -> None:
     spec = build_spec(mechanism=mechanism, outputs=3, rows=12, weights={"age": 2, "glucose": 5})
-    quiet, noise, repeats = released(spec, ZeroNoise()).scaled(), SeededNoise(13), 400
+    quiet, noise, repeats = released(spec, ZeroNoise()).scaled(), SeededNoise(13), 200
     errors = np.array([released(spec, noise).scaled().values - quiet.values for _ in range(repeats)])
     variance = (errors**2).mean(axis=(0, 1))
     draws = repeats * errors.shape[1]
@@ -155,7 +155,7 @@ def test_mixing_rows_that_cancel_say_nothing_about_means() -> None:
 
 def test_means_err_by_the_stated_standard_deviation() -> None:
     spec = build_spec(mechanism="rows", rows=200)
-    noise, repeats = SeededNoise(12), 1500
+    noise, repeats = SeededNoise(12), 500
     true = data(spec).mean(axis=0)
     errors = []
     for _ in range(repeats):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ SERIES = ("series", [10.0, 12.5, 40.0, 30.0, 20.0])
 ROWS, GRID_BITS = 60, 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A request to a mechanism."""
 
@@ -170,6 +171,7 @@ def catalogue(columns: Mapping[str, Any]) -> Catalogue:
     return Catalogue(party="north", columns=everything, **facts)
 
 
+@cache
 def made(case: Case) -> tuple[ReleaseSpec, Mapping[str, Fraction]]:
     """The spec that a mechanism proposes, and what it says that ledgers will be charged."""
     columns = case.columns
@@ -231,6 +233,12 @@ def tables_of(spec: ReleaseSpec) -> dict[str, BoundedRows]:
     return {part.party: random_rows(spec, part.party) for part in spec.parties}
 
 
+@cache
+def noisy(case: Case) -> dict[str, tuple[Block, ...]]:
+    spec, _ = made(case)
+    return blocks_of(spec, tables_of(spec), SeededNoise(2))
+
+
 def test_every_mechanism_of_the_table_is_held_against_the_contract() -> None:
     assert {case.mechanism for case in CASES} == set(names())
 
@@ -270,7 +278,7 @@ def test_its_words_are_sentences(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_blocks_have_the_shapes_that_were_promised(case: Case) -> None:
     spec, _ = made(case)
-    for party, blocks in blocks_of(spec, tables_of(spec), SeededNoise(2)).items():
+    for party, blocks in noisy(case).items():
         assert [block.values.shape for block in blocks] == [*mechanism_of(spec).shapes(spec, party)]
         for at, block in enumerate(blocks):
             assert block.header == expected_header(spec, party, at)
@@ -397,9 +405,7 @@ def test_no_number_of_its_terms_may_be_another_for_less_noise(case: Case) -> Non
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_blocks_of_other_shapes_or_garbage_are_refused(case: Case) -> None:
-    spec, _ = made(case)
-    tables = tables_of(spec)
-    blocks = blocks_of(spec, tables, SeededNoise(3))
+    (spec, _), blocks = made(case), noisy(case)
     party = next(iter(blocks))
     data = blocks[party][0].to_bytes()
     for wrong in (data[:-8], data + b"\0" * 8, b"X" + data[1:], b""):

@@ -18,29 +18,30 @@ NOISE = 30.0
 """Patients: of seven columns at epsilon = 1, delta = 1e-5."""
 
 
-@pytest.mark.parametrize("event", [None, "died"])
-def test_exact_sums_give_cox(event: str | None) -> None:
+def test_exact_sums_give_cox() -> None:
     """To .05: what the intervals and the prior may take of n = 8,000, where events are frequent and ratios up to 2.7."""
     people = Patients(8_000)
-    analysis = hazards(released(people), "exit", list(people.levels), event)
-    found = analysis.tables["hazard ratios"]
+    release = released(people)
+    tables = [hazards(release, "exit", list(people.levels), event).tables for event in (None, "died")]
+    found = tables[0]["hazard ratios"]
     of, time, cause = people.drawn(0)
     x = np.column_stack(
         [of[name] == people.levels[name].index(level) for name, level in (each.split("=") for each in found.names)]
     )
     seen = (cause >= 0) & (time <= CUTS[-1])
     cox = PHReg(np.minimum(time, CUTS[-1]), x.astype(float), status=seen.astype(int)).fit()
-    np.testing.assert_allclose(np.log(found.estimate), cox.params, atol=0.05)
-    assert (found.standard_error > 0.95 * cox.bse).all()
+    for found in (each["hazard ratios"] for each in tables):
+        np.testing.assert_allclose(np.log(found.estimate), cox.params, atol=0.05)
+        assert (found.standard_error > 0.95 * cox.bse).all()
 
 
 @pytest.mark.parametrize(
     ("people", "count"),
     [
-        (Patients(effect=0.0), 12),
-        (Patients(20_000, rate=(0.03,)), 6),
-        (Patients(20_000, shape="collinear"), 6),
-        (Patients(20_000, effect=0.0, shape="twenty levels"), 3),
+        (Patients(effect=0.0), 8),
+        (Patients(20_000, rate=(0.03,)), 4),
+        (Patients(20_000, shape="collinear"), 4),
+        (Patients(20_000, effect=0.0, shape="twenty levels"), 2),
         pytest.param(Patients(effect=0.0), 100, marks=SLOW),
         pytest.param(Patients(), 60, marks=SLOW),
         pytest.param(Patients(20_000, effect=2.0), 60, marks=SLOW),

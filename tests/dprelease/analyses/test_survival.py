@@ -64,12 +64,20 @@ def released(
     return exit_release(columns, places, sd, random if sd else None)
 
 
-@pytest.mark.parametrize("event", [None, "died"])
-def test_exact_sums_give_kaplan_meier_and_cox(event: str | None) -> None:
+def test_exact_sums_give_kaplan_meier_and_cox() -> None:
     """To .006 and .02: what patients who left within an interval, and the prior, may take of n = 6,000."""
     people = Patients(6000)
-    found = survival(released(people), "exit", "group", event)
-    group, time, cause = people.drawn(0)
+    release, (group, time, cause) = released(people), people.drawn(0)
+    until = np.minimum(time, CUTS[-1])
+    cox = PHReg(until, group[:, None], status=((cause >= 0) & (time <= CUTS[-1])).astype(int)).fit()
+    for event in (None, "died"):
+        is_textbook(survival(release, "exit", "group", event), group, time, cause, (cox.params[0], cox.bse[0]))
+
+
+def is_textbook(
+    found: Survival, group: np.ndarray, time: np.ndarray, cause: np.ndarray, cox: tuple[float, float]
+) -> None:
+    """Hold every table against Kaplan and Meier's curve, and the ratio against Cox's, (its logarithm, standard error)."""
     for place, name in enumerate(("group=a", "group=b")):
         own = group == place
         curve = SurvfuncRight(time[own], (cause[own] >= 0).astype(int))
@@ -82,11 +90,9 @@ def test_exact_sums_give_kaplan_meier_and_cox(event: str | None) -> None:
         assert risk.estimate[[name in each for each in risk.names]] == pytest.approx(counts, abs=0.5)
         half = curve.surv_times[curve.surv_prob <= 0.5][0]
         assert found.tables["median survival"][name].estimate[0] == pytest.approx(half, abs=0.02)
-    until = np.minimum(time, CUTS[-1])
-    cox = PHReg(until, group[:, None], status=((cause >= 0) & (time <= CUTS[-1])).astype(int)).fit()
     ratio = found.tables["hazard ratios"]
-    assert np.log(ratio.estimate[0]) == pytest.approx(cox.params[0], abs=0.02)
-    assert ratio.standard_error[0] == pytest.approx(cox.bse[0], rel=0.05)
+    assert np.log(ratio.estimate[0]) == pytest.approx(cox[0], abs=0.02)
+    assert ratio.standard_error[0] == pytest.approx(cox[1], rel=0.05)
     mean = [(1 - np.exp(-rate * CUTS[-1])) / rate for rate in (1.0, 0.7)]
     restricted = found.tables["restricted mean survival time"]
     assert restricted.estimate == pytest.approx([*mean, mean[1] - mean[0]], abs=0.05)
@@ -122,7 +128,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("count", [8, pytest.param(80, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("count", [5, pytest.param(80, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
 def test_intervals_hold_the_truth(shape: str, count: int) -> None:
     """Log ratios in standard errors have mean 0 and rarely pass 1.96; bands hold curves, errors counts."""
     people = SHAPES[shape]
@@ -135,7 +141,7 @@ def test_intervals_hold_the_truth(shape: str, count: int) -> None:
     z = np.array(away)
     assert (np.abs(z.mean(axis=0)) < 4 / np.sqrt(count)).all(), z.mean(axis=0)
     assert ((np.abs(z) > 1.96).sum(axis=0) <= binom.isf(CHANCE, count, 0.05)).all()
-    # Cuts of one release hang together, so that the mean of 8 releases spreads by about .05.
+    # Cuts of one release hang together, so that the mean of 5 releases spreads by about .07.
     assert np.mean(bands, axis=0).min() > 0.95 - 4 * 0.15 / np.sqrt(count)
 
 

@@ -352,11 +352,11 @@ def test_an_indicators_range_begins_at_zero_as_feature_and_as_target():
 # What it says of itself.
 
 
-@pytest.mark.parametrize(("x_sd", "y_sd", "k"), [(4.0, 4.0, 60), (15.0, 15.0, 60), (15.0, 15.0, 200)])
+@pytest.mark.parametrize(("x_sd", "y_sd", "k"), [(4.0, 4.0, 60), (15.0, 15.0, 60)])
 def test_with_its_optimism_added_the_estimated_error_is_unbiased(x_sd: float, y_sd: float, k: int):
-    """1000 releases: mean of (estimate + optimism - true error) within 5 s.e. of 0, or within 15 % of the optimism."""
+    """300 releases: mean of (estimate + optimism - true error) within 5 s.e. of 0, or within 15 % of the optimism."""
     differences, added = [], []
-    for seed in range(1000):
+    for seed in range(300):
         rows, w = release(1000 + seed, k=k, x_sd=x_sd, y_sd=y_sd)
         found = fitted(rows)
         mean = rows.ones[0]
@@ -366,7 +366,7 @@ def test_with_its_optimism_added_the_estimated_error_is_unbiased(x_sd: float, y_
         true = 0.01 + slope @ slope / 3 + level**2
         differences.append(found.quality.mse[0] + found.quality.optimism[0] - true)
         added.append(found.quality.optimism[0])
-    error = np.std(differences) / math.sqrt(1000)
+    error = np.std(differences) / math.sqrt(300)
     assert abs(np.mean(differences)) < STANDARD_ERRORS * error + 0.15 * np.mean(added)
     assert np.mean(added) > STANDARD_ERRORS * error
 

@@ -181,7 +181,7 @@ def test_a_simplex_that_holds_the_truth_gives_it_back() -> None:
 @every_kind
 @pytest.mark.parametrize("intercept", [True, False])
 def test_optimism_is_what_a_constrained_fit_gains_from_the_noise_that_it_saw(kind: Kind, intercept: bool) -> None:
-    generator, draws, within = np.random.default_rng(4), 200, ConvexSet(kind, 0.25)
+    generator, draws, within = np.random.default_rng(4), 80, ConvexSet(kind, 0.25)
     truth = np.column_stack([np.ones(len(ROWS)), ROWS])
     truth = truth.T @ truth / len(ROWS)
     gaps, optimism = [], []

@@ -116,7 +116,7 @@ def test_bgm_shrinks_as_predicted_where_dgm_is_unbiased(fit_intercept: bool):
     and weights move by H^-1 times them. Second-order bias, about w Var(H_ii) / lambda^2 = .0008, is below half a standard
     error.
     """
-    rows, variance, power, draws = 6000, 0.36, 0.25, 200
+    rows, variance, power, draws = 6000, 0.36, 0.25, 80
     releases = [orthogonal_release(rows, math.sqrt(variance), seed) for seed in range(draws)]
     shrink = power / (power + variance)
     for method, limit, hessian in (("bgm", shrink * W, power + variance), ("dgm", W, power)):

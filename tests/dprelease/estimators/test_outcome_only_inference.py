@@ -12,7 +12,7 @@ FEATURES, OUTCOMES, ROWS = 3, 20, 4_000
 X, Y = list(range(1, FEATURES + 1)), list(range(FEATURES + 1, FEATURES + OUTCOMES + 1))
 WEIGHTS = np.random.default_rng(8).uniform(-0.3, 0.3, (FEATURES, OUTCOMES))
 OFFSETS = np.random.default_rng(9).uniform(-0.2, 0.2, OUTCOMES)
-Z = 1.959964
+Z, DRAWS = 1.959964, 24
 
 
 def learned(public: str, seed: int, epsilon: float, *, spread: float = 0.1, category: bool = False) -> PopulationFit:
@@ -54,16 +54,17 @@ def shares_held(found: PopulationFit) -> tuple[float, float]:
 @pytest.mark.parametrize(("public", "epsilon"), [("", 8.0), ("x", 2.0), ("y", 8.0)])
 def test_intervals_hold_the_truth_as_often_as_they_say(public: str, epsilon: float, category: bool) -> None:
     """Draws are independent of one another; within one the 60 intervals share patients, so draws are what is counted by."""
-    held = np.array([shares_held(learned(public, seed, epsilon, category=category)) for seed in range(40)])
+    held = np.array([shares_held(learned(public, seed, epsilon, category=category)) for seed in range(DRAWS)])
     for shares, intervals in zip(held.T, (FEATURES * OUTCOMES, OUTCOMES), strict=True):
-        error = max(np.std(shares) / np.sqrt(40), np.sqrt(0.05 * 0.95 / (40 * intervals)))
+        error = max(np.std(shares) / np.sqrt(DRAWS), np.sqrt(0.05 * 0.95 / (DRAWS * intervals)))
         assert abs(np.mean(shares) - 0.95) < 4 * error + 0.005
 
 
 def test_intervals_are_not_too_short_where_noise_hides_how_far_residuals_spread() -> None:
     """Public outcomes near their fits: residual variances of 0.0003 with noise of about as much."""
-    held = np.array([shares_held(learned("y", seed, 32.0, spread=0.03)) for seed in range(40)])
-    assert (held.mean(axis=0) > 0.95 - 4 * np.maximum(held.std(axis=0) / np.sqrt(40), np.sqrt(0.0475 / 800))).all()
+    held = np.array([shares_held(learned("y", seed, 32.0, spread=0.03)) for seed in range(DRAWS)])
+    error = np.maximum(held.std(axis=0) / np.sqrt(DRAWS), np.sqrt(0.0475 / (OUTCOMES * DRAWS)))
+    assert (held.mean(axis=0) > 0.95 - 4 * error).all()
 
 
 def test_features_that_determine_each_other_tell_nothing_about_weights() -> None:

@@ -158,7 +158,7 @@ def test_a_number_beside_others_is_known_as_quadrature_says(mean: float, sd: flo
     square, around = mean**2 + 0.05, (others[0] ** 2 + 0.04, 0.05)
     seen = np.array([mean, sd, square, 2 * sd, -1.0])[:, None]
     found = Marginals(*_posterior(seen, np.array([*others, *around])[:, None], numeric=True))
-    a, b = np.meshgrid(np.linspace(-25, 25, 6001), np.linspace(-40, 20, 601), indexing="ij")
+    a, b = np.meshgrid(np.linspace(-25, 25, 2001), np.linspace(-40, 20, 301), indexing="ij")
     inner, part = 1 / (1 + np.exp(-a)), 1 / (1 + np.exp(-b))
     m, variance = 2 * inner - 1, 4 * inner * (1 - inner) * part
     raised = m**2 + variance
@@ -185,11 +185,10 @@ def test_of_alike_outcomes_none_is_lost_in_the_noise(public: str, monkeypatch: p
     data, (columns, names) = table(6, 300, rows=2000), sides(6, 300, public)
     x, y = list(range(1, 7)), list(range(7, 307))
     shown = data[:, :6] if public else np.zeros((2000, 0))
+    moments = outcome_only_of(data, columns, names, np.random.default_rng(5))
 
     def mean_share() -> float:
-        found = fit_moments(
-            outcome_only_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True
-        )
+        found = fit_moments(moments, x, y, shown, intercept=True)
         return float(r_squared(data, x, y, found.offsets, found.weights).mean())
 
     assert mean_share() > -0.1
@@ -201,14 +200,13 @@ def test_of_alike_outcomes_none_is_lost_in_the_noise(public: str, monkeypatch: p
 def test_that_features_explain_much_of_the_others_is_a_reason_to_believe_it(
     public: str, monkeypatch: pytest.MonkeyPatch
 ):
-    data, (columns, names) = table(6, 300, rows=20_000), sides(6, 300, public)
-    x, y = list(range(1, 7)), list(range(7, 307))
+    data, (columns, names) = table(6, 100, rows=20_000), sides(6, 100, public)
+    x, y = list(range(1, 7)), list(range(7, 107))
     shown = data[:, :6] if public else np.zeros((20_000, 0))
+    moments = outcome_only_of(data, columns, names, np.random.default_rng(5))
 
     def mean_share() -> float:
-        found = fit_moments(
-            outcome_only_of(data, columns, names, np.random.default_rng(5)), x, y, shown, intercept=True
-        )
+        found = fit_moments(moments, x, y, shown, intercept=True)
         return float(r_squared(data, x, y, found.offsets, found.weights).mean())
 
     together = mean_share()

@@ -69,12 +69,12 @@ def test_the_estimate_is_the_square_of_the_residual_less_its_noise():
 @pytest.mark.parametrize("sd", [(1.5, 1.0), (0.2, 0.3)])
 @pytest.mark.parametrize("mixed", [False, True])
 def test_for_a_fixed_model_the_estimate_is_unbiased_and_spreads_as_stated(mixed: bool, sd: tuple[float, float]):
-    """3000 draws of the noise (and of the mixing rows). Sample means within 5 s.e. of the truth; a sample variance of
+    """1000 draws of the noise (and of the mixing rows). Sample means within 5 s.e. of the truth; a sample variance of
     nearly normal values with excess kurtosis 12 / r has relative sd sqrt((2 + 12 / r) / draws). The stated variances use
     plug-in signals, whose own bias is 2 / r: allowed for.
     """
     generator = np.random.default_rng(1)
-    r, draws, n = 200, 3000, 1000
+    r, draws, n = 200, 1000, 1000
     private_x, private_y = generator.uniform(-1, 1, (n, 2)), generator.uniform(-1, 1, n)
     weights, offsets, constant = np.array([[0.4], [-0.3]]), np.array([0.1]), np.array([0.05])
     moments = np.column_stack([np.ones(n), private_x, private_y])
@@ -115,7 +115,7 @@ def test_for_a_fixed_model_the_estimate_is_unbiased_and_spreads_as_stated(mixed:
     ],
 )
 def test_with_its_optimism_added_the_estimate_is_unbiased_for_the_fitted_model(method, mixed, r, d, weight, sd):
-    """300 to 2000 releases: mean of (estimate + optimism - true error) of the fitted weights within 5 s.e. of 0.
+    """150 to 700 releases: mean of (estimate + optimism - true error) of the fitted weights within 5 s.e. of 0.
 
     The same difference for the weights that the method tends to, which did not see the noise, has mean 0 and most of
     the same noise in it; it is taken off, so that the standard error is small against the optimism. For ``rows``,
@@ -124,7 +124,7 @@ def test_with_its_optimism_added_the_estimate_is_unbiased_for_the_fitted_model(m
     """
     generator = np.random.default_rng(2)
     n = 100_000 if mixed else r
-    w, tau, draws = np.full(d, weight), 0.4, 300 if mixed else min(r, 2000)
+    w, tau, draws = np.full(d, weight), 0.4, 150 if mixed else min(r, 700)
     power = n / r / 3
     limit = w if method == "dgm" else w * power / (power + sd**2)
     differences, corrections = [], []
@@ -162,13 +162,13 @@ def test_no_signal_is_seldom_taken_for_one_even_with_a_hundred_features():
 
 @pytest.mark.parametrize(("r", "d", "weight"), [(40, 10, 0.0), (40, 10, 0.3), (100, 15, 0.1), (400, 4, 0.3)])
 def test_standard_errors_are_those_of_a_fitted_model(r: int, d: int, weight: float):
-    """1000 releases fitted by least squares. The mean of stated variances and the variance of the errors agree to 5 s.e. of
+    """500 releases fitted by least squares. The mean of stated variances and the variance of the errors agree to 5 s.e. of
     the latter, whose excess kurtosis is worked out from the sample, and 5 % for what (4) and (5) leave out.
 
     Without what comes from being fitted the stated variances of the gain are a fifth to three quarters where r < 7 d.
     """
     generator = np.random.default_rng(4)
-    n, sd, tau, draws = 10_000, 3.0, 0.5, 1000
+    n, sd, tau, draws = 10_000, 3.0, 0.5, 500
     w, root = np.full(d, weight), math.sqrt(n / r)
     errors, stated = [], []
     for _ in range(draws):

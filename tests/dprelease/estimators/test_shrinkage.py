@@ -113,14 +113,12 @@ def test_constant_and_shrinkage_are_chosen_as_derived(sd: float):
     mean = draws.mean(axis=0)
     best = np.linalg.solve(mean[np.ix_([0, *x], [0, *x])], mean[[0, *x], y])
     steps = np.linspace(0, 1, 41)
+    within, across = draws[:, [0, *x]][:, :, [0, *x]], draws[:, [0, *x], y]
+    flat = found.constant[0] ** 2 - 2 * found.constant[0] * means
     cautious = []
     for alpha in steps:
         model = np.append(found.constant[0] - alpha * mean[0, x] @ best[1:], alpha * best[1:])
-        gains = []
-        for s, spread in zip(draws, variance, strict=True):
-            used = np.ix_([0, *x], [0, *x])
-            flat = found.constant[0] ** 2 - 2 * found.constant[0] * s[0, y]
-            gains.append((flat - (model @ s[used] @ model - 2 * model @ s[[0, *x], y])) / spread)
+        gains = (flat - (np.einsum("i,tij,j->t", model, within, model) - 2 * across @ model)) / variance
         cautious.append(np.quantile(gains, 0.2) if np.quantile(gains, 0.05) >= 0 else -np.inf)
     alpha = steps[np.flatnonzero(np.array(cautious) >= 0.95 * max(cautious)).max()]
     inner = mean[np.ix_(x, x)] - np.outer(mean[0, x], mean[0, x])
@@ -170,11 +168,11 @@ def test_a_clear_relation_is_kept_and_its_errors_are_known(releases: int, least:
 
 
 @pytest.mark.usefixtures("half_chains")
-@pytest.mark.parametrize(("releases", "most"), [(5, 2), pytest.param(10, 3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("releases", "most"), [(4, 2), pytest.param(10, 3, marks=pytest.mark.slow)])
 def test_pure_noise_is_rarely_called_better(releases: int, most: int):
     """Uncorrelated columns, 4 targets in each release: a rule of two standard errors lets one of 44 pass.
 
-    Of 20 more than 2 pass with probability .010, of 40 more than 3 with .013.
+    Of 16 more than 2 pass with probability .006, of 40 more than 3 with .013.
     """
     rows = np.random.default_rng(1).uniform(-1, 1, (3000, 5))
     truth = utility.gram(rows) - 3000 * np.outer(*[np.append(1, rows.mean(axis=0))] * 2)
@@ -192,7 +190,7 @@ def test_pure_noise_is_rarely_called_better(releases: int, most: int):
 @pytest.mark.parametrize(
     ("epsilon", "releases", "least", "clear"),
     [
-        (1.0, 4, -0.02, 0.75),
+        (1.0, 3, -0.02, 0.75),
         *(pytest.param(*given, marks=pytest.mark.slow) for given in ((1.0, 8, -0.02, 0.75), (0.1, 8, -0.25, 0.1))),
     ],
 )

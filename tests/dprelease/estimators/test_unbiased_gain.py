@@ -23,10 +23,10 @@ CHANCE = 1e-4
 def test_nothing_is_found_in_an_outcome_that_nothing_acts_on() -> None:
     """Nine independent normal columns at four standard deviations, 50,000 patients, epsilon 1.
 
-    A one-sided error of two standard errors is made in 2.3 % of releases, so in more than 4 of 12 with a probability of `CHANCE`;
-    an interval of two of them fails to hold the truth in 5 %, so in more than 5 of 12 with the same.
+    A one-sided error of two standard errors is made in 2.3 % of releases, so in more than 2 of 6 with a probability of `CHANCE`;
+    an interval of two of them fails to hold the truth in 5 %, so in more than 4 of 6 with the same.
     """
-    count, n, better, held = 12, 50_000, 0, 0
+    count, n, better, held = 6, 50_000, 0, 0
     for seed in range(count):
         random = np.random.default_rng(seed)
         rows = np.column_stack([np.ones(n), np.clip(random.normal(size=(n, 9)) / 4, -1, 1)])
@@ -44,9 +44,9 @@ def test_outcomes_apart_are_judged_by_the_released_numbers(public: str, effect: 
     """Thirty features, three outcomes that hang on the first of them or on nothing, 40,000 patients, epsilon .7; none, the
     features or the outcomes are public.
 
-    Twelve releases make 36 verdicts. False alarms are bounded as above; all outcomes that hang on a feature are found.
+    Six releases make 18 verdicts. False alarms are bounded as above; all outcomes that hang on a feature are found.
     """
-    count, n, better, held = 12, 40_000, 0, 0
+    count, n, better, held = 6, 40_000, 0, 0
     columns, outcomes = sides(30, 3, public)
     for seed in range(count):
         random = np.random.default_rng(seed)

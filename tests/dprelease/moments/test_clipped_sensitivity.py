@@ -80,7 +80,7 @@ def search(seed: int) -> Search:
 
 @pytest.fixture(scope="module")
 def searches() -> list[Search]:
-    return [search(seed) for seed in range(60)]
+    return [search(seed) for seed in range(30)]
 
 
 def test_no_pair_of_rows_is_further_apart(searches: list[Search]) -> None:

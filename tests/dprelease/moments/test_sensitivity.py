@@ -124,7 +124,7 @@ def all_pairs(layout: Layout, weight: Fraction, public: tuple[float, ...]) -> fl
 def ascent(layout: Layout, weight: Fraction, public: tuple[float, ...], restarts: int, seed: int) -> float:
     """The largest distance that replacing one cell after the other in either row arrives at, from random rows."""
     generator = np.random.default_rng(seed)
-    choices = options(layout, tuple(np.linspace(-1, 1, 9)))
+    choices = options(layout, (-1.0, -0.5, 0.0, 0.5, 1.0))
     starts = np.cumsum([1, *(choice.shape[1] for choice in choices)])
     pair = np.ones((2, restarts, starts[-1]))
     for side, (start, choice) in itertools.product((0, 1), zip(starts, choices, strict=False)):

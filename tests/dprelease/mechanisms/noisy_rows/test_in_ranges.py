@@ -50,10 +50,10 @@ def query(spec: ReleaseSpec, rows: BoundedRows, party: str, earlier: EarlierRoun
     return values
 
 
-@pytest.mark.parametrize("unknown", [(), ("age",), NUMBERS])
+@pytest.mark.parametrize("unknown", [(), NUMBERS])
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
 @pytest.mark.parametrize(("epsilon", "least"), [(0.05, 0.0), (1.0, 0.0), (200.0, 0.99)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_patient_moves_more_than_noise_is_for_whatever_the_first_round_published(
     unknown: tuple[str, ...], mechanism: str, epsilon: float, least: float, seed: int
 ) -> None:
@@ -65,7 +65,7 @@ def test_no_patient_moves_more_than_noise_is_for_whatever_the_first_round_publis
     squared_norm = spec.terms.squared_norm  # type: ignore[attr-defined]
     for party, moves in {"north": 4 + 2, "south": 4 + 4}.items():
         rows, allowed, attained = tables[party], moves * squared_norm << (2 * spec.grid_bits), 0.0
-        for _ in range(24):
+        for _ in range(12):
             pair = [_patient(rows.columns, 1 << spec.grid_bits, random) for _ in range(2)]
             moved = [query(spec, _with(rows, patient), party, earlier) for patient in pair]
             change = (moved[0] - moved[1])[1 if mechanism == "mixed" else 0 :]  # without the anchor
