@@ -43,6 +43,8 @@ REACH = {
     ("SUPPORT2", 6_000): (0.074, 0.143, 0.685, 0.69),
 }
 """By `MEASURES`: at most, at most, at least, at least."""
+BESIDE = 1.1, -0.03
+"""Of a distance over that of AIM's loop, at most, and of an AUC less its own, at least."""
 SECONDS = 5.0
 """Of a fit for rows, 14 columns in 153 values, on one idle core."""
 NULL_ROWS = 6_000
@@ -122,6 +124,14 @@ def _judge(results: Results, name: str, rows: int, cells: Sequence[Cell], *, aim
             results.add(f"{name}, n = {rows:,}: {words}, {method}", _mean(own, measure), goal, "<=" if column else ">=")
         if method == "mixture" and rows == SETTINGS[0][1]:
             results.add(f"{name}, n = {rows:,}: processor seconds of fit and rows", _mean(own, "seconds"), SECONDS)
+    if aims:
+        ours, theirs = (
+            np.array([_mean([cell for cell in cells if cell["method"] == method], measure) for measure in MEASURES])
+            for method in ("mixture", "aim loop")
+        )
+        title = f"beside AIM's loop, {name}, n = {rows:,}"
+        results.add(f"{title}: largest ratio of distances", (ours / theirs)[:2].max(), BESIDE[0])
+        results.add(f"{title}: least difference of AUC", (ours - theirs)[2:].min(), BESIDE[1], ">=")
 
 
 def _mean(cells: Sequence[Cell], measure: str) -> float:
