@@ -287,7 +287,7 @@ class SpecBase(Value):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Pydantic's copy, with a digest of its own."""
         copy = super().model_copy(update=update, deep=deep)
-        for computed in ("_digest", "place"):
+        for computed in ("_digest", "place", "_blocks"):
             copy.__dict__.pop(computed, None)
         return copy
 

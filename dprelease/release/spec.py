@@ -6,7 +6,7 @@ bound to it.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import Annotated, ClassVar, Self
 
@@ -42,8 +42,15 @@ class ReleaseSpec(SpecBase):
 
     def blocks(self, party: str) -> tuple[BlockShape, ...]:
         """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""
-        shapes, public = mechanism_of(self).shapes(self, party), len(released_names(self.part(party).public))
-        return tuple(BlockShape(*shape, 0 if at else public) for at, shape in enumerate(shapes))
+        if party not in self._blocks:
+            shapes, public = mechanism_of(self).shapes(self, party), len(released_names(self.part(party).public))
+            self._blocks[party] = tuple(BlockShape(*shape, 0 if at else public) for at, shape in enumerate(shapes))
+        return self._blocks[party]
+
+    @cached_property
+    def _blocks(self) -> dict[str, tuple[BlockShape, ...]]:
+        """Those that were asked for, by party."""
+        return {}
 
     def rounds(self) -> tuple[range, ...]:
         """Sequence numbers of the blocks that every party sends in each round; almost all releases have one."""
