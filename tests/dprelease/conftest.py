@@ -16,6 +16,6 @@ def short_chains() -> Iterator[None]:
 
 @pytest.fixture
 def half_chains() -> Iterator[None]:
-    """As many draws as in production, of up to 16 variables, from chains of less than half the length."""
-    with chains(60, 40):
+    """As many draws as in production, of up to 16 variables, from chains of half the length."""
+    with chains(40, 25):
         yield

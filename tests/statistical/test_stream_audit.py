@@ -20,7 +20,7 @@ from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, audit
-from tests.statistical.constants import CONTROL_RUNS, JOINT_RUNS
+from tests.statistical.constants import CONTROL_RUNS, JOINT_RUNS, TWICE_RUNS
 from tests.support.joint import summed
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, numeric
@@ -153,7 +153,7 @@ def test_a_curious_hospital_learns_what_is_stated() -> None:
     """One of three, which subtracts its own noise from all checkpoints."""
     specs = specs_of(COLUMNS, factor="tree")
     noises = {"a": SeededNoise(10), "b": ZeroNoise(), "c": SeededNoise(11)}
-    assert audited(specs, ((1, 0),), noises, CONTROL_RUNS).agrees(nominal(specs), errors=3)
+    assert audited(specs, ((1, 0),), noises, TWICE_RUNS).agrees(nominal(specs), errors=3)
 
 
 def test_a_checkpoint_drawn_anew_is_caught() -> None:

@@ -70,32 +70,25 @@ def test_exact_sums_give_kaplan_meier_and_cox() -> None:
     release, (group, time, cause) = released(people), people.drawn(0)
     until = np.minimum(time, CUTS[-1])
     cox = PHReg(until, group[:, None], status=((cause >= 0) & (time <= CUTS[-1])).astype(int)).fit()
-    for event in (None, "died"):
-        is_textbook(survival(release, "exit", "group", event), group, time, cause, (cox.params[0], cox.bse[0]))
-
-
-def is_textbook(
-    found: Survival, group: np.ndarray, time: np.ndarray, cause: np.ndarray, cox: tuple[float, float]
-) -> None:
-    """Hold every table against Kaplan and Meier's curve, and the ratio against Cox's, (its logarithm, standard error)."""
-    for place, name in enumerate(("group=a", "group=b")):
-        own = group == place
-        curve = SurvfuncRight(time[own], (cause[own] >= 0).astype(int))
-        known = [curve.surv_prob[curve.surv_times <= cut][-1] for cut in CUTS]
-        shown = found.tables["survival"]
-        at = [shown.names.index(f"{name}, at {cut:g}") for cut in CUTS]
-        assert shown.estimate[at] == pytest.approx(known, abs=0.006)
-        risk = found.tables["numbers at risk"]
-        counts = [own.sum(), *((time[own] >= cut).sum() for cut in CUTS)]
-        assert risk.estimate[[name in each for each in risk.names]] == pytest.approx(counts, abs=0.5)
-        half = curve.surv_times[curve.surv_prob <= 0.5][0]
-        assert found.tables["median survival"][name].estimate[0] == pytest.approx(half, abs=0.02)
-    ratio = found.tables["hazard ratios"]
-    assert np.log(ratio.estimate[0]) == pytest.approx(cox[0], abs=0.02)
-    assert ratio.standard_error[0] == pytest.approx(cox[1], rel=0.05)
     mean = [(1 - np.exp(-rate * CUTS[-1])) / rate for rate in (1.0, 0.7)]
-    restricted = found.tables["restricted mean survival time"]
-    assert restricted.estimate == pytest.approx([*mean, mean[1] - mean[0]], abs=0.05)
+    for found in (survival(release, "exit", "group", event) for event in (None, "died")):
+        for place, name in enumerate(("group=a", "group=b")):
+            own = group == place
+            curve = SurvfuncRight(time[own], (cause[own] >= 0).astype(int))
+            known = [curve.surv_prob[curve.surv_times <= cut][-1] for cut in CUTS]
+            shown = found.tables["survival"]
+            at = [shown.names.index(f"{name}, at {cut:g}") for cut in CUTS]
+            assert shown.estimate[at] == pytest.approx(known, abs=0.006)
+            risk = found.tables["numbers at risk"]
+            counts = [own.sum(), *((time[own] >= cut).sum() for cut in CUTS)]
+            assert risk.estimate[[name in each for each in risk.names]] == pytest.approx(counts, abs=0.5)
+            half = curve.surv_times[curve.surv_prob <= 0.5][0]
+            assert found.tables["median survival"][name].estimate[0] == pytest.approx(half, abs=0.02)
+        ratio = found.tables["hazard ratios"]
+        assert np.log(ratio.estimate[0]) == pytest.approx(cox.params[0], abs=0.02)
+        assert ratio.standard_error[0] == pytest.approx(cox.bse[0], rel=0.05)
+        restricted = found.tables["restricted mean survival time"]
+        assert restricted.estimate == pytest.approx([*mean, mean[1] - mean[0]], abs=0.05)
 
 
 def test_the_noise_of_a_ratio_is_how_far_releases_of_the_same_patients_lie_apart() -> None:

@@ -212,13 +212,6 @@ def test_the_best_prover_reaches_exactly_the_bound(
     assert bound < 6 / p
 
 
-def test_an_honest_prover_always_passes() -> None:
-    plan = plan_of(Claim((BIT,)), 1, Field(3), 1, 1)
-    made = table(plan, np.array([[1]]), [np.array([1])])
-    for challenges in challenged()[:: EVERY // 5]:
-        assert made.residuals(challenges, *made.honest(challenges)) == (0, 0, 0)
-
-
 @pytest.mark.parametrize("skipped", range(3))
 def test_a_verifier_that_skips_an_equation_is_seen(skipped: int) -> None:
     """Its errors pass with 1, or with what is left of three bilinear forms: the search above would not give the bound."""
