@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.coordinator import test_alignment
 from tests.dprelease.intersection import test_ring_pass
-from tests.dprelease.mpc import test_proofs
+from tests.dprelease.mpc import test_groups, test_proofs
 from tests.end_to_end.test_crashes import COORDINATOR, HUB, PARTY
 from tests.hostile.faults import Fault
 from tests.hostile.hospital import (
@@ -50,7 +50,7 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Data at a hospital", (*test_hostile_data.FAULTS, *test_hostile_database.FAULTS)),
     ("Blocks on their way", (*test_block_stream.FAULTS, *test_hostile_hub.FAULTS)),
     ("Parcels between hospitals", (*test_parcels.FAULTS, *test_hostile_relay.FAULTS)),
-    (PROOFS, tuple(test_proofs.FAULTS)),
+    (PROOFS, (*test_proofs.FAULTS, *test_groups.FAULTS)),
     ("Publication", tuple(test_lying_publishers.FAULTS)),
     (
         "Aligning",
@@ -93,6 +93,13 @@ disk look alike. The hospital that declined may itself be at fault. So a refusal
 4. If it fails again, the office proposes it with `dealer = "coordinator"`, and then with fewer hospitals. One without which it
    succeeds is looked at first. That is a reason to look, and no evidence.
 5. An auditor on site compares that hospital's table with the commitment in its approval.
+
+**A hospital waits for a round that others do not join.** One of these has made its block, and makes no second one. A hospital
+and the hub can bring this about together: they show others two versions of `checked`, one of which is refused. That costs the
+release and its charge, as silence would. It shows nobody a cell. An altered hospital has no part in the sum about its own
+columns, and honest ones sign each part once. So all see the same result about its columns, and its two versions are about
+columns of the others. A further message of agreement could have two versions as well. The office cancels the release and
+proposes it again.
 
 Without proofs, by `range_proofs = false`, a release is for hospitals that rely on the software of one another: an altered
 one then reads cells of the others.

@@ -23,7 +23,7 @@ from dprelease.mpc.session import Products, Session
 from dprelease.mpc.storage import MemorySessionStorage
 
 NAMES = ("a", "b", "c")
-KEYS = {name: new_private_key() for name in NAMES}
+KEYS = {name: new_private_key() for name in (*NAMES, "d", "e", "f")}
 
 
 def schedule_for(*widths: int, rotating: bool, proofs: bool = False, pooling: int = 1) -> Schedule:
