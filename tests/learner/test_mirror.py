@@ -245,8 +245,18 @@ ANYWHERE: dict[str, Trouble] = {
 }
 
 
-@pytest.mark.parametrize("place", ["manifest.json", "manifest.sig", "north.0.block", INDEX])
-@pytest.mark.parametrize("trouble", ANYWHERE)
+TROUBLES = [
+    *((trouble, place) for trouble in ANYWHERE for place in ("manifest.json", "north.0.block")),
+    *(
+        (trouble, place)
+        for trouble in ("a stall", "an endless body", "404", "gzip")
+        for place in ("manifest.sig", INDEX)
+    ),
+]
+"""A signature and the list are read as a manifest is."""
+
+
+@pytest.mark.parametrize(("trouble", "place"), TROUBLES)
 def test_trouble_gets_one_clear_error_and_keeps_nothing_wrong(
     ranged: Web, trusted: Trusted, library: Library, sealed: Sealed, trouble: str, place: str
 ) -> None:
