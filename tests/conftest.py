@@ -25,7 +25,7 @@ MEMORY, ENOUGH_BYTES = Path("/dev/shm"), 4 << 30  # noqa: S108 - pytest makes fo
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH_BYTES:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=60)
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=30)
 settings.load_profile("repeatable")
 
 
