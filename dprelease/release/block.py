@@ -6,7 +6,7 @@ Everything in this module is already noisy, or was declared public by its owner:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -87,7 +87,7 @@ def expected_header(spec: ReleaseSpec, party: str, sequence: int = 0) -> BlockHe
     shapes = spec.blocks(party)
     if not 0 <= sequence < len(shapes):
         raise InvalidInput(f"release {release[:12]} has no {BlockKey(release, party, sequence).words}")
-    return BlockHeader(spec=release, party=party, sequence=sequence, **asdict(shapes[sequence]))
+    return BlockHeader(spec=release, party=party, sequence=sequence, **vars(shapes[sequence]))
 
 
 def block_size(spec: ReleaseSpec, party: str, sequence: int = 0) -> int:
