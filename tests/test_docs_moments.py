@@ -196,7 +196,7 @@ def test_words_of_guarantee_and_trust(parties: int, curious: int, dealer: str) -
 
 @pytest.mark.parametrize(
     ("curious", "altered", "error"),
-    [(1, "one hospital runs", "2^-51.8"), (2, "up to 2 hospitals that pool run", "2^-50.8")],
+    [(1, "one hospital runs", "2^-52.4"), (2, "up to 2 hospitals that pool run", "2^-51.4")],
 )
 def test_words_about_range_proofs(curious: int, altered: str, error: str) -> None:
     columns = {name: (numeric(f"x_{name}"),) for name in "abcd"}

@@ -167,7 +167,7 @@ altered_by <- function(curious) {
 
 # The probability that some false range proof passes in a session, as a power of two (docs/range_proofs.md 7).
 proof_error <- function(release) {
-  sprintf("2^%.1f", ceiling(10 * log2(576 * release$terms$curious / (2^61 - 1))) / 10)
+  sprintf("2^%.1f", ceiling(10 * log2(384 * release$terms$curious / (2^61 - 1))) / 10)
 }
 
 proved_words <- function(release) {

@@ -72,16 +72,17 @@ def unproved(parties: Parties, terms: JointMoments, grid_bits: int) -> str | Non
 def proof_error(collusion_threshold: int) -> Fraction:
     """The bound of what delta grows by in one session: the probability that some false claim is accepted.
 
-    Each of t altered provers faces an honest verifier in each of at most 64 rounds. The proof errs with less than 6/p, and the
-    comparison of what it showed to others with less than 3/p: t 64 9/p. The event does not depend on honest data, so it adds to
-    delta without a factor e^epsilon. The advantage against AES-256, HKDF, SHA-256 and signatures comes in addition.
+    Each of t altered provers faces an honest verifier in each of at most 64 rounds. Its columns are fixed before any challenge. If
+    those of the proof are out of bounds, the proof errs with less than 6/p. Else it can only show others different ones, and the
+    comparison errs with less than 3/p. Only one of the two is possible, hence t 64 6/p. The event does not depend on honest data,
+    so it adds to delta without a factor e^epsilon. The advantage against AES-256, HKDF, SHA-256 and signatures comes in addition.
 
     Args:
         collusion_threshold: t.
 
     Source: docs/range_proofs.md 5 and 7.
     """
-    return Fraction(9 * MOST_ROUNDS * collusion_threshold, FIELD.p)
+    return Fraction(6 * MOST_ROUNDS * collusion_threshold, FIELD.p)
 
 
 def power_of_two(bound: Fraction) -> str:
