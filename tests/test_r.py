@@ -20,11 +20,13 @@ from tests.support.r_folders import (
     CASES,
     FALSE_NOISE,
     FALSE_RANGES,
+    FALSE_STREAMS,
     Fit,
     fitted,
     write_all,
     write_false_noise,
     write_false_ranges,
+    write_false_streams,
 )
 from tests.support.web import Handler, serving
 
@@ -52,6 +54,7 @@ KINDS = (
 )
 READ = [f"good/{name}" for name in KINDS]
 """Vectors that R fits on."""
+IN_OWN_RANGES = [name for name, (_, fields, _) in CASES.items() if fields.get("ranges") == "first"]
 ABOUT = About(description="ages", licence="CC0-1.0", creators=(Creator(name="A clinic"),), budget=30.0)
 
 
@@ -93,7 +96,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for line in vectors():
         fits = FITS if line["folder"] in READ else []
         found[line["folder"]] = question(VECTORS / line["folder"], VECTORS / "root.pem", fits)
-    for name, folder in (write_false_ranges(home / "ranges") | write_false_noise(home / "noise")).items():
+    forged = (
+        write_false_ranges(home / "ranges") | write_false_noise(home / "noise") | write_false_streams(home / "streams")
+    )
+    for name, folder in forged.items():
         found[f"false: {name}"] = question(folder.path, folder.path / "root.pem")
     world, storage = World(home), Storage(home / "storage", 1 << 30)
     honest = publish_to(storage, world, world.sealed(mechanism="moments", rows=200, about=ABOUT))
@@ -176,7 +182,7 @@ def test_a_fit_from_the_address_of_a_mirror_is_that_from_disk(asked: dict[str, A
     "name",
     [
         "another root",
-        *(f"false: {name}" for name in (*FALSE, *FALSE_RANGES, *FALSE_NOISE)),
+        *(f"false: {name}" for name in (*FALSE, *FALSE_RANGES, *FALSE_NOISE, *FALSE_STREAMS)),
         *(f"false rows: {name}" for name in BLOCKS),
     ],
 )
@@ -201,7 +207,7 @@ def test_fits_on_vectors_equal_those_of_python(asked: dict[str, Any], folder: st
         assert_same(fit, answer)
 
 
-@pytest.mark.parametrize("name", ["good/ranges", *READ[-2:], *(name for name in CASES if "ranges first" in name)])
+@pytest.mark.parametrize("name", ["good/ranges", *READ[-2:], *IN_OWN_RANGES])
 def test_ranges_equal_those_of_python(asked: dict[str, Any], name: str):
     release = load_folder(Path(asked[name]["folder"]), Path(asked[name]["root"]))
     ranges, answer = release.first_ranges or release.ranges(), asked[name]["answer"]["ranges"]
@@ -214,8 +220,8 @@ def test_ranges_equal_those_of_python(asked: dict[str, Any], name: str):
         assert [answer["column"][place], *says] == [each.column.name, *each.quantile_words]
 
 
-@pytest.mark.parametrize("name", [*FALSE_RANGES, *FALSE_NOISE])
-def test_python_refuses_false_ranges_and_noise_too(asked: dict[str, Any], name: str):
+@pytest.mark.parametrize("name", [*FALSE_RANGES, *FALSE_NOISE, *FALSE_STREAMS])
+def test_python_refuses_false_ranges_noise_and_streams_too(asked: dict[str, Any], name: str):
     folder = Path(asked[f"false: {name}"]["folder"])
     with pytest.raises(IntegrityError):
         load_folder(folder, folder / "root.pem")

@@ -12,7 +12,7 @@ check_terms <- function(spec) {
   kind <- if (is.character(terms$mechanism)) terms$mechanism else "another mechanism"
   if (kind == "ranges") return(fields(terms, "terms", RANGES_TERMS, "decades_scale"))
   if (kind %in% c("mixed", "rows")) return(check_rows_terms(terms))
-  if (kind != "moments") refuse("R reads releases of moments, noisy rows and ranges, not of ", kind, PYTHON)
+  if (kind != "moments") refuse("R reads releases of moments, noisy rows, ranges and streams, not of ", kind, PYTHON)
   fields(terms, "terms", MOMENTS_TERMS, c("parts", "clipping", "first", "association", "modulus", "range_proofs", "groups"))
   if (length(terms$modulus) && !identical(terms$modulus, "2^61-1")) refuse("not a valid manifest: a modulus that is not known")
   if (length(terms$range_proofs) && !(isTRUE(terms$range_proofs) && length(terms$modulus) && length(spec$parties) > 1)) {
@@ -142,8 +142,8 @@ block_shapes <- function(release, party) {
   c(
     if (length(ranges$decades_scale)) list(c(unknown, DECADE_CELLS + 1)),
     if (length(ranges)) list(c(length(own), CELLS + 6)),
-    if (terms$mechanism == "moments") list(c(1, nrow(release$layout$entries))),
-    if (is_rows(release)) list(rows_shape(release, party))
+    if (terms$mechanism == "moments") list(c(release$scaling$repeats, nrow(release$layout$entries))),
+    if (is_rows(release)) list(rows_shape(release, party) * c(release$scaling$repeats, 1))
   )
 }
 
@@ -170,6 +170,7 @@ in_ranges <- function(release) {
     release$columns[[each$name]]$ends <- each$ends
     if (terms$mechanism == "ranges") next
     ends <- middle + unit * (each$centre + c(-1, 1) * each$half_width)
+    release$columns[[each$name]]$coded <- ends
     at <- match(each$name, release$layout$readings$name)
     release$layout$readings[at, c("middle", "half")] <- c(mean(ends), diff(ends) / 2)
   }

@@ -57,15 +57,20 @@ check_guarantee <- function(manifest, release) {
   fields(target, "target", c("delta", "epsilon", "scope"))
   terms <- release$terms
   ranges <- if (terms$mechanism == "ranges") terms else terms$first
-  own <- terms$mechanism == "ranges" || is_rows(release)
-  first <- if (is_rows(release)) spent_on_rows(release) else if (length(ranges)) spent_on_ranges(release, ranges) else 0
+  rows <- is_rows(release)
+  own <- terms$mechanism == "ranges" || rows
+  if (length(ranges) && target$scope != "joint") refuse("not a valid manifest: ranges with a target of another scope")
+  first <- if (length(ranges)) spent_on_ranges(release, ranges) else 0
+  alone <- first + if (rows) spent_on_rows(release) else 0
   last <- if (own) 0 else if (length(terms$association)) spent_on_outcomes(release) else spent_of(release)
-  spent <- sum(first) + last
+  spent <- sum(alone) + last
   epsilon <- epsilon_of(sqrt(spent), target$delta)
-  bounded <- if (own && target$scope == "per-party") epsilon_of(sqrt(max(first)), target$delta) else epsilon
+  bounded <- if (own && target$scope == "per-party") epsilon_of(sqrt(max(alone)), target$delta) else epsilon
   if (bounded > target$epsilon * (1 + ROUNDING)) refuse("the spec does not give the guarantee it claims")
   said <- regmatches(manifest$guarantee[[1]], regexec("^Joint: \\(epsilon, delta\\) = \\(([-+.0-9e]+), ([-+.0-9e]+)\\)", manifest$guarantee[[1]]))[[1]]
-  price <- if (own) own_price(release, first, manifest$guarantee) else moments_price(release, 100 * sum(first) / spent, manifest$guarantee)
+  price <- if (own) own_price(release, alone, manifest$guarantee) else moments_price(release)
+  if (length(terms$first)) price <- c(price, rounds_words(release, 100 * sum(first) / spent, manifest$guarantee))
+  price <- c(price, stream_words(release))
   true <- is_printed(said[-1], c(epsilon, target$delta))
   if (!true || !identical(unlist(manifest$guarantee), guarantee_words(release, said[2], said[3], price))) {
     refuse("the guarantee printed in the manifest is not the one its spec gives")
@@ -104,7 +109,7 @@ guarantee_words <- function(release, epsilon, delta, price) {
   ))
 }
 
-moments_price <- function(release, percent, said) {
+moments_price <- function(release) {
   open <- any(vapply(release$columns, `[[`, NA, "public"))
   terms <- release$terms
   whose <- sprintf("all %s columns of a patient", if (open) "private" else "released")
@@ -115,9 +120,6 @@ moments_price <- function(release, percent, said) {
     paste0("to the hospitals ", if (open) "with a private column ", "in equal parts")
   }
   who <- if (terms$curious == 1) "any single hospital" else sprintf("any %d hospitals that pool what they saw", terms$curious)
-  # Exact fractions decide a half; doubles do not tell which way.
-  whole <- unique(as.integer(round(percent + c(-1, 1) * 1e-6)))
-  printed <- vapply(whole, function(one) any(grepl(sprintf("with %d %% of mu^2", one), unlist(said), fixed = TRUE)), NA)
   c(
     if (length(release$parties) == 1) {
       paste0(whose, ", provided the hospital added its declared noise.")
@@ -132,15 +134,22 @@ moments_price <- function(release, percent, said) {
         "By range proofs this holds for the columns of the other hospitals also if %s altered software, with a delta larger by at",
         "most %s for each session."
       ), altered_by(terms$curious), proof_error(release))
-    },
-    if (length(terms$first)) {
-      sprintf(paste(
-        "Two rounds are in it: ranges of single columns, with %d %% of mu^2, of which each hospital is charged what its own columns",
-        "cost, and then moments of rows as coded in these ranges."
-      ), c(whole[printed], whole)[1])
     }
   )
 }
+
+# The sentence on a first round, which has so many percent of the price.
+rounds_words <- function(release, percent, said) {
+  # Exact fractions decide a half; doubles do not tell which way.
+  whole <- unique(as.integer(round(percent + c(-1, 1) * 1e-6)))
+  printed <- vapply(whole, function(one) any(grepl(sprintf("with %d %% of mu^2", one), unlist(said), fixed = TRUE)), NA)
+  sprintf(paste(
+    "Two rounds are in it: ranges of single columns, with %d %% of mu^2, of which each hospital is charged what its own columns",
+    "cost, and then %s of rows as coded in these ranges."
+  ), c(whole[printed], whole)[1], noun_of(release))
+}
+
+noun_of <- function(release) c(mixed = "mixtures", rows = "noisy copies", moments = "moments")[[release$terms$mechanism]]
 
 # The same of blocks that hospitals make alone, where every hospital's own figure is printed too.
 own_price <- function(release, spent, said) {
@@ -242,7 +251,11 @@ trust_words <- function(release) {
   open <- any(vapply(release$columns, `[[`, NA, "public"))
   c(
     found, if (length(release$terms$first)) "In the first round each hospital added the whole noise to the ranges of its own columns.",
-    if (open) "Public columns are the exception: their rows were published exactly, for everybody to read.",
-    if (length(release$terms$clipping)) clipping_words(release)
+    kept_words(release), if (open) "Public columns are the exception: their rows were published exactly, for everybody to read.",
+    if (length(release$terms$clipping)) clipping_words(release),
+    if (is_rows(release) && length(release$terms$first)) {
+      noun <- noun_of(release)
+      paste0(toupper(substr(noun, 1, 1)), substring(noun, 2), " are of numbers as clipped to the ranges that the first round published.")
+    }
   )
 }

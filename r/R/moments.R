@@ -74,10 +74,15 @@ read_moments <- function(release) {
   parties <- length(release$parties)
   unit <- entry_unit(release)
   scale <- entry_scale(release)
-  sums <- add_up(lapply(release$blocks, function(own) own[[length(own)]]$values), !is.null(terms$modulus))
-  if (any(abs(sums) > release$rows * 4^release$grid_bits + floor(20 * scale * sqrt(parties)) + 1)) {
+  sums <- add_up(lapply(names(release$parties), last_block, release = release), !is.null(terms$modulus))
+  scaling <- release$scaling
+  most <- scaling$rows * scaling$largest * 4^release$grid_bits + floor(20 * scaling$noise * scale * sqrt(parties)) + 1
+  if (any(most >= if (is.null(terms$modulus)) 2^63 else 2^60)) refuse("not a valid manifest: sums of moments could wrap around")
+  if (any(abs(sums) > rep(most, scaling$repeats))) {
     refuse("the parties' blocks do not add up to moments: a party sent numbers that do not belong to this computation")
   }
+  sums <- prefix_of(release, sums)
+  if (!is.null(release$stream)) scale <- scale * release$stream$noise
   codes <- public_codes(release)
   check_public_norm(release, codes)
   exact <- crossprod(codes) * 4^-release$grid_bits
@@ -97,6 +102,9 @@ read_moments <- function(release) {
     level = variables$level, readings = layout$readings
   )
 }
+
+# The numbers of a party's last round, as bytes.
+last_block <- function(release, party) release$blocks[[party]][[length(release$blocks[[party]])]]$values
 
 # Words added modulo 2^64, or modulo the prime 2^61 - 1 in a field, and read as the integers nearest to 0, in halves of 32 bits
 # that doubles hold exactly.

@@ -7,10 +7,10 @@ BYTES_AT_ONCE <- 2^22
 
 is_rows <- function(release) release$terms$mechanism %in% c("mixed", "rows")
 
-# Terms of noisy rows in public bounds.
+# Terms of noisy rows.
 check_rows_terms <- function(terms) {
-  if (length(terms$first)) refuse("R reads noisy rows in public bounds, not in ranges", PYTHON)
-  fields(terms, "terms", c("anchor_weight", "mechanism", "noise", if (terms$mechanism == "mixed") "mixing"))
+  fields(terms, "terms", c("anchor_weight", "mechanism", "noise", if (terms$mechanism == "mixed") "mixing"), "first")
+  if (length(terms$first)) fields(terms$first, "terms", RANGES_TERMS, "decades_scale")
   for (each in terms$noise) fields(each, "the noise of a party", NOISE_TERMS)
   if (terms$mechanism == "mixed") fields(terms$mixing, "mixing", c("kind", "outputs", "seed"))
   terms
@@ -23,7 +23,7 @@ check_rows <- function(release) {
   anchored <- vapply(terms$noise, function(each) !is.null(each$anchor_scale), NA)
   if (!identical(vapply(terms$noise, `[[`, "", "party"), names(release$parties))) bad("noise must name the parties, in their order")
   if (rho < 0 || rho >= 1 || any(anchored != (rho > 0))) bad("a row of sums has a weight below 1, and a noise scale")
-  if (any(vapply(release$columns, `[[`, NA, "unbounded"))) bad("rows in public bounds of a column that has none")
+  if (!length(terms$first) && any(vapply(release$columns, `[[`, NA, "unbounded"))) bad("rows in public bounds of a column that has none")
   if (terms$mechanism == "rows") {
     if (rho > 0 || any(vapply(release$columns, `[[`, NA, "public"))) bad("rows of single patients have neither sums nor public columns")
     return(invisible())
@@ -31,7 +31,7 @@ check_rows <- function(release) {
   mixing <- terms$mixing
   least <- if (identical(mixing$kind, "buckets")) LEAST_IN_BUCKET * release$rows_per_subject else 1
   if (!mixing$kind %in% c("bernoulli", "buckets") || !grepl(DIGEST, mixing$seed)) bad("a mixing of another kind")
-  if (mixing$outputs < 1 || mixing$outputs * least > release$rows) bad("too few patients for the mixing rows")
+  if (mixing$outputs < 1 || mixing$outputs * least > release$scaling$rows) bad("too few patients for the mixing rows")
 }
 
 # How much of a column of weight 1 every released private column has, a number for each.
@@ -62,7 +62,8 @@ spent_on_rows <- function(release) {
     mu2 <- rational(noise$mu2)
     least <- if (squared) sqrt((squared / mu2 + 4) * c(norm / (1 - rho), if (rho > 0) 1 / rho)) else c(0, if (rho > 0) 0)
     scales <- c(noise$scale, noise$anchor_scale)
-    sums <- release$rows * max(weights, 1) * 2^release$grid_bits + 20 * max(scales)
+    scaling <- release$scaling
+    sums <- scaling$rows * scaling$largest * max(weights, 1) * 2^release$grid_bits + 20 * scaling$noise * max(scales)
     sound <- all(abs(scales - least) <= ROUNDING * least) && (!squared || mu2 > 0 && squared >= 1e4 * mu2) && sums < MOST_INTEGER
     if (!isTRUE(sound)) refuse("the noise that the release declares is not what its guarantee asks for")
     if (squared) sum(squared * c(norm, if (rho > 0) 1) / (scales^2 - 4)) else 0
@@ -81,7 +82,16 @@ public_stream <- function(seed, offset, size) {
   openssl::aes_ctr_encrypt(raw(size), from_hex(seed), c(raw(8), big_endian(offset / 16, 8)))
 }
 
-# B times columns of one row for each patient, exact.
+# B times columns of one row for each patient, exact: each checkpoint of a stream has a B of its own.
+mixed_batches <- function(release, columns) {
+  ends <- cumsum(release$batches)
+  Reduce(`+`, lapply(seq_along(ends), function(at) {
+    own <- columns[ends[at] - release$batches[at] + seq_len(release$batches[at]), , drop = FALSE]
+    mixed_columns(mixing_at(release$terms$mixing, as.numeric(names(ends)[at])), own)
+  }))
+}
+
+# B of one checkpoint times columns of one row for each of its patients.
 mixed_columns <- function(mixing, columns) {
   k <- mixing$outputs
   buckets <- mixing$kind == "buckets"
@@ -121,17 +131,19 @@ read_rows <- function(release) {
   rho <- rational(terms$anchor_weight)
   unit <- 2^-release$grid_bits
   mixing <- sqrt((1 - rho) / squared_norm(terms))
+  times <- if (is.null(release$stream)) 1 else release$stream$noise
   noisy <- list()
   sd <- numeric()
   for (party in names(release$parties)) {
     shape <- rows_shape(release, party)
     if (!shape[2]) next
-    values <- matrix(signed_integers(release$blocks[[party]][[1]]$values), shape[1], byrow = TRUE)
+    values <- signed_integers(last_block(release, party))
     if (any(abs(values) >= MOST_INTEGER)) refuse("a party sent integers of 2^53 or more, which no honest block of this release has")
+    values <- matrix(prefix_of(release, values), shape[1], byrow = TRUE)
     weights <- column_weights(release, party)
     noisy <- c(noisy, list(sweep(values, 2, weights, "/")))
     declared <- terms$noise[[match(party, names(release$parties))]]$scale
-    sd <- c(sd, declared * unit * mixing / weights)
+    sd <- c(sd, declared * times * unit * mixing / weights)
   }
   table <- do.call(cbind, noisy)
   shown <- vapply(release$columns, `[[`, NA, "public")
@@ -141,7 +153,7 @@ read_rows <- function(release) {
   weight <- rep(mixing, nrow(table))
   if (terms$mechanism == "mixed") {
     codes <- cbind(1, shown_codes(release))
-    mixed <- rbind(if (rho > 0) colSums(codes), mixed_columns(terms$mixing, codes))
+    mixed <- rbind(if (rho > 0) colSums(codes), mixed_batches(release, codes))
     ones <- mixed[, 1]
     table <- cbind(table, mixed[, -1, drop = FALSE])
     sd <- c(sd, structure(rep(0, ncol(codes) - 1), names = colnames(codes)[-1]))
@@ -149,10 +161,8 @@ read_rows <- function(release) {
   if (rho > 0) weight[1] <- sqrt(rho)
   readings <- do.call(rbind, lapply(seq_along(release$columns), function(at) {
     each <- release$columns[[at]]
-    number <- each$kind == "number"
-    data.frame(
-      name = each$released, column = at, middle = if (number) mean(each$ends) else 0, half = if (number) diff(each$ends) / 2 else 1
-    )
+    ends <- if (each$kind != "number") c(-1, 1) else if (is.null(each$coded)) each$ends else each$coded
+    data.frame(name = each$released, column = at, middle = mean(ends), half = diff(ends) / 2)
   }))
   readings$place <- seq_len(nrow(readings))
   list(

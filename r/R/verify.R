@@ -66,7 +66,7 @@ verified <- function(folder, root) {
   )
   # The type decides the spelling; a quotation mark within a string has a backslash before it.
   float <- grepl('"(lower|upper|(counts_|sum_|square_|decades_|diagonal_|anchor_)?scale|epsilon|delta|budget)":-?[0-9]+[,}]|"(fill|scores)":\\[?-?[0-9]+[],}]', text)
-  integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence|constant|squared|centre|half_width|reach|low|high|outputs)":-?[0-9]+[.e]', text)
+  integer <- grepl('"(format|rows|rows_per_subject|grid_bits|curious|size|sequence|constant|squared|centre|half_width|reach|low|high|outputs|checkpoints?|most_rows)":-?[0-9]+[.e]', text)
   integer <- integer || grepl('"weights":\\[[^]]*[.e]', text)
   if (float || integer) refuse("not a valid manifest: a number of another type")
   if (!identical(manifest$format, 1)) refuse("not a valid manifest: format ", manifest$format, " is not known", PYTHON)
@@ -122,6 +122,7 @@ read_spec <- function(spec) {
     ), c("about", "aligned")
   )
   if (!identical(spec$format, 1) || spec$neighbours != "replace-one") refuse("not a valid manifest: a spec of another format", PYTHON)
+  spec <- within_stream(spec)
   terms <- check_terms(spec)
   parties <- lapply(spec$parties, fields, "a party", c("columns", "key", "party"), if (is_rows(spec)) "weights")
   names(parties) <- vapply(parties, `[[`, "", "party")

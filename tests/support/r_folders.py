@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
@@ -15,7 +16,8 @@ from dprelease.estimators.design import design
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.intervals.inference import Inference, Predicted
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.noisy_rows.terms import PartyNoise
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
+from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.release.block import Block
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest, assemble, sign_manifest
@@ -35,6 +37,7 @@ from tests.support.specs import (
     seal,
     sign_approval,
 )
+from tests.support.streams import Hospitals, following
 
 AGE, SYSTOLIC = numeric("age", 20.0, 90.0, unit="years"), numeric("systolic", 80.0, 220.0, unit="mmHg")
 SMOKER, STAGE = categorical("smoker", "no", "yes", exhaustive=True, fill="no"), categorical("stage", "I", "II", "III")
@@ -132,8 +135,46 @@ CASES: Mapping[str, tuple[dict[str, tuple[Column, ...]], dict[str, object], Sequ
         {"rows": 3000, "ranges": "published", "unknown": ("age",)},
         [("systolic", ("age", "smoker")), ("age", ("systolic",))],
     ),
+    "mixtures in ranges, public and weighted columns": (
+        {"north": (AGE, DOSE, SEX), "south": (SYSTOLIC, SMOKER), "east": (STAGE,)},
+        {"mechanism": "mixed", "rows": 2500, "epsilon": 60.0, "ranges": "first", "weights": {"age": 2}},
+        [("systolic", ("age", "smoker", "sex")), ("dose", ("systolic", "stage"))],
+    ),
+    "rows in ranges, a number without bounds": (
+        {"north": (AGE, SMOKER), "south": (SYSTOLIC,)},
+        {"mechanism": "rows", "rows": 1500, "epsilon": 40.0, "ranges": "first", "unknown": ("systolic",)},
+        [("systolic", ("age", "smoker")), ("age", ("systolic",))],
+    ),
+    "stream of moments, a checkpoint failed": (
+        {"north": (AGE, SMOKER), "south": (SYSTOLIC,), "east": (STAGE,)},
+        {"rows": 4000, "epsilon": 3.0, "later": {2: 3000, 4: 5000}, "checkpoints": 5, "factor": "square-root"},
+        [("systolic", ("age", "smoker", "stage")), ("smoker=yes", ("age",))],
+    ),
+    "stream of unknown length, in ranges of another release": (
+        {"north": (AGE, SMOKER), "south": (SYSTOLIC,)},
+        {"rows": 4000, "epsilon": 6.0, "ranges": "published", "later": {2: 3000, 3: 100}, "factor": "weighted"},
+        [("systolic", ("age", "smoker"))],
+    ),
+    "stream of mixtures, a tree": (
+        {"north": (AGE, SMOKER), "south": (SYSTOLIC,)},
+        {
+            "mechanism": "mixed",
+            "rows": 900,
+            "outputs": 60,
+            "epsilon": 80.0,
+            "rows_per_subject": 2,
+            "later": {3: 700, 4: 800, 6: 50},
+            "checkpoints": 6,
+            "factor": "tree",
+        },
+        [("systolic", ("age", "smoker")), ("age", ("systolic",))],
+    ),
 }
-"""Name to columns, further fields of the spec, and fits. ``ranges`` and ``unknown`` make moments in ranges of it."""
+"""Name to columns, further fields of the spec, and fits. ``ranges`` and ``unknown`` code numbers in ranges; ``later`` has the
+checkpoints of a stream behind the first."""
+
+OURS = ("ranges", "unknown", "later", "checkpoints", "factor")
+"""Fields that `build_spec` does not take."""
 
 
 def cells(columns: Sequence[Column], rows: int, seed: int) -> dict[str, object]:
@@ -153,15 +194,29 @@ def cells(columns: Sequence[Column], rows: int, seed: int) -> dict[str, object]:
     return {column.name: found[column.name] for column in columns}
 
 
+def specs_of(name: str, keys: Mapping[str, str]) -> tuple[ReleaseSpec, ...]:
+    """The specs of a case: one, or those of all checkpoints."""
+    found, fields = [spec_of(name, keys)], CASES[name][1]
+    if "factor" in fields:
+        told = {"checkpoint": 1, "most_rows": 20_000} | {key: fields.get(key) for key in ("checkpoints", "factor")}
+        terms = StreamTerms(of=found[0].terms, **told)  # type: ignore[arg-type]
+        found = [found[0].model_copy(update={"terms": terms})]
+        later: Mapping[int, int] = fields["later"]  # type: ignore[assignment]
+        for number, rows in later.items():
+            found.append(following(found[-1], rows, number))
+    return tuple(found)
+
+
 def spec_of(name: str, keys: Mapping[str, str]) -> ReleaseSpec:
-    """The spec of a case."""
+    """The spec of a case; of a stream, of one release of its first patients."""
     columns, fields, _ = CASES[name]
-    known = {field: value for field, value in fields.items() if field not in ("ranges", "unknown")}
+    known = {field: value for field, value in fields.items() if field not in OURS}
     spec = build_spec(columns, keys=keys, title=name, **{"mechanism": "moments"} | known)  # type: ignore[arg-type]
     if "ranges" not in fields:
         return spec
     unknown: tuple[str, ...] = fields.get("unknown", ())  # type: ignore[assignment]
-    found = ranges_first_without_bounds(spec, unknown) if unknown else ranges_first(spec)
+    options = {key: fields[key] for key in ("weights",) if key in fields}
+    found = ranges_first_without_bounds(spec, unknown, **options) if unknown else ranges_first(spec, **options)
     if fields["ranges"] == "first":
         return found
     return in_published_ranges(found, first_blocks(found, _tables(found, 4), SeededNoise(4)))
@@ -178,23 +233,34 @@ def _tables(spec: ReleaseSpec, seed: int) -> dict[str, BoundedRows]:
     }
 
 
-def made(spec: ReleaseSpec, seed: int = 3) -> dict[str, tuple[Block, ...]]:
-    """Blocks of made-up rows."""
-    return blocks_of(spec, _tables(spec, seed), SeededNoise(seed))
+def made(*specs: ReleaseSpec, seed: int = 3) -> Mapping[str, tuple[Block, ...]]:
+    """Blocks of made-up rows: of a release that stands alone, or of the last of a stream's checkpoints."""
+    if not isinstance(specs[0].terms, StreamTerms):
+        return blocks_of(specs[0], _tables(specs[0], seed), SeededNoise(seed))
+    hospitals = Hospitals(specs[0])
+    for at, spec in enumerate(specs, seed):
+        hospitals.spec = spec
+        release = hospitals.publish(SeededNoise(at), given=_tables(spec, at))
+    return release.blocks
 
 
-def written(folder: Path, consortium: Consortium, spec: ReleaseSpec, own: Mapping[str, tuple[Block, ...]]) -> Manifest:
-    """A release of these blocks as files, signed by everybody whatever is in them."""
+def written(
+    folder: Path,
+    consortium: Consortium,
+    spec: ReleaseSpec,
+    own: Mapping[str, tuple[Block, ...]],
+    like: Manifest | None = None,
+) -> Manifest:
+    """A release of these blocks as files, signed by everybody whatever is in them; with the words of another one, if told."""
     blocks = {(party, at): block.to_bytes() for party, each in own.items() for at, block in enumerate(each)}
     members = {party: consortium.parties[party] for party in own}
-    manifest = assemble(
-        spec,
-        [seal(members[party], spec, block, at) for (party, at), block in blocks.items()],
-        {party: sign_approval(member, spec) for party, member in members.items()},
-        consortium.hub.certificate,
-        "0.1.0",
-        NOW,
-    )
+    entries = tuple(seal(members[party], spec, block, at) for (party, at), block in blocks.items())
+    approvals = {party: sign_approval(member, spec) for party, member in members.items()}
+    if like is None:
+        manifest = assemble(spec, entries, approvals, consortium.hub.certificate, "0.1.0", NOW)
+    else:
+        signed = {"spec": spec, "blocks": entries, "approvals": tuple(approvals.values())}
+        manifest = like.model_copy(update=signed)
     release = ReleaseFolder(folder)
     release.path.mkdir(parents=True)
     release.write_manifest(manifest.to_bytes(), sign_manifest(consortium.hub.key, manifest.to_bytes()))
@@ -302,13 +368,49 @@ def write_false_noise(home: Path) -> dict[str, ReleaseFolder]:
     return found
 
 
+STREAM = "stream of mixtures, a tree"
+FALSE_STREAMS = tuple(f"stream: {part}" for part in ("room", "order", "first", "length", "matrix", "buckets", "noise"))
+"""Parts of a stream's terms that are false, one in each."""
+
+
+def write_false_streams(home: Path) -> dict[str, ReleaseFolder]:
+    """Checkpoints whose terms no stream has, signed by everybody, each over blocks of its own shape."""
+    consortium = new_consortium(*CASES[STREAM][0])
+    specs, found = specs_of(STREAM, consortium.keys), {}
+    terms, blocks = specs[-1].terms, made(*specs)
+    honest = written(home / "honest", consortium, specs[-1], blocks)
+    assert isinstance(terms, StreamTerms)
+    assert isinstance(terms.of, MixedTerms)
+    buckets = terms.of.mixing.model_copy(update={"kind": "buckets", "outputs": 60})
+    less = tuple(each.model_copy(update={"scale": 0.999 * each.scale}) for each in terms.of.noise)
+    changes: Sequence[dict[str, object]] = [
+        {"most_rows": specs[-1].patients - 1},
+        {"history": terms.history[::-1]},
+        {"first": None},
+        {"checkpoints": 5},
+        {"factor": "weighted"},
+        {"of": terms.of.model_copy(update={"mixing": buckets})},
+        {"of": terms.of.model_copy(update={"noise": less})},
+    ]
+    for name, change in zip(FALSE_STREAMS, changes, strict=True):
+        false = specs[-1].model_copy(update={"terms": terms.model_copy(update=change)})
+        own = {
+            party: tuple(replace(each, header=each.header.model_copy(update={"spec": false.digest()})) for each in sent)
+            for party, sent in blocks.items()
+        }
+        written(home / name, consortium, false, own, honest)
+        (home / name / "root.pem").write_text(consortium.root.certificate)
+        found[name] = ReleaseFolder(home / name)
+    return found
+
+
 def write_all(home: Path) -> dict[str, ReleaseFolder]:
     """A folder for each case, `root.pem` and `expected.json` in it."""
     folders = {}
     for name, (columns, _, fits) in CASES.items():
         consortium, folder = new_consortium(*columns), ReleaseFolder(home / name)
-        spec = spec_of(name, consortium.keys)
-        written(folder.path, consortium, spec, made(spec))
+        specs = specs_of(name, consortium.keys)
+        written(folder.path, consortium, specs[-1], made(*specs))
         root = consortium.root.certificate
         (folder.path / "root.pem").write_text(root)
         release = folder.verify(root)

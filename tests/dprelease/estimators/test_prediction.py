@@ -21,7 +21,7 @@ DRAWS, HELD = 10, 400
 
 def release_of(mechanism: str, seed: int = 1, epsilon: float = 2.0, rows: int = 4000) -> Release:
     spec = build_spec({"north": (AGE, SMOKER, STAGE, SYSTOLIC)}, rows=rows, epsilon=epsilon, mechanism=mechanism)
-    return Release(spec, made(spec, seed), ())
+    return Release(spec, made(spec, seed=seed), ())
 
 
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("moments", 2.0), ("rows", 60.0)])
