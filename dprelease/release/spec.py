@@ -49,7 +49,7 @@ class ReleaseSpec(SpecBase):
 
     @cached_property
     def _blocks(self) -> dict[str, tuple[BlockShape, ...]]:
-        """Those that were asked for, by party."""
+        """Party to the blocks that were asked for."""
         return {}
 
     def rounds(self) -> tuple[range, ...]:
