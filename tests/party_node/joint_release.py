@@ -46,8 +46,9 @@ def joint_spec(
         "created": instant(now),
         "expires": instant(now + timedelta(hours=1)),
     }
-    spec = with_terms(honest.model_copy(update=facts), range_proofs=range_proofs and len(own) > 1)
-    return ranges_first(spec) if two_rounds else spec
+    proofs = range_proofs and len(own) > 1
+    spec = with_terms(honest.model_copy(update=facts), range_proofs=proofs)
+    return ranges_first(spec, range_proofs=proofs) if two_rounds else spec
 
 
 def approved(world: World, *names: str, two_rounds: bool = False, range_proofs: bool = True) -> str:

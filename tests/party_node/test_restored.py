@@ -160,7 +160,7 @@ def two_rounds(make_world: MakeWorld) -> tuple[World, str]:
     world = make_world(
         '[policy.auto_approve]\nmechanisms = ["ranges", "moments"]\nmax_epsilon = 1.0\nmax_delta = 1e-4\n'
     )
-    return world, approved(world, two_rounds=True)
+    return world, approved(world, two_rounds=True, range_proofs=False)
 
 
 def stream(make_world: MakeWorld) -> tuple[World, str]:
