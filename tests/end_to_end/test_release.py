@@ -2,7 +2,6 @@
 
 import json
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from demo.consortium import CommandFailed, Consortium, wait_for
 from dprelease.release.accounting import guarantee
 from dprelease.release.manifest import Manifest
-from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, propose, trust
+from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose, trust
 
 pytestmark = pytest.mark.end_to_end
 
@@ -99,27 +98,33 @@ def _charged_what_it_states(consortium: Consortium, manifest: Manifest, release:
     assert total == charged.joint_mu2
 
 
-def _offered_to_a_person_at_the_ward(consortium: Consortium) -> tuple[str, Path]:
-    """A proposal that the ward's policy leaves to a person, and the ward's folder."""
+def test_a_person_declines_one_release_and_approves_another_after_every_role_restarted(consortium: Consortium) -> None:
     parties = hospitals(2)
-    parties[1] = Hospital(
-        parties[1].name,
-        parties[1].columns,
-        parties[1].cells,
-        parquet=True,
-        policy="[policy]\nallow_large_delta = false\n",
-    )
+    policy = "[policy]\nallow_large_delta = false\n"  # leaves every proposal to a person
+    parties[1] = Hospital("ward", parties[1].columns, parties[1].cells, parquet=True, policy=policy)
     found(consortium, parties)
-    release = propose(consortium, parties)
     ward = consortium.hospital("ward")
-    wait_for(
-        lambda: release in consortium.run("party-node", "review", "list", "--json", home=ward), 60, "the ward to see it"
-    )
-    return release, ward
 
+    def offered(release: str) -> None:
+        """Wait until the ward's person can see it."""
+        review = ("party-node", "review", "list", "--json")
+        wait_for(lambda: release in consortium.run(*review, home=ward), 60, "the ward to see it")
 
-def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
-    release, ward = _offered_to_a_person_at_the_ward(consortium)
+    def freed() -> bool:
+        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital("clinic")))
+        return bool(shown["cap"] == shown["left"])
+
+    declined = propose(consortium, parties, other_columns(parties, 1))
+    offered(declined)
+    consortium.run("party-node", "review", "decline", declined[:8], "--reason", "not this year", home=ward)
+    assert final_state(consortium, declined) == "REJECTED"
+    wait_for(freed, 60, "the clinic to free its reservation")
+    _, home = trust(consortium)
+    with pytest.raises(CommandFailed):
+        consortium.run("learner", *home, "fetch", declined[:10])
+
+    release = propose(consortium, parties)
+    offered(release)
     for name in ("coordinator", "hub", "clinic"):
         consortium.kill(name)
         consortium.restart(name)
@@ -127,18 +132,3 @@ def test_every_role_may_restart_on_the_way(consortium: Consortium) -> None:
     assert card["this_release"]["epsilon"] == pytest.approx(10.0, rel=1e-6)
     consortium.run("party-node", "review", "approve", release[:8], "--yes", home=ward)
     assert final_state(consortium, release) == "PUBLISHED"
-
-
-def test_declining_ends_a_release_and_costs_nothing(consortium: Consortium) -> None:
-    release, ward = _offered_to_a_person_at_the_ward(consortium)
-    consortium.run("party-node", "review", "decline", release[:8], "--reason", "not this year", home=ward)
-    assert final_state(consortium, release) == "REJECTED"
-
-    def freed() -> bool:
-        shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=consortium.hospital("clinic")))
-        return bool(shown["cap"] == shown["left"])
-
-    wait_for(freed, 60, "the clinic to free its reservation")
-    _, home = trust(consortium)
-    with pytest.raises(CommandFailed):
-        consortium.run("learner", *home, "fetch", release[:10])

@@ -90,8 +90,14 @@ def test_mixtures_in_ranges_of_numbers_without_bounds_are_fitted_in_the_unit_of_
     assert final_state(consortium, release) == "PUBLISHED"
     opened = published(consortium, release)
     assert {party: len(blocks) for party, blocks in opened.blocks.items()} == {"clinic": 3, "ward": 3}
+    assert opened.ranged.keys() == {"age", "dose", "pressure"}
     learner, home = trust(consortium)
     consortium.run("learner", *home, "fetch", release[:10])
+    verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
+    assert "then mixtures of rows as coded in these ranges" in verified
+    assert "Mixtures are of numbers as clipped" in verified
+    described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
+    assert [each["name"] for each in described["ranges"]] == ["age", "dose", "pressure"]
     fit = learner / "fit.json"
     consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(fit))
     fitted = json.loads(fit.read_text())
