@@ -34,7 +34,6 @@ def home(world: World, tmp_path: Path) -> Path:
 
 def test_a_learner_needs_no_sqlalchemy_no_pyarrow_and_nothing_slow(home: Path, folder: ReleaseFolder) -> None:
     for arguments in (
-        ("verify", folder.path),
         ("fit", folder.path, "--target", "glucose"),
         ("export", folder.path, "--format", "npz", "--output", home / "x.npz"),
         ("export", folder.path, "--format", "csv", "--output", home / "x.csv"),
