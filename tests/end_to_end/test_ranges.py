@@ -55,6 +55,8 @@ def hospitals() -> list[Hospital]:
 def test_moments_in_ranges_that_were_published_before(consortium: Consortium) -> None:
     parties = hospitals()
     found(consortium, parties)
+    with pytest.raises(CommandFailed, match="holds no release"):
+        propose(consortium, parties, mechanism="moments", ranges=str(consortium.folder))
     first = propose(consortium, parties, mechanism="ranges", epsilon=3.0)
     assert final_state(consortium, first) == "PUBLISHED"
     ranges = published(consortium, first).ranges()
@@ -101,7 +103,7 @@ def check_charged_once(consortium: Consortium, parties: list[Hospital], release:
         assert sorted(kinds) == ["charge", "made", "made", "reserve", "send"]
 
 
-def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> None:
+def test_moments_in_ranges_of_their_own_first_round_which_serve_a_later_release(consortium: Consortium) -> None:
     parties = hospitals()
     found(consortium, parties)
     release = propose(consortium, parties, mechanism="moments", ranges="first", clip=2, epsilon=10.0)
@@ -132,55 +134,18 @@ def test_moments_in_ranges_of_their_own_first_round(consortium: Consortium) -> N
     assert abs(slopes["age"] - 0.8) < 0.3
     assert abs(slopes["dose"] - 1.5) < 0.7
 
-
-def test_mixtures_in_ranges_of_their_own_first_round(consortium: Consortium) -> None:
-    parties = hospitals()[:2]
-    found(consortium, parties)
-    release = propose(consortium, parties, mechanism="mixed", ranges="first", epsilon=30.0)
-    assert final_state(consortium, release) == "PUBLISHED"
-    opened = published(consortium, release)
-    assert {party: len(blocks) for party, blocks in opened.blocks.items()} == {"clinic": 2, "ward": 2}
-    assert opened.ranged.keys() == {"age", "dose", "pressure"}
-
-    check_charged_once(consortium, parties, release)
-    learner, home = trust(consortium)
-    consortium.run("learner", *home, "fetch", release[:10])
-    verified = " ".join(consortium.run("learner", *home, "verify", release[:10]).split())
-    assert "then mixtures of rows as coded in these ranges" in verified
-    assert "Mixtures are of numbers as clipped" in verified
-    described = json.loads(consortium.run("learner", *home, "describe", release[:10], "--json"))
-    assert [each["name"] for each in described["ranges"]] == ["age", "dose", "pressure"]
-    consortium.run("learner", *home, "fit", release[:10], "--target", "pressure", "--output", str(learner / "fit.json"))
-    fitted = json.loads((learner / "fit.json").read_text())
-    ends = opened.ranged["age"].ends
-    assert [row[fitted["features"].index("age")] for row in fitted["feature_ends"]] == pytest.approx(ends)
-
-
-def test_ranges_of_a_first_round_serve_a_later_release(consortium: Consortium) -> None:
-    parties = hospitals()
-    found(consortium, parties)
-    first = propose(consortium, parties, mechanism="moments", ranges="first", clip=2, epsilon=10.0)
-    assert final_state(consortium, first) == "PUBLISHED"
-    known = published(consortium, first).first_ranges
     # Other columns, of two hospitals: no policy approves the same content twice.
     later = propose(consortium, parties[:2], {"clinic": ["age"], "ward": ["dose"]}, mechanism="moments")
     assert final_state(consortium, later) == "PUBLISHED"
-    clipping = joint_moments(published(consortium, later).spec).clipping
+    clipping, first = joint_moments(published(consortium, later).spec).clipping, opened.first_ranges
     assert clipping is not None
-    assert known is not None
-    assert clipping.source == first
-    assert clipping.ranges == tuple(each for each in known.ranges if each.name in {"age", "dose"})
+    assert first is not None
+    assert clipping.source == release
+    assert clipping.ranges == tuple(each for each in first.ranges if each.name in {"age", "dose"})
 
 
 def moments_layout(release: Release) -> Layout:
     return release.moments().layout
-
-
-def test_ranges_of_columns_declared_otherwise_are_refused(consortium: Consortium) -> None:
-    parties = hospitals()[:1]
-    found(consortium, parties)
-    with pytest.raises(CommandFailed, match="holds no release"):
-        propose(consortium, parties, mechanism="moments", ranges=str(consortium.folder))
 
 
 def clipped_gram(spec: ReleaseSpec, layout: Layout, parties: list[Hospital]) -> np.ndarray:
