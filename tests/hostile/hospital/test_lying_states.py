@@ -336,12 +336,11 @@ def dealer_answers(error: DpReleaseError) -> Callable[[World, str], Callable[[],
 OURS = "nothing is declined, given back or drawn; once the peer is honest the computation goes on"
 SPOKEN = [
     Fault(f"{who} answers that {words}", "hospital", Kind.HELD, Conflict, OURS, answers(error))
-    for who, answers in (("the hub's relay", relay_answers), ("the dealing coordinator", dealer_answers))
-    for words, error in (
-        ("our table cannot be used", DataRefused("x")),
-        ("our spec does not check out", SpecRefused("x")),
-        ("our policy does not allow it", PolicyRefused("x")),
-        ("our budget does not allow it", BudgetExceeded("x")),
+    for who, answers, words, error in (
+        ("the hub's relay", relay_answers, "our table cannot be used", DataRefused("x")),
+        ("the hub's relay", relay_answers, "our spec does not check out", SpecRefused("x")),
+        ("the dealing coordinator", dealer_answers, "our policy does not allow it", PolicyRefused("x")),
+        ("the dealing coordinator", dealer_answers, "our budget does not allow it", BudgetExceeded("x")),
     )
 ]
 

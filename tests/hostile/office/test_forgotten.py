@@ -15,7 +15,7 @@ from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from tests.coordinator.test_backup import charged, copied, remind, restore
 from tests.coordinator.world import Stub, World, ask, listed
-from tests.hostile.faults import Fault, Kind, each
+from tests.hostile.faults import Fault, Kind
 from tests.hostile.office.test_callers import check_honest
 from tests.support.specs import build_spec, numeric, with_terms
 
@@ -106,18 +106,23 @@ FORGOTTEN = [
 ]  # fmt: skip
 
 
-@each(FORGOTTEN)
-def test_a_hostile_spec_is_not_put_down(world: World, two: tuple[Stub, Stub], fault: Fault) -> None:
+@pytest.mark.usefixtures("two")
+def test_a_hostile_spec_is_not_put_down(world: World) -> None:
     copy = copied(world)
     honest = world.spec(world.propose())
     restore(world, copy)
-    spec, data = fault.act(world, honest)
-    signed = world.approval(spec, "north").to_bytes()
-    with fault.refused() as caught:
-        ask(world.as_party("north").Approve, pb.ApproveRequest(signed_consent=signed, proposal=data))
-    fault.check_answer(caught)
-    assert listed(world.as_party("north")) == listed(world.as_party("south")) == []
-    assert charged(world, "north") == charged(world, "south") == {}
+
+    def try_out(fault: Fault) -> None:
+        spec, data = fault.act(world, honest)
+        signed = world.approval(spec, "north").to_bytes()
+        with fault.refused() as caught:
+            ask(world.as_party("north").Approve, pb.ApproveRequest(signed_consent=signed, proposal=data))
+        fault.check_answer(caught)
+        assert listed(world.as_party("north")) == listed(world.as_party("south")) == []
+        assert charged(world, "north") == charged(world, "south") == {}
+
+    for fault in FORGOTTEN:
+        try_out(fault)
     for party in ("north", "south"):
         remind(world, honest, party)
     assert listed(world.as_party("south")) == [(bytes.fromhex(honest.digest()), ReleaseState.RELEASE_STATE_FAILED)]
