@@ -17,7 +17,7 @@ from tests.support.noise import SeededNoise
 @pytest.fixture
 def release(world: World) -> str:
     """A release of two rounds that everybody approved and whose first round is in."""
-    found = approved(world, two_rounds=True)
+    found = approved(world, two_rounds=True, range_proofs=False)
     world.north.cycle()
     world.south.cycle()
     return found
@@ -26,7 +26,7 @@ def release(world: World) -> str:
 @pytest.fixture
 def fresh(world: World) -> str:
     """One whose first round is not in: the north has sent, and the south comes later."""
-    found = approved(world, two_rounds=True)
+    found = approved(world, two_rounds=True, range_proofs=False)
     world.north.cycle()
     return found
 
