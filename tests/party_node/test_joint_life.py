@@ -130,21 +130,15 @@ def test_a_relay_that_forgot_gets_our_messages_again_after_our_block(
 
 JOINT_CUTS = [
     ("party_node.state.session.SessionFolder.begin", "after", 1),
-    ("party_node.state.session.SessionFolder.freeze", "before", 2),
-    ("party_node.outgoing.relay.RelayCalls.send", "after", 1),
-    ("party_node.state.session.UsedSeeds.use", "after", 1),
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
-    ("dprelease.mpc.exchange.Exchange.mask", "before", 1),
-    ("dprelease.mpc.exchange.Exchange.mask", "after", 1),
-    ("party_node.outgoing.relay.RelayCalls.send", "before", 3),
     ("party_node.outgoing.relay.RelayCalls.send", "after", 3),
-    ("dprelease.mpc.exchange.Exchange.share", "after", 1),
     ("party_node.computation.sessions.privatize", "before", 1),
     ("party_node.state.vault.Vault.seal", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
     ("party_node.outgoing.hub.upload", "after", 1),
 ]
+"""At the daemon's own steps and once in the session, whose every step `test_joint_crashes` cuts before."""
 
 
 @pytest.mark.parametrize(("path", "when", "call"), JOINT_CUTS)
