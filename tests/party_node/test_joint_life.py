@@ -22,7 +22,7 @@ from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
 
 @pytest.mark.parametrize(("state", "left"), [("CANCELLED", False), ("FAILED", True), ("EXPIRED", True)])
 def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, state: str, left: bool) -> None:
-    release = approved(world)
+    release = approved(world, range_proofs=False)
     for name in ("north", "south", "north") if left else ("north", "south"):
         getattr(world, name).cycle()
     assert ("columns" in kinds(world, release)) == left
@@ -50,7 +50,7 @@ def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, stat
 
 
 def test_a_published_release_keeps_its_block_and_list_of_seeds_alone(world: World) -> None:
-    release = approved(world)
+    release = approved(world, range_proofs=False)
     deliver(world)
     assert "session.json" in session_folder(world.north, release)
     world.coordinator.move(release, "PUBLISHED")
@@ -64,7 +64,7 @@ def test_a_published_release_keeps_its_block_and_list_of_seeds_alone(world: Worl
 
 @pytest.mark.parametrize("left", [False, True])
 def test_approved_rows_that_are_lost_and_changed_in_the_source_are_withdrawn(world: World, left: bool) -> None:
-    release = approved(world)
+    release = approved(world, range_proofs=False)
     if left:
         for name in ("north", "south", "north"):
             getattr(world, name).cycle()
@@ -177,7 +177,7 @@ def south_alone(world: World, patch: pytest.MonkeyPatch, path: str, when: str, c
 def test_budget_that_was_given_back_makes_no_noise_if_the_coordinator_turns(
     world: World, names: tuple[str, ...]
 ) -> None:
-    release = approved(world, *names)
+    release = approved(world, *names, range_proofs=False)
     world.coordinator.move(release, "CANCELLED")
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, "party_node.state.ledger.Ledger.refund", "after")
@@ -195,7 +195,7 @@ def test_no_noise_is_drawn_under_a_ledger_that_does_not_know_of_our_columns(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As after somebody put back an older file: the chain is whole, but the charge is not in it."""
-    release = approved(world)
+    release = approved(world, range_proofs=False)
     ledger, older = (world.north.folder / "state" / name for name in ("ledger.sqlite", "older.sqlite"))
     shutil.copy(ledger, older)
     for name in ("north", "south", "north"):
