@@ -88,7 +88,7 @@ def test_one_hospital_alone_publishes_mixed_blocks(consortium: Consortium) -> No
 
 
 def test_a_checkpoint_that_failed_is_left_out_and_a_changed_row_is_declined(consortium: Consortium) -> None:
-    parties = hospitals(3)
+    parties = hospitals(2)
     found(consortium, parties)
     first = propose(consortium, parties, mechanism="stream", of="moments", checkpoints=3, epsilon=20.0)
     assert final_state(consortium, first) == "PUBLISHED"
