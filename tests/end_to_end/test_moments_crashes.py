@@ -61,7 +61,6 @@ HUB = {
     "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
 }
 COORDINATOR = {
-    "all but one approved": "kill-after@coordinator.service.coordination:approve#2",
     "a block is reported": "kill-before@coordinator.service.coordination:CoordinationService.ReportIntake",
     "before the publication": "kill-before@coordinator.service.coordination:CoordinationService.AuthorizePublication",
 }
@@ -72,12 +71,13 @@ DEALER = {
 USUAL = {
     "party": {"dealt, nothing frozen"},
     "hub": {"masked columns arrive"},
-    "coordinator": {"all but one approved"},
+    "coordinator": set(),
     "dealer": {"dealt, not kept"},
     "disk": {"masking"},
 }
 """What every run tries; `make test-slow` tries the others. A cut before every step of one of two hospitals, without processes, is
-tried every time in `tests/party_node/test_joint_crashes.py`; `test_streams_crashes.py` kills one that drew noise."""
+tried every time in `tests/party_node/test_joint_crashes.py`; `test_streams_crashes.py` kills one that drew noise, and the
+coordinator between approvals."""
 
 FULL_DISKS = {
     "session": "full@party_node.state.session:write_durably",

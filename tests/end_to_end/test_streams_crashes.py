@@ -31,7 +31,6 @@ PARTY = {
     "multiplied, nothing kept": "kill-before@party_node.state.streams:Streams.keep",
     "kept, no noise drawn": "kill-after@party_node.state.streams:Streams.keep",
     "noise drawn, nothing sealed": "kill-after@party_node.computation.sessions:privatize",
-    "sealed, not noted": "kill-after@party_node.state.vault:Vault.seal",
     "noted, not sent": "kill-after@party_node.state.ledger:Ledger.make",
     "sent, not known to be": "kill-after@party_node.outgoing.hub:upload",
 }
@@ -45,12 +44,12 @@ COORDINATOR = {
     "before the publication": "kill-before@coordinator.service.coordination:CoordinationService.AuthorizePublication",
 }
 USUAL = {
-    "party": {"noise drawn, nothing sealed", "sealed, not noted"},
+    "party": {"noise drawn, nothing sealed"},
     "hub": {"public, not reported"},
     "coordinator": {"all but one approved"},
 }
 """What every run tries; `make test-slow` tries the others. A cut after the increments are kept, without processes, is tried every
-time in `tests/party_node/test_streams_crashes.py`."""
+time in `tests/party_node/test_streams_crashes.py`, and one after the seal by processes in `test_rounds_crashes.py`."""
 
 MONTHS = 1 + len(PARTY) + len(HUB) + len(COORDINATOR) + 1
 
