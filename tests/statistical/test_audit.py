@@ -86,7 +86,7 @@ def test_the_worst_neighbours_cost_what_is_declared(name: str) -> None:
     assert audited(spec, SeededNoise(1), ROWS_RUNS).agrees(nominal(spec), errors=3)
 
 
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", ["anchored mix", "rows"])
 def test_the_worst_neighbours_cost_what_is_declared_under_production_noise(name: str) -> None:
     spec = SPECS[name]
     assert audited(spec, SecureNoise(), SECURE_ROWS_RUNS).agrees(nominal(spec), errors=EXTREME)
