@@ -26,6 +26,7 @@ def test_components_are_those_of_statsmodels() -> None:
         assert loadings[np.abs(loadings).argmax()] > 0
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_components_that_noise_does_not_tell_apart_are_named() -> None:
     x = np.random.default_rng(1).normal(size=(2000, 4))
     cells = {f"x{place}": x[:, place] for place in range(4)}

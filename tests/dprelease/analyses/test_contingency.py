@@ -141,6 +141,7 @@ def test_bad_names_are_refused(rows: str, columns: str, told: str) -> None:
         contingency_table(released(COLUMNS, people(50)), rows, columns)
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_a_category_of_one_level_that_noise_tells_is_refused() -> None:
     table = people(300) | {"smoker": np.full(300, "no")}
     with pytest.raises(InvalidInput, match="fewer than two levels of smoker are told from none"):

@@ -62,6 +62,7 @@ def test_the_lasso_path_is_that_of_statsmodels() -> None:
         assert coef[0] == pytest.approx(known.params, abs=1e-6)
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_the_lasso_leaves_out_what_explains_nothing() -> None:
     generator = np.random.default_rng(2)
     x = generator.normal(size=(2000, 5))

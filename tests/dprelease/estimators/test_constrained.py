@@ -215,6 +215,7 @@ def test_features_that_repeat_each_other_are_refused() -> None:
 # On a whole release.
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_a_fit_says_its_set_and_is_never_the_default(release: Release) -> None:
     within = ConvexSet("l1", 0.2)
     result = fit(release, ["score", "ill=yes"], ["age", "smoker=yes", "glucose"], "constrained", within=within)

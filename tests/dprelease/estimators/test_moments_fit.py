@@ -43,6 +43,7 @@ def release() -> Release:
     return one_block_each(spec, blocks, guarantee(spec).words())
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_the_method_is_the_mechanisms_own_unless_named(release: Release):
     assert fit(release, ["score"]).method == "shrinkage"
     assert fit(release, ["score"], method="ols").method == "ols"

@@ -40,6 +40,7 @@ def test_intervals_of_others_hold_as_often_as_they_say(mechanism: str, epsilon: 
     assert mean > 0.95 - 4 * 0.13 / DRAWS**0.5
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_the_mean_at_the_origin_is_the_intercept_and_patients_spread_about_it() -> None:
     result = fit(release_of("moments"), ["systolic", "age"], ["smoker", "stage"])
     found, origin = result.inference, np.zeros((1, len(result.features)))
@@ -77,6 +78,7 @@ def test_the_classes_of_scikit_learn_s_kind_say_the_same_and_refuse_nonsense() -
         LinearRegression().predict_interval(somebody)
 
 
+@pytest.mark.usefixtures("short_chains")
 def test_nothing_is_predicted_where_nothing_was_learned() -> None:
     result = fit(release_of("moments", epsilon=0.01, rows=300), ["systolic"], FEATURES)
     assert all(np.isnan(each).all() for each in result.predict_interval(np.ones((3, 2)), "prediction"))

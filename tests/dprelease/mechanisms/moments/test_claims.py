@@ -259,7 +259,7 @@ class Search:
                 claim.steps(row[None, self.owner == number])
 
 
-def searched(spec: ReleaseSpec, altered: tuple[str, ...], made: Claims | None = None, starts: int = 3) -> Fraction:
+def searched(spec: ReleaseSpec, altered: tuple[str, ...], made: Claims | None = None, starts: int = 2) -> Fraction:
     search, random = Search(spec, altered, made or claims_of(spec)), np.random.default_rng(7)
     return max(search.best(random) for _ in range(starts))
 
