@@ -6,11 +6,11 @@ import numpy as np
 
 from benchmarks.paper_primo.calibration import entry_scales
 from dprelease.data.columns import Column
-from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import OutcomeMoments
 from dprelease.mechanisms.moments.terms import least_noise
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
+from tests.dprelease.estimators.moments import layout_of
 from tests.support.specs import numeric
 
 BITS = 12
@@ -34,7 +34,7 @@ def outcome_only_of(
 
     Public cells are rounded to the grid.
     """
-    layout = Layout(columns, outcomes)
+    layout = layout_of(columns, outcomes)
     codes = np.round(np.ldexp(rows, BITS)).astype(np.int32)
     rounded = np.column_stack([np.ones(len(rows)), np.ldexp(codes.astype(np.float64), -BITS)])
     mu2 = Fraction(budget(Target(scope="joint", epsilon=epsilon, delta=1e-5)))

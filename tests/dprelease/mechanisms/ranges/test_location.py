@@ -160,7 +160,7 @@ def test_bounds_fifty_times_too_wide_cost_little(centre: float) -> None:
     errors = {times: [] for times in (1, 50)}
     for times, found in errors.items():
         sd = 0.3 / times
-        for _ in range(25):
+        for _ in range(15):
             cells = (centre + random.normal(0, sd, 6000)).clip(-1, 1)
             placed, _ = located(cells, scales, noise)
             mean, spread = float(cells.mean()), float(cells.std())
@@ -319,7 +319,7 @@ def test_no_single_change_of_what_is_chosen_gains_and_a_reader_sees_others() -> 
 def test_last_digits_decide_nothing_that_a_reader_refuses() -> None:
     """Counts that another machine reads a little differently, over many columns."""
     random = np.random.default_rng(8)
-    for draw in range(40):
+    for draw in range(20):
         margins = [margin(np.minimum(random.exponential(0.1, 3000) - 1, 1), draw) for _ in range(3)]
         about = guessed(3000 + 100 * draw, (3, 2))
         moved = [Margin(each.quantiles * (1 + 1e-12), each.scale * (1 - 1e-12)) for each in margins]
