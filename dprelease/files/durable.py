@@ -86,8 +86,8 @@ def rename_durably(source: Path, target: Path) -> None:
             os.fsync(file.fileno())
     make_folder(target.parent)
     source.rename(target)
-    sync_folder(target.parent)
-    sync_folder(source.parent)
+    for folder in {target.parent, source.parent}:
+        sync_folder(folder)
 
 
 def make_folder(path: Path) -> None:

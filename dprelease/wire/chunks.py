@@ -30,20 +30,21 @@ MOST_CHECKSUMS = 1 << 17
 """Most that are remembered: those of 128 GiB in whole chunks, some 20 MiB of memory."""
 
 
-def read_chunks(path: Path, offset: int, first: Any) -> Iterator[bytes]:
-    """The chunks of a file from an offset to its end, for an upload, each as an encoded message.
+def read_chunks(source: Path | bytes, offset: int, first: Any) -> Iterator[bytes]:
+    """The chunks of a file, or of bytes, from an offset to its end, for an upload, each as an encoded message.
 
     The next one is read while one is sent. To let protobuf encode it takes forty times the processor's time.
 
     Args:
-        path: of the file.
+        source: the file, or all of its bytes.
         offset: of the first byte.
         first: a message without its field ``chunk``; its fields go with the first chunk.
     """
     field = first.DESCRIPTOR.fields_by_name["chunk"].number
 
     def read(start: int) -> tuple[bytes, int]:
-        data = _read(path, start, CHUNK_BYTES)
+        end = start + CHUNK_BYTES
+        data = source[start:end] if isinstance(source, bytes) else _read(source, start, CHUNK_BYTES)
         return encode_chunk(start, memoryview(data), zlib.crc32(data), field), len(data)
 
     with ThreadPoolExecutor(1, "reader") as reader:

@@ -34,9 +34,9 @@ from party_node.computation.work import put_back, take_turns
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import HubConnection
 from party_node.outgoing.office import Coordinator
-from party_node.outgoing.relay import SHORT_BODY, RelayCalls
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Record
-from party_node.state.session import SessionFolder, UsedSeeds
+from party_node.state.session import SHORT_BODY, SessionFolder, UsedSeeds
 
 
 @dataclass(frozen=True, repr=False)

@@ -97,7 +97,7 @@ def take_turns(session: Resumable[Result], folder: SessionFolder, relay: RelayCa
     put = False
     while True:
         messages = relay.messages()
-        ready = session.receive(messages)
+        ready = set(session.receive(messages))
         outgoing = [each for each in folder.outgoing() if each.message in ready]
         before, put = put, relay.put(outgoing, messages)
         if before and put:

@@ -190,12 +190,12 @@ def bring(
     what: str,
     method: Any,
     first: Any,
-    path: Path,
+    source: Path | bytes,
     body: MessageHeader | SealedBlock,
     held: int,
     stall_seconds: float,
 ) -> None:
-    """Send what a peer lacks of a file, in a stream that may take as long as it needs, as long as it moves.
+    """Send what a peer lacks of a file, or of bytes, in a stream that may take as long as it needs, as long as it moves.
 
     Raises:
         PeerUnavailable: the peer is away, or the stream stood still; try again.
@@ -210,7 +210,7 @@ def bring(
     with ProgressDeadline(lambda: [call.cancel() for call in calls], stall_seconds) as deadline:
 
         def moving() -> Iterator[bytes]:
-            for request in read_chunks(path, held, first):
+            for request in read_chunks(source, held, first):
                 deadline.moved()
                 yield request
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator
+from pathlib import Path
 
 import grpc
 
@@ -14,12 +15,9 @@ from dprelease.wire.chunks import received
 from dprelease.wire.retry import PROGRESS_BYTES
 from dprelease.wire.v1 import relay_pb2, relay_pb2_grpc
 from party_node.outgoing.hub import bring
-from party_node.state.session import Outgoing
+from party_node.state.session import SHORT_BODY, Outgoing
 
 RELAY = "the hub's relay"
-
-SHORT_BODY = 32 << 10
-"""Most bytes of a body that travels with its announcement, and with others: such a message is no longer than one without."""
 
 MOST_SHORT, MOST_ASKED = 1 << 20, 1000
 """Most bytes, and bodies, of one call for short ones."""
@@ -94,15 +92,16 @@ class RelayCalls:
             IntegrityError: the relay claims other bytes than ours.
             Conflict, AccessDenied, ...: as it answers.
         """
-        header = outgoing.message.header
-        short = outgoing.body if header.size <= SHORT_BODY else None
-        body = b"" if short is None else short.read_bytes()
-        request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes(), body=body)
+        header, body = outgoing.message.header, outgoing.body
+        if isinstance(body, Path) and header.size <= SHORT_BODY:
+            body = outgoing.read()
+        at_once = body if isinstance(body, bytes) else b""
+        request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes(), body=at_once)
         held = ask(RELAY, self._stub.OpenParcel, request).offset
-        if outgoing.body is not None:
+        if body is not None:
             digest = bytes.fromhex(header.digest())
             first = relay_pb2.SendParcelRequest(header_digest=digest, spec_digest=self._release)
-            bring(RELAY, "message", self._send, first, outgoing.body, header, held, self._stall_seconds)
+            bring(RELAY, "message", self._send, first, body, header, held, self._stall_seconds)
 
     def fetch_short(
         self, party: str, wanted: MessageHeader, known: Container[MessageHeader]

@@ -1,7 +1,8 @@
 """A session on the hospital's own disk, so that a restart goes on where it stood.
 
     joint/RELEASE/session.json   round, session key, and what belongs to the session of the files beside it
-    joint/RELEASE/out/NAME       a message of ours: signed header (.json) and sealed body (.body), frozen before it is sent
+    joint/RELEASE/out/NAME       messages of ours, frozen together before one is sent: signed headers with short bodies (.frozen)
+                                 and each long body, sealed (.body)
     joint/RELEASE/in/NAME        what was dealt to us, as it came, sealed to the session key
     joint/RELEASE/own/NAME       what only we may know
 
@@ -13,20 +14,21 @@ from __future__ import annotations
 
 import os
 import secrets
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from dprelease.arrays import Codes, mapped
+from dprelease.canonical import Value
 from dprelease.errors import IntegrityError
 from dprelease.files.durable import (
-    TEMPORARY,
     make_folder,
     remove_folder,
-    rename_durably,
     sync_folder,
     write_durably,
     write_pieces_durably,
@@ -40,12 +42,34 @@ from party_node.state.transactions import prepare, transaction
 _SECRET = 0o600
 
 
+SHORT_BODY = 32 << 10
+"""Most bytes of a body that is kept, and travels, with its header: such a message is no longer than one without."""
+
+
 @dataclass(frozen=True)
 class Outgoing:
-    """A frozen message of ours and the file of its body; None without one."""
+    """A frozen message of ours, with its body or the file of it; None without one."""
 
     message: Message
-    body: Path | None
+    body: Path | bytes | None
+
+    def read(self) -> bytes:
+        """All of the body."""
+        return self.body.read_bytes() if isinstance(self.body, Path) else self.body or b""
+
+
+class FrozenMessages(Value):
+    """Messages that are frozen together: one file, and so one wait for the disk.
+
+    Attributes:
+        messages: in their order.
+        bodies: each body as Base64; empty for one that has none, or a file of its own.
+    """
+
+    most_bytes: ClassVar[None] = None
+
+    messages: tuple[Message, ...]
+    bodies: tuple[str, ...]
 
 
 class SessionFolder:
@@ -53,12 +77,16 @@ class SessionFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._frozen: dict[str, Message] = {}  # by name; what is frozen never changes within a round
+        self._state: SessionState | None = None
+        self._frozen: dict[str, tuple[Outgoing, ...]] = {}  # by name of their file; they never change within a round
+        self._bodies: dict[str, bytes] = {}  # short ones of messages that are not frozen yet
 
     def state(self) -> SessionState | None:
         """Our position; None before the first session."""
         path = self._folder / "session.json"
-        return SessionState.from_bytes(path.read_bytes()) if path.exists() else None
+        if self._state is None and path.exists():
+            self._state = SessionState.from_bytes(path.read_bytes())
+        return self._state
 
     def begin(self, number: int, draw: Draw = secrets.token_bytes, refused: int = 0) -> SessionState:
         """Start a round with a fresh key and nothing else; whatever belonged to an earlier round is removed.
@@ -67,7 +95,7 @@ class SessionFolder:
         on may not go on with it.
         """
         self._make()
-        self._frozen.clear()
+        self._forget()
         remove_folder(self._folder / "own")
         remove_folder(self._folder / "in")  # the earlier round can still fetch it again; the new one must not find it
         key = private_bytes(new_session_key(draw)).hex()
@@ -78,7 +106,7 @@ class SessionFolder:
     def outgoing(self) -> tuple[Outgoing, ...]:
         """Our messages, in the order in which they were frozen."""
         state = self.state()
-        return tuple(self._outgoing(name) for name in (state.messages if state else ()))
+        return tuple(each for name in (state.messages if state else ()) for each in self._outgoing(name))
 
     def messages(self) -> tuple[Message, ...]:
         """The same without their bodies."""
@@ -87,20 +115,25 @@ class SessionFolder:
     def body(self, header_name: str) -> Path:
         """File into which the body of a message of ours is written before it is frozen."""
         make_folder(self._folder / "out")
-        return self._folder / "out" / f"{header_name}.body"
+        return self._file(header_name)
 
     def freeze(self, messages: Iterable[Message]) -> None:
         """Make messages count, all together, once their bodies are on disk."""
-        state, names = self.state(), []
+        state, together = self.state(), tuple(messages)
         assert state is not None  # noqa: S101 - a session begins before anything is frozen in it
-        for message in messages:
-            names.append(name_of(message.header))
-            write_durably(self._folder / "out" / f"{names[-1]}.json", message.to_bytes(), mode=_SECRET)
-        self._save(state.model_copy(update={"messages": (*state.messages, *names)}))
+        names = [name_of(message.header) for message in together]
+        bodies = tuple(b64encode(self._bodies.get(name, b"")).decode() for name in names)
+        frozen = FrozenMessages(messages=together, bodies=bodies)
+        write_durably(self._folder / "out" / f"{names[0]}.frozen", frozen.to_bytes(), mode=_SECRET)
+        self._save(state.model_copy(update={"messages": (*state.messages, names[0])}))
+        self._bodies.clear()
 
     def keep_body(self, name: str, data: bytes) -> None:
-        """Write the body of a message of ours."""
-        write_durably(self.body(name), data, mode=_SECRET)
+        """Keep the body of a message of ours: a short one until it is frozen, a long one in a file."""
+        if len(data) <= SHORT_BODY:
+            self._bodies[name] = data
+        else:
+            write_durably(self.body(name), data, mode=_SECRET)
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
@@ -108,14 +141,12 @@ class SessionFolder:
 
     def read_body(self, message: Message) -> bytes:
         """The body of a message of ours that is frozen; empty without one."""
-        return self.body(name_of(message.header)).read_bytes() if message.header.size else b""
+        return next(each.read() for each in self.outgoing() if each.message == message)
 
     def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write a file that never leaves, whole or not at all; on disk when this returns."""
         path = self._folder / "own" / name
-        make_folder(path.parent)
-        _write(path.with_name(f".{name}{TEMPORARY}"), pieces)
-        rename_durably(path.with_name(f".{name}{TEMPORARY}"), path)
+        write_pieces_durably(path, pieces, mode=_SECRET)
 
     def read_private(self, name: str) -> memoryview | None:
         """A file that never leaves, mapped; None where it was never completed."""
@@ -151,8 +182,13 @@ class SessionFolder:
 
     def erase(self) -> None:
         """Forget the session; again changes nothing."""
-        self._frozen.clear()
+        self._forget()
         remove_folder(self._folder)
+
+    def _forget(self) -> None:
+        self._state = None
+        self._frozen.clear()
+        self._bodies.clear()
 
     def _make(self) -> None:
         make_folder(self._folder.parent)
@@ -162,14 +198,27 @@ class SessionFolder:
     def _dealt(self, dealer: str) -> Path:
         return self._folder / "in" / f"deal+{dealer}"
 
-    def _outgoing(self, name: str) -> Outgoing:
-        message = self._frozen.get(name)
-        if message is None:
-            message = self._frozen[name] = Message.from_bytes((self._folder / "out" / f"{name}.json").read_bytes())
-        return Outgoing(message, self._folder / "out" / f"{name}.body" if message.header.size else None)
+    def _outgoing(self, name: str) -> tuple[Outgoing, ...]:
+        if name not in self._frozen:
+            path = self._folder / "out" / f"{name}.frozen"
+            if path.exists():
+                found = FrozenMessages.from_bytes(path.read_bytes())
+                pairs = zip(found.messages, map(b64decode, found.bodies), strict=True)
+            else:  # of the version before, in which each message has a file of its own
+                pairs = zip([Message.from_bytes(path.with_suffix(".json").read_bytes())], [b""], strict=True)
+            self._frozen[name] = tuple(
+                Outgoing(each, body or (self._file(name_of(each.header)) if each.header.size else None))
+                for each, body in pairs
+            )
+        return self._frozen[name]
+
+    def _file(self, name: str) -> Path:
+        return self._folder / "out" / f"{name}.body"
 
     def _save(self, state: SessionState) -> SessionState:
+        self._state = None  # read again if this is cut short
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
+        self._state = state
         return state
 
 

@@ -149,7 +149,7 @@ class MemoryRelay:
     def send(self, outgoing: Outgoing) -> None:
         self._call(f"send {outgoing.message.header.kind}")
         message = outgoing.message
-        body = outgoing.body.read_bytes() if outgoing.body else b""
+        body = outgoing.read()
         assert (len(body), hashlib.sha256(body).hexdigest()) == (message.header.size, message.header.sha256)
         sent, body = self._alters(message, body)
         self._post.altered[message.header.digest()] = sent.header.digest()

@@ -16,7 +16,7 @@ from dprelease.identity.signing import new_private_key
 from dprelease.mpc import encryption
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.encryption import Context
-from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, sign_message
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, name_of, sign_message
 from dprelease.mpc.schedule import Schedule
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.support.joint import entries, exact_gram
@@ -58,6 +58,11 @@ def a_deal_under_another_signature(world: JointWorld) -> None:
     )
 
 
+def frozen(world: JointWorld, name: str) -> bytes:
+    """The body of another message of c's."""
+    return next(each.read() for each in world["c"].session.outgoing() if name_of(each.message.header) == name)
+
+
 def columns_with_a_flipped_bit(world: JointWorld) -> None:
     world["c"].hostile(only("columns", "a", lambda header, body: ({}, flip(body))))
 
@@ -71,8 +76,7 @@ def columns_that_are_too_long(world: JointWorld) -> None:
 
 
 def columns_under_another_dealers_mask(world: JointWorld) -> None:
-    other = world["c"].session.body(message_name("columns", "a"))
-    world["c"].hostile(only("columns", "a", lambda header, body: ({}, other.read_bytes())))
+    world["c"].hostile(only("columns", "a", lambda header, body: ({}, frozen(world, message_name("columns", "a")))))
 
 
 def columns_that_are_garbage(world: JointWorld) -> None:
@@ -101,13 +105,11 @@ def another_content_key(world: JointWorld) -> None:
 
 
 def the_key_of_another_dealers_columns(world: JointWorld) -> None:
-    other = world["c"].session.body(message_name("key", "a", "b"))
-    world["c"].hostile(only("key", "a", lambda header, body: ({}, other.read_bytes())))
+    world["c"].hostile(only("key", "a", lambda header, body: ({}, frozen(world, message_name("key", "a", "b")))))
 
 
 def a_deal_for_somebody_else(world: JointWorld) -> None:
-    other = world["c"].session.body(message_name("deal", "", "b"))
-    world["c"].hostile(only("deal", "a", lambda header, body: ({}, other.read_bytes())))
+    world["c"].hostile(only("deal", "a", lambda header, body: ({}, frozen(world, message_name("deal", "", "b")))))
 
 
 def a_deal_of_another_shape(world: JointWorld) -> None:
