@@ -123,6 +123,9 @@ class Announcer(News):
 REMEMBERED = timedelta(days=30)
 """How long a party is still told about what has ended."""
 
+SEEN_WITHIN = timedelta(minutes=1)
+"""How long a call is not noted after one that was: to note waits for the disk."""
+
 DIGEST_BYTES = 32
 
 PAGE_BYTES = 3 << 20
@@ -324,9 +327,14 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
             tx.hub.check(identity, self._clock())
 
     def _party(self, context: Any) -> str:
-        identity = caller(context, "party")
+        identity, now = caller(context, "party"), self._clock()
+        with self._store.reading() as tx:
+            party = tx.members.check(identity, now)
+        lately = party.last_seen is not None and timedelta() <= now - party.last_seen < SEEN_WITHIN
+        if lately and party.protocol == context.protocol:
+            return party.name
         with self._store.writing() as tx:
-            return tx.members.admit(identity, self._clock(), context.protocol).name
+            return tx.members.admit(identity, now, context.protocol).name
 
 
 def approve(signed: Signed, forgotten: bytes, store: Store, party: str, root_pem: bytes, now: datetime) -> None:

@@ -46,7 +46,7 @@ class Party:
         cap_mu2: cap on mu^2, fixed at its first enrolment.
         enrolled: when it got the present certificate.
         revoked: when the office revoked it, if so.
-        last_seen: when it last called.
+        last_seen: when it last called, to the minute.
         protocol: version of the protocol that it spoke then; None where that was not kept.
     """
 
@@ -140,12 +140,23 @@ class Members:
     def admit(self, identity: Identity, now: datetime, protocol: int | None = None) -> Party:
         """The party behind a certificate that TLS has checked; notes that it was seen.
 
-        It goes by the key: certificates are public, so an earlier one of the same key proves as much as the latest.
-
         Args:
             identity: from the certificate.
             now: the present.
             protocol: version that the call speaks, which is noted too; None leaves what is known.
+
+        Raises:
+            AccessDenied: as `check`.
+        """
+        party = self.check(identity, now)
+        seen: dict[str, Any] = {"last_seen": now} | ({} if protocol is None else {"protocol": protocol})
+        self._connection.execute(parties.update().where(parties.c.name == party.name).values(seen))
+        return party
+
+    def check(self, identity: Identity, now: datetime) -> Party:
+        """The party behind a certificate that TLS has checked.
+
+        It goes by the key: certificates are public, so an earlier one of the same key proves as much as the latest.
 
         Raises:
             AccessDenied: it is unknown here, its key was replaced or revoked, or it has expired on an old connection.
@@ -162,8 +173,6 @@ class Members:
             raise AccessDenied(f"{identity.name} was revoked")
         if now > identity.expires:
             raise AccessDenied(f"the certificate of {identity.name} has expired")
-        seen: dict[str, Any] = {"last_seen": now} | ({} if protocol is None else {"protocol": protocol})
-        self._connection.execute(parties.update().where(parties.c.name == party.name).values(seen))
         return party
 
     def find(self, name: str) -> Party | None:

@@ -246,14 +246,15 @@ def test_after_enrolling_again_only_the_new_certificate_counts(world: World) -> 
     assert listed(new) == []
 
 
-def test_every_call_notes_when_the_party_was_seen(world: World) -> None:
+def test_calls_note_to_the_minute_when_the_party_was_seen(world: World) -> None:
     north = world.join("north")
-    world.clock.now += timedelta(minutes=10)
-    listed(north)
-    with world.store().reading() as tx:
-        known = tx.members.find("north")
-    assert known is not None
-    assert known.last_seen == world.clock.now
+    for seconds, noted in ((600, True), (59, False), (1, True), (-3600, True)):
+        world.clock.now += timedelta(seconds=seconds)
+        listed(north)
+        with world.store().reading() as tx:
+            known = tx.members.find("north")
+        assert known is not None
+        assert (known.last_seen == world.clock.now) is noted
 
 
 def test_a_catalogue_that_is_not_canonical_is_refused(world: World) -> None:
