@@ -249,6 +249,7 @@ class Participant(Generic[Public]):
         self._storage, self._draw = storage, draw
         self._checked = set[Message]() if checked is None else checked
         self._at: tuple[SessionState, Round[Public]] | None = None
+        self._listed: tuple[Message, ...] | None = None
 
     def _join(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
         """Join the round in our storage, unless others have begun a later one, or it is not the one they know.
@@ -271,8 +272,9 @@ class Participant(Generic[Public]):
         if state is None or state.round != number or estranged:
             # a hello of ours may be there whose key we no longer hold
             state = self._begin(number + estranged, 0 if state is None else state.refused)
-        at = Round.of(self._schedule, state.round, listed)
-        self._at = state, at
+        same = listed is self._listed and self._at is not None and self._at[1].number == state.round
+        at = self._at[1] if same and self._at else Round.of(self._schedule, state.round, listed)
+        self._at, self._listed = (state, at), listed
         # A relay that has lost everything takes nothing of a session before all hellos are back.
         return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
 

@@ -4,9 +4,9 @@
 
 Nothing here reads a disk or calls anybody. A `SessionStorage` keeps what must survive a restart, a `SessionEnvironment` does
 what needs somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
-Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
-may be abandoned for the next until the driver has used the shares; it then asks for no further step (docs/protocol.md, "One
-block, ever").
+Nothing is remembered between steps but what is in the storage and what follows from it: a restart goes on at the first step that
+is not done. A round may be abandoned for the next until the driver has used the shares; it then asks for no further step
+(docs/protocol.md, "One block, ever").
 
 Source: docs/protocol.md, steps 2 to 6.
 """
@@ -85,7 +85,8 @@ class Session(Participant[Schedule]):
         super().__init__(schedule, party, identity, keys, storage, draw, checked)
         self._commitments, self._outside = commitments, outside
         self._seeds = DealtSeeds() if seeds is None else seeds
-        self._listed: tuple[Message, ...] = ()
+        self._masks: tuple[str, Mapping[str, bytes]] = "", {}  # of a session
+        self._opened: dict[str, CorrelatedRandomness] = {}  # in that session, by dealer
 
     def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
         """Check all messages that are listed, of all rounds and parties, and join their latest round.
@@ -97,13 +98,11 @@ class Session(Participant[Schedule]):
             IntegrityError: a message does not belong to this session; its sender is named. Or our state is older than what
                 we have sent.
         """
-        for message in listed:
+        for message in listed if listed is not self._listed else ():
             if message not in self._checked:
                 check_message(message, self._schedule, self._keys)
                 self._checked.add(message)
-        sendable = self._join(listed)
-        self._listed = listed
-        return sendable
+        return self._join(listed)
 
     def advance(self) -> str | Products | None:
         """Do the first step that is not done; call it when all that `receive` gave is listed.
@@ -126,7 +125,9 @@ class Session(Participant[Schedule]):
         exchange = Exchange(
             at, self._party, self._identity, session_key(state), self._storage, self._outside, self._draw
         )
-        masks = exchange.shared_masks()  # here, so that a key that is none is found before anything is sealed to it
+        if self._masks[0] != at.session:  # here, so that a key that is none is found before anything is sealed to it
+            self._masks, self._opened = (at.session, exchange.shared_masks()), {}
+        masks = self._masks[1]
         if self._schedule.dealt_by(self._party) and not self._frozen("deal"):
             exchange.deal(self._seeds)
             return None
@@ -196,11 +197,14 @@ class Session(Participant[Schedule]):
 
     def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
         """Randomness that a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
+        if dealer in self._opened:
+            return self._opened[dealer]
         sealed = self._storage.dealt(dealer)
         if sealed is not None:
-            return exchange.open_deal(dealer, sealed)
+            self._opened[dealer] = exchange.open_deal(dealer, sealed)
+            return self._opened[dealer]
         if dealer == COORDINATOR:
-            hellos = {each.header.sender: each.to_bytes() for each in self._listed if each.header in at.hellos}
+            hellos = {each.header.sender: each.to_bytes() for each in self._listed or () if each.header in at.hellos}
             try:
                 sealed = self._outside.request_deal([hellos[party] for party in self._schedule.parties])
             except PeerUnavailable:
@@ -212,6 +216,7 @@ class Session(Participant[Schedule]):
         opened = exchange.open_deal(dealer, sealed)
         self._outside.use_seeds(opened.digests, at.session, dealer)
         self._storage.keep_dealt(dealer, sealed)
+        self._opened[dealer] = opened
         return opened
 
     def _products(self, share: Callable[[Pair], Words], masks: Mapping[str, bytes]) -> Products:
