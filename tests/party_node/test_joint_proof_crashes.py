@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,9 @@ from tests.party_node.test_joint_crashes import cut, distinct, exact, steps_on_d
 from tests.support.specs import with_terms
 
 
-def start(folder: Path, count: int) -> JointWorld:
+def start(folder: Path, count: int, **changed: Any) -> JointWorld:
     """A release with proofs."""
-    return JointWorld(folder, with_terms(joint_spec(count, rows=4), range_proofs=True))
+    return JointWorld(folder, with_terms(joint_spec(count, rows=4, **changed), range_proofs=True))
 
 
 def given(world: JointWorld) -> list[MessageHeader]:

@@ -1,38 +1,19 @@
 """Sessions with range proofs at a coordinator that deals: exact, and begun anew where it has lost what it dealt."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dprelease.errors import IntegrityError, PeerUnavailable
-from dprelease.mechanisms.moments import mechanism
-from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.messages import Message
-from dprelease.mpc.proof.claim import Claim, GridInterval
-from dprelease.mpc.schedule import Schedule
-from dprelease.spec_base import SpecBase
-from tests.party_node import joint_world
-from tests.party_node.joint_world import JointWorld, joint_spec
+from tests.party_node.joint_world import JointWorld
 from tests.party_node.test_joint_computation import exact
-
-
-@pytest.fixture(autouse=True)
-def proving(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In all joint moments every number is proved to be on its grid."""
-
-    def proved(spec: SpecBase) -> Schedule:
-        schedule = schedule_of(spec)
-        number = GridInterval(-(1 << schedule.bits), 1 << schedule.bits)
-        return replace(schedule, claims={name: Claim((number,) * width) for name, width in schedule.widths.items()})
-
-    for module in (mechanism, joint_world):
-        monkeypatch.setattr(module, "schedule_of", proved)
+from tests.party_node.test_joint_proof_crashes import start
 
 
 @pytest.mark.parametrize("kind", [{"count": 2}, {"count": 3, "curious": 2}, {"count": 3}], ids=str)
 def test_blocks_are_exact_where_all_bounds_are_proved(folder: Path, kind: dict[str, int]) -> None:
-    world = JointWorld(folder, joint_spec(**kind, rows=9))
+    world = start(folder, **kind)
     world.run()
     assert exact(world)
     sent = [message.header.kind for message in world.post.messages.values()]
@@ -54,7 +35,7 @@ def until_asked(world: JointWorld) -> None:
 
 
 def test_a_coordinator_that_was_started_again_answers_in_the_next_round(folder: Path) -> None:
-    world = JointWorld(folder, joint_spec(2, rows=9))
+    world = start(folder, 2)
     until_asked(world)
     world.office.held.clear()
     world.office.answers.clear()
@@ -66,7 +47,7 @@ def test_a_coordinator_that_was_started_again_answers_in_the_next_round(folder: 
 
 def test_a_hospital_that_asks_again_is_told_the_same(folder: Path) -> None:
     """Its process ends with the answer in hand, and the next one asks with what it had frozen."""
-    world = JointWorld(folder, joint_spec(2, rows=9))
+    world = start(folder, 2)
     asked: list[tuple[Message, bytes]] = []
     answer = world.office.answer
 
@@ -89,7 +70,7 @@ def test_a_hospital_that_asks_again_is_told_the_same(folder: Path) -> None:
 
 
 def test_an_answer_that_was_altered_is_refused(folder: Path) -> None:
-    world = JointWorld(folder, joint_spec(2, rows=9))
+    world = start(folder, 2)
     answer = world.office.answer
 
     def altered(message: Message, body: bytes) -> bytes:

@@ -22,32 +22,13 @@ from dprelease.mpc.proof.claim import Claim, GridInterval
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.session import Products
-from tests.dprelease.mpc.test_proofs import TOO_LARGE, altered, kinds
+from tests.dprelease.mpc.test_proofs import STOPS, TOO_LARGE, altered, answers_otherwise, kinds
 from tests.dprelease.mpc.test_session import KEYS, Driver
 from tests.hostile.faults import Fault, Kind
 
 PARTIES = "abcdef"
 CLAIMS = {name: Claim((GridInterval(-1024, 1024),)) for name in PARTIES}
 SCHEDULE = Schedule(sha256(b"in groups"), dict.fromkeys(PARTIES, 1), 7, 10, 1, True, FIELD, CLAIMS, groups=3)
-
-COINS = Fault(
-    "a hospital and the relay show two hospitals different coins",
-    "hospital",
-    Kind.DECLINED,
-    ProofRefused,
-    "no comparison adds up, and none shows more; nobody makes a block, and after three refused rounds the hospital declines",
-    lambda header: {"payload": sha256(b"another coin")},
-)
-RESULTS = Fault(
-    "a hospital and the relay show two hospitals different parts of a comparison",
-    "hospital",
-    Kind.HARMLESS,
-    None,
-    "one of them begins the next round, and the other has made its block and makes no second one; nothing is published, and the "
-    "charge stands",
-    lambda body: bytes(8) + body[8:],
-)
-FAULTS = [COINS, RESULTS]
 
 
 @dataclass
@@ -115,8 +96,8 @@ def out_of_bounds(patch: pytest.MonkeyPatch, driver: Driver, liar: str) -> None:
     patch.setattr(exchange, "masked", altered(driver, liar))
 
 
-def two_faced(patch: pytest.MonkeyPatch, driver: Driver, liar: str, dealer: str) -> None:
-    """It shows another cell under a mask that proves nothing."""
+def two_faced(liar: str, dealer: str) -> Callable[[Exchange, Codes, CorrelatedRandomness], None]:
+    """It masks another cell under one of its dealers."""
     mask = Exchange.mask
 
     def call(self: Exchange, codes: Codes, dealt: CorrelatedRandomness) -> None:
@@ -124,7 +105,39 @@ def two_faced(patch: pytest.MonkeyPatch, driver: Driver, liar: str, dealer: str)
         other[3, 0] += TOO_LARGE if (self.party, dealt.dealer) == (liar, dealer) else 0
         mask(self, other, dealt)
 
-    patch.setattr(Exchange, "mask", call)
+    return call
+
+
+TWO_FACED = Fault(
+    "a hospital masks other columns for one hospital than for another",
+    "hospital",
+    Kind.DECLINED,
+    ProofRefused,
+    STOPS,
+    two_faced,
+)
+COINS = Fault(
+    "a hospital and the relay show two hospitals different coins",
+    "hospital",
+    Kind.DECLINED,
+    ProofRefused,
+    "no comparison adds up, and none shows more; nobody makes a block, and after three refused rounds the hospital declines",
+    lambda header: {"payload": sha256(b"another coin")},
+)
+RESULTS = Fault(
+    "a hospital and the relay show two hospitals different parts of a comparison",
+    "hospital",
+    Kind.HARMLESS,
+    None,
+    "one of them begins the next round, and the other has made its block and makes no second one; nothing is published, and the "
+    "charge stands",
+    lambda body: bytes(8) + body[8:],
+)
+FAULTS = [TWO_FACED, COINS, RESULTS]
+
+
+def shows_two_faces(patch: pytest.MonkeyPatch, driver: Driver, liar: str, dealer: str) -> None:
+    patch.setattr(Exchange, "mask", TWO_FACED.act(liar, dealer))
 
 
 def adds_otherwise(patch: pytest.MonkeyPatch, driver: Driver, liar: str, prover: str) -> None:
@@ -135,11 +148,6 @@ def adds_otherwise(patch: pytest.MonkeyPatch, driver: Driver, liar: str, prover:
         return (part(self, about) + ((self._party, about) == (liar, prover))) % FIELD.p
 
     patch.setattr(Proofs, "_part", call)
-
-
-def answers_otherwise(patch: pytest.MonkeyPatch, driver: Driver, liar: str) -> None:
-    answer = driver.seeds[liar].answer
-    patch.setattr(driver.seeds[liar], "answer", lambda *given: bytes(8) + answer(*given)[8:])
 
 
 def compares_otherwise(patch: pytest.MonkeyPatch, driver: Driver, liar: str, prover: str) -> None:
@@ -153,12 +161,12 @@ def compares_otherwise(patch: pytest.MonkeyPatch, driver: Driver, liar: str, pro
     patch.setattr(DealtSeeds, "compare", call)
 
 
-DEVIATES: dict[str, tuple[Callable[..., None], tuple[str, ...], str]] = {
+DEVIATES: dict[str, tuple[Callable[..., None], tuple[Any, ...], str]] = {
     "a prover, to a verifier of its group": (out_of_bounds, ("a",), "b"),
     "a prover, to a verifier of the next group": (out_of_bounds, ("b",), "c"),
-    "a prover, to receivers of another group than its verifier's": (two_faced, ("a", "f"), PARTIES),
-    "a prover, to receivers of its group, which do not verify": (two_faced, ("b", "c"), PARTIES),
-    "a dealer, about proofs within a group and to the next": (answers_otherwise, ("c",), "ab"),
+    "a prover, to receivers of another group than its verifier's": (shows_two_faces, ("a", "f"), PARTIES),
+    "a prover, to receivers of its group, which do not verify": (shows_two_faces, ("b", "c"), PARTIES),
+    "a dealer, about proofs within a group and to the next": (answers_otherwise, (0,), "ab"),
     "a dealer, in a comparison": (compares_otherwise, ("f", "a"), PARTIES),
     "a receiver, in a comparison": (adds_otherwise, ("d", "a"), PARTIES),
 }
