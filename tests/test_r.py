@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,10 @@ KINDS = (
 )
 READ = [f"good/{name}" for name in KINDS]
 """Vectors that R fits on."""
+ADDRESS = "https://mirror.example.org/trial/DIGEST"
+(GUIDE_LINES,) = re.findall(
+    r"^```r\n(.*?)^```$", (ROOT / "docs" / "guide_learner.md").read_text(), re.MULTILINE | re.DOTALL
+)
 IN_OWN_RANGES = [name for name, (_, fields, _) in CASES.items() if fields.get("ranges") == "first"]
 ABOUT = About(description="ages", licence="CC0-1.0", creators=(Creator(name="A clinic"),), budget=30.0)
 
@@ -120,6 +125,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     shutil.copytree(example.path, home / "mirror" / digest)
     with serving(home / "storage" / "published", Handler) as web, serving(home / "mirror", Handler) as mirror:
         found["fit from a mirror"] = {**found["example"], "folder": f"{mirror.url}/{digest}"}
+        lines = GUIDE_LINES.replace(ADDRESS, f"{mirror.url}/{digest}").replace("root.pem", found["example"]["root"])
+        found["the lines of the guide"] = {"lines": lines.replace("dprelease::", "")}
         for name, url in (("mirror", web.url), ("release of a mirror", f"{web.url}/{honest.manifest().spec.digest()}")):
             found[name] = question(url, world.root_path)
         (home / "asked.json").write_text(json.dumps(list(found.values())))
@@ -176,6 +183,15 @@ def test_an_honest_release_verifies_from_a_mirror_and_from_disk(asked: dict[str,
 
 def test_a_fit_from_the_address_of_a_mirror_is_that_from_disk(asked: dict[str, Any]):
     assert asked["fit from a mirror"]["answer"] == asked["example"]["answer"]
+
+
+def test_the_two_lines_of_the_guide_fit_from_a_mirror(asked: dict[str, Any]):
+    fit, found = asked["example"]["answer"]["fits"][0], asked["the lines of the guide"]["answer"]["coefficients"]
+    assert CASES["example"][2][0] == ("systolic", ("age", "smoker"))
+    assert ADDRESS in GUIDE_LINES
+    assert len(GUIDE_LINES.splitlines()) == 2
+    wanted = {"Estimate": "estimate", "2.5 %": "conf.low", "97.5 %": "conf.high"}
+    assert {name: found[name] for name in wanted} == {name: fit[own] for name, own in wanted.items()}
 
 
 @pytest.mark.parametrize(

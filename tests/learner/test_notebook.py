@@ -1,6 +1,7 @@
 """A release in one line of a notebook: verified against the root that was pinned, and no other."""
 
 import re
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,10 @@ from tests.learner.tampering import copy
 from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
 from tests.support.specs import new_consortium
 from tests.support.web import Handler, serving
+
+ROOT = Path(__file__).parents[2]
+GUIDE, EXAMPLE = ROOT / "docs" / "guide_learner.md", ROOT / "r" / "inst" / "extdata" / "example"
+ADDRESS = "https://mirror.example.org/trial/DIGEST"
 
 
 @pytest.fixture
@@ -69,6 +74,24 @@ def test_a_mirror_is_asked_by_its_url(folder: ReleaseFolder, world: World, tmp_p
         with pytest.raises(IntegrityError):
             dprelease.load(f"{web.url}/{digest}", stranger, home=tmp_path / "other")
         assert not (tmp_path / "other" / "releases").exists()
+
+
+def test_the_lines_of_the_guide_fit_from_a_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the example of the R package, whose intervals have two ends."""
+    (lines,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    digest = ReleaseFolder(EXAMPLE).manifest().spec.digest()
+    shutil.copytree(EXAMPLE, tmp_path / "mirror" / digest)
+    shutil.copy(EXAMPLE / "root.pem", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEARNER_HOME", str(tmp_path / "home"))
+    with serving(tmp_path / "mirror", Handler) as web:
+        assert ADDRESS in lines
+        exec(lines.replace(ADDRESS, f"{web.url}/{digest}"), {})  # noqa: S102 - the very lines that a reader types
+    model = dprelease.load(digest, root="root.pem").fit("systolic", ["age", "smoker"])
+    assert capsys.readouterr().out.strip() == model.summary().strip()
+    assert model.inference.bounded.all()
 
 
 def test_a_hub_is_asked_by_its_address(
