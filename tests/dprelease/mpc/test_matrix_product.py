@@ -1,4 +1,4 @@
-"""Shares of a product: each is uniform by itself, and their sum is exact."""
+"""Masked columns are a one-time pad, and of the length that the release has; `test_modulus` has shares of products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.matrix_product import first_share, masked, second_share
 from dprelease.mpc.modulus import FIELD
 from tests.support.specs import build_spec, numeric, random_rows
@@ -25,26 +24,6 @@ def test_masked_columns_are_a_one_time_pad() -> None:
     pad = FIELD.subtract(first, FIELD.elements(tables[0]))
     assert (FIELD.subtract(second, pad) == FIELD.elements(tables[1])).all()  # the same pad, whatever the data
     assert np.unique(pad).size == pad.size
-
-
-def test_a_half_alone_is_not_the_product() -> None:
-    schedule = schedule_of(SPEC)
-    pair = schedule.pairs[0]
-    dealt = {
-        name: read_randomness(message, schedule, name, pair.dealer)
-        for name, message in deal(schedule, pair.dealer).items()
-    }
-    coded = {
-        name: code(random_rows(SPEC, name, 3).codes, part.columns)
-        for name, part in zip("ab", SPEC.parties, strict=True)
-    }
-    columns_of = {name: list(masked(coded[name], dealt[name].mask, schedule)) for name in "ab"}
-    at_a = first_share(2, dealt["a"].mask, dealt["a"].shares[pair], columns_of["b"], schedule)
-    at_b = second_share(coded["b"], dealt["b"].shares[pair], columns_of["a"], schedule)
-    truth = coded["a"].astype(np.int64).T @ coded["b"].astype(np.int64)
-    assert (FIELD.signed(FIELD.add(at_a, at_b)) == truth).all()
-    assert (FIELD.signed(at_a) != truth).all()
-    assert (FIELD.signed(at_b) != truth).all()
 
 
 def test_columns_of_another_length_are_refused() -> None:

@@ -20,7 +20,7 @@ from dprelease.mpc import exchange
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import derive_again
 from dprelease.mpc.in_memory import multiply
-from dprelease.mpc.matrix_product import first_share, masked
+from dprelease.mpc.matrix_product import masked
 from dprelease.mpc.modulus import FIELD, MODULI, RING, Field, Modulus, P
 from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import COORDINATOR, Schedule
@@ -170,10 +170,7 @@ def products(schedule: Schedule, matrices: dict[str, npt.NDArray[np.int32]]) -> 
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("count", "rotating", "curious"),
-    [(2, False, 1), (3, True, 1), (3, False, 2), (4, True, 1), (5, False, 3), (6, True, 1)],
-)
+@pytest.mark.parametrize(("count", "rotating", "curious"), [(2, False, 1), (3, False, 2), (6, True, 1)])
 def test_sessions_give_the_integer_products(modulus: Modulus, count: int, rotating: bool, curious: int) -> None:
     schedule, generator = schedule_for(count, modulus, 9, rotating, curious), np.random.default_rng(count)
     matrices = {
@@ -219,17 +216,6 @@ def test_words_that_are_no_elements_are_refused_in_masked_columns(monkeypatch: p
         products(schedule, matrices)
 
 
-def test_a_share_of_masked_columns_is_uniform_below_p() -> None:
-    """The same pad whatever the cells, and never a word from p on."""
-    schedule = schedule_for(2, FIELD, rows=400)
-    tables = [np.full((400, 1), value, np.int32) for value in (-4096, 4096)]
-    low, high = (np.vstack(list(masked(table, b"m" * 32, schedule))) for table in tables)
-    assert max(low.max(), high.max()) < P
-    assert (FIELD.subtract(high, low) == 8192).all()
-    share = first_share(1, b"m" * 32, np.array([[P - 1, 0]], np.uint64), [np.zeros((400, 2), np.uint64)], schedule)
-    assert share.tolist() == [[P - 1, 0]]
-
-
 PRIMES = (3, 5, 7, 11, 67_108_859, P)
 
 
@@ -259,17 +245,6 @@ def test_arithmetic_at_its_corners(p: int) -> None:
     assert field.elements(np.array(signed)).tolist() == [value % p for value in signed]
 
 
-@pytest.mark.parametrize("p", [3, 11, P])
-@pytest.mark.parametrize("rows", [1, 2047, 2048, 2049])
-def test_products_of_the_largest_limbs(p: int, rows: int) -> None:
-    """An odd sum beyond 2^53 cannot be a float64: limbs one bit wider, or twice the rows, are found here."""
-    field, top = field_of(p), p - 1
-    left = np.full((rows, 2), top, np.uint64)
-    left[:, 1] = (1 << 42) - 1 if p == P else 1
-    found = field.product(left, left[:, :1])
-    assert found.tolist() == [[rows * top * top % p], [rows * int(left[0, 1]) * top % p]]
-
-
 @pytest.mark.parametrize("p", [0, 1, 2, 4, 1 << 26, (1 << 61) + 1])
 def test_other_moduli_are_refused(p: int) -> None:
     with pytest.raises(InvalidInput, match="an odd prime"):
@@ -284,12 +259,6 @@ def test_the_decoder_takes_exactly_what_the_encoder_makes() -> None:
     for bad in (data + bytes(8), data[:-1], data[:-8], b""):
         with pytest.raises(IntegrityError, match="bytes"):
             FIELD.decode(bad, [(2, 2), (1,)], "it")
-
-
-@pytest.mark.parametrize("word", [P, P + 1, 1 << 63, (1 << 64) - 1])
-def test_a_word_beyond_the_field_is_refused(word: int) -> None:
-    with pytest.raises(IntegrityError, match="no element"):
-        FIELD.decode(np.array([1, word], "<u8").tobytes(), [(2,)], "it")
 
 
 @pytest.mark.parametrize("p", [3, 5, P])
