@@ -64,15 +64,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("source", "words"), FAULTS.values(), ids=FAULTS)
-def test_what_no_table_can_be_made_of(
-    tmp_path: Path, place: dict[str, str], source: dict[str, str], words: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    error = refused(tmp_path, caplog, **place, **source)
-    assert isinstance(error, DataRefused)
-    before, _, after = words.partition("*")
-    assert before in error.message
-    assert after in error.message
+def test_what_no_table_can_be_made_of(tmp_path: Path, place: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    for source, words in FAULTS.values():
+        error = refused(tmp_path, caplog, **place, **source)
+        assert isinstance(error, DataRefused)
+        before, _, after = words.partition("*")
+        assert before in error.message
+        assert after in error.message
     assert read(settings(tmp_path, COLUMNS, **place, table="patients")).alignment.rows == len(ROWS)
 
 
