@@ -1,6 +1,7 @@
 """Joint moments with every role its own process: from hospitals' files to a stranger's fits, and nobody sees a row."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -55,13 +56,17 @@ def hospitals(count: int) -> list[Hospital]:
     [
         pytest.param(1, {}, "none", marks=pytest.mark.slow),
         pytest.param(2, {}, "coordinator", marks=pytest.mark.slow),
-        (3, {}, "rotating"),
+        (3, {"collusion_threshold": 2}, "coordinator"),
         pytest.param(4, {"collusion_threshold": 2}, "coordinator", marks=pytest.mark.slow),
     ],
 )
 def test_moments_from_end_to_end(consortium: Consortium, count: int, options: dict[str, object], dealer: str) -> None:
-    """Two hospitals to which the coordinator deals get through every time in `test_moments_crashes`."""
-    parties = hospitals(count)
+    """Hospitals look once an hour by themselves, so that all goes on because they are told, also after the servers died.
+
+    Two hospitals to which the coordinator deals get through every time in `test_moments_crashes`, and three that deal for one
+    another in `test_outcomes`.
+    """
+    parties = [replace(each, poll_seconds=3600.0) for each in hospitals(count)]
     found(consortium, parties)
     release = propose(consortium, parties, mechanism="moments", **options)
     assert final_state(consortium, release) == "PUBLISHED"
@@ -104,6 +109,11 @@ def test_moments_from_end_to_end(consortium: Consortium, count: int, options: di
     consortium.run("learner", *home, "synthesize", release[:10], "--rows", "50", "--output", str(rows))
     assert rows.read_text().count("\n") == 51
     assert json.loads(rows.with_name("rows.csv.json").read_text())["release"] == release
+
+    for role in ("coordinator", "hub"):  # everybody waits at both when they die
+        consortium.kill(role)
+        consortium.restart(role)
+    assert final_state(consortium, propose(consortium, parties, k=21)) == "PUBLISHED"
 
 
 def test_a_garbage_block_is_not_published(consortium: Consortium) -> None:
