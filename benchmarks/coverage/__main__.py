@@ -21,6 +21,7 @@ from benchmarks.common.block_releases import DELTA, Blocks, mixed, squared_error
 from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.coverage import analyses as coverage_analyses
+from benchmarks.coverage import predictions as coverage_predictions
 from benchmarks.coverage import reaches as coverage_reaches
 from benchmarks.coverage.clipped import CLIPPED, held, note
 from benchmarks.coverage.long_tails import TABLES
@@ -101,6 +102,10 @@ def run(quick: bool) -> Results:
         reached = pool.map(coverage_reaches.held, *zip(*shown, strict=True), [1 if quick else 40] * len(shown))
         asked = [each for each in coverage_analyses.SETTINGS if each[1] == coverage_reaches.FEW or not quick]
         answered = pool.map(coverage_analyses.answered, *zip(*asked, strict=True), [1 if quick else 20] * len(asked))
+        foretold = coverage_predictions.SETTINGS[:1] if quick else coverage_predictions.SETTINGS
+        told = pool.map(
+            coverage_predictions.predicted, *zip(*foretold, strict=True), [1 if quick else 40] * len(foretold)
+        )
         for setting, found in zip(settings, measured, strict=True):
             _note(results, setting, found, quick)
             if found.above and setting != UNEQUAL:
@@ -119,6 +124,8 @@ def run(quick: bool) -> Results:
             coverage_reaches.note(results, each_reached, share_reached, gated=not quick)
         for each_asked, families in zip(asked, answered, strict=True):
             coverage_analyses.note(results, each_asked, families, gated=not quick)
+        for each_foretold, share_told in zip(foretold, told, strict=True):
+            coverage_predictions.note(results, each_foretold, share_told, gated=not quick)
     values, weights = np.array(intercepts).T
     pooled = float(np.average(values, weights=weights))
     results.add("coverage of intercepts, all settings above", pooled, LEAST, ">=")

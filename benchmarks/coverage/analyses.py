@@ -81,7 +81,7 @@ def answered(name: str, patients: int, releases: int, seed: int = 1) -> dict[str
         assert moments.clipping is not None  # noqa: S101 - there are ranges
         reaches = reaches_of(moments.clipping, {party: own.columns for party, own in bounded.items()}, ranges)
         columns, rows = world.layout.columns, variables(bounded)
-        release, exact = viewed(columns, moments, reaches), viewed(columns, _exact(columns, rows))
+        release, exact = viewed(columns, moments, reaches), viewed(columns, exact_moments(columns, rows))
         own: dict[str, list[tuple[bool, bool]]] = {}
         for family, ask in _questions(world, rows):
             with suppress(InvalidInput):  # rows that no analysis can be of
@@ -91,7 +91,8 @@ def answered(name: str, patients: int, releases: int, seed: int = 1) -> dict[str
     return {family: _answered(each) for family, each in found.items()}
 
 
-def _exact(columns: tuple[Column, ...], rows: Floats) -> NoisyMoments:
+def exact_moments(columns: tuple[Column, ...], rows: Floats) -> NoisyMoments:
+    """Moments of rows in scaled units without noise."""
     x = np.column_stack([np.ones(len(rows)), rows])
     return NoisyMoments(Layout(columns), x.T @ x, np.zeros((x.shape[1],) * 2), len(rows))
 

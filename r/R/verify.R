@@ -4,7 +4,7 @@ NAME <- "^[A-Za-z_][A-Za-z0-9_.-]{0,63}$"
 DIGEST <- "^[0-9a-f]{64}$"
 MAGIC <- charToRaw("DPRBLK1\n")
 MOST_MANIFEST <- 4194304
-PYTHON <- "; read this release with Python: dprelease.load(folder, root = \"root.pem\").fit(\"outcome\", [\"feature\"])"
+PYTHON <- "; read this release with Python: dprelease.load(folder, root = \"root.pem\")"
 
 dp_fetch <- function(from, to = tempfile("release-")) {
   if (!grepl("^https?://", from)) {
