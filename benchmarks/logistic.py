@@ -17,12 +17,13 @@ from benchmarks.common.files import FOLDER
 from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.common.report import Results, main
 from demo.redbook import survey
-from dprelease.analyses.logistic import logistic
+from dprelease.analyses import Analysis, logistic
 from dprelease.analyses.weighted_logit import Logit
 from dprelease.arrays import Floats
 from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.errors import InvalidInput
 from dprelease.privacy.gaussian import mu_of
+from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import coded, viewed
 
 EPSILON, DELTA, PARTIES = 1.0, 1e-5, 3
@@ -30,7 +31,7 @@ SIZES = (5_000, 20_000)
 SEED = 30
 
 
-def _banded(values: pd.Series[float], *cuts: float) -> pd.Series[str]:
+def banded(values: pd.Series[float], *cuts: float) -> pd.Series[str]:
     """Bands of a number, as a hospital declares them."""
     names = [f"< {cuts[0]}", *(f"{low} to {high}" for low, high in pairwise(cuts)), f">= {cuts[-1]}"]
     return pd.Series(np.array(names)[np.searchsorted(cuts, values, side="right")], index=values.index)
@@ -45,9 +46,9 @@ def _adult() -> pd.DataFrame:
             "married": np.where(table["marital_status"].str.startswith("Married"), "yes", "no"),
             "white": np.where(table["race"] == "White", "yes", "no"),
             "gain": np.where(table["capital_gain"] > 0, "yes", "no"),
-            "age": _banded(table["age"], 30, 40, 50),
-            "education": _banded(table["education_num"], 9, 10, 13),
-            "hours": _banded(table["hours_per_week"], 40, 41),
+            "age": banded(table["age"], 30, 40, 50),
+            "education": banded(table["education_num"], 9, 10, 13),
+            "hours": banded(table["hours_per_week"], 40, 41),
         }
     )
 
@@ -55,18 +56,19 @@ def _adult() -> pd.DataFrame:
 def _nhefs() -> pd.DataFrame:
     table = pd.read_csv(FOLDER / "nhefs" / "nhefs.csv.gz")
     yes = {name: np.where(table[name] == 1, "yes", "no") for name in ("death", "sex", "race", "qsmk")}
-    return pd.DataFrame(yes | {"age": _banded(table["age"], 40, 55)})
+    return pd.DataFrame(yes | {"age": banded(table["age"], 40, 55)})
 
 
-def _redbook() -> pd.DataFrame:
+def redbook() -> pd.DataFrame:
+    """Wives of a survey."""
     table = survey()
     return pd.DataFrame(
         {
             "affair": np.where(table["affairs"] > 0, "yes", "no"),
             "happy": np.where(table["rate_marriage"] >= 4, "yes", "no"),
             "religious": np.where(table["religious"] >= 3, "yes", "no"),
-            "age": _banded(table["age"], 27, 37),
-            "years": _banded(table["yrs_married"], 6, 13),
+            "age": banded(table["age"], 27, 37),
+            "years": banded(table["yrs_married"], 6, 13),
         }
     )
 
@@ -79,9 +81,9 @@ def _support2() -> pd.DataFrame:
             "sex": table["sex"],
             "diabetes": np.where(table["diabetes"] == 1, "yes", "no"),
             "cancer": table["ca"],
-            "age": _banded(table["age"], 50, 65, 75),
-            "conditions": _banded(table["num_co"], 1, 3),
-            "heart": _banded(table["hrt"], 80, 110),
+            "age": banded(table["age"], 50, 65, 75),
+            "conditions": banded(table["num_co"], 1, 3),
+            "heart": banded(table["hrt"], 80, 110),
         }
     )
 
@@ -89,7 +91,7 @@ def _support2() -> pd.DataFrame:
 TABLES: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
     "Adult": ("adult/adult.csv.gz", _adult),
     "NHEFS": ("nhefs/nhefs.csv.gz", _nhefs),
-    "Redbook": ("", _redbook),
+    "Redbook": ("", redbook),
     "SUPPORT2": ("survival/support2.csv.gz", _support2),
 }
 """Name to file and reader; the outcome is the first column."""
@@ -124,21 +126,42 @@ def _columns(table: pd.DataFrame) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _on_rows(table: pd.DataFrame, names: tuple[str, ...], outcome: str) -> tuple[Floats, Floats]:
+@dataclass(frozen=True)
+class Regression:
+    """A regression on a release, and its counterpart on rows.
+
+    Attributes:
+        analysed: the release, the outcome's column and those of features, to the analysis.
+        value: column of the outcome to what rows are fitted to.
+        model: family and link.
+    """
+
+    analysed: Callable[[Release, str, list[str]], Analysis]
+    value: Callable[[pd.Series[str]], Floats]
+    model: type[Logit]
+
+
+LOGISTIC = Regression(
+    lambda release, outcome, on: logistic(release, f"{outcome}=yes", on),
+    lambda cells: np.asarray(cells == "yes", np.float64),
+    Logit,
+)
+
+
+def _on_rows(table: pd.DataFrame, names: tuple[str, ...], regression: Regression) -> tuple[Floats, Floats]:
     """Maximum likelihood on rows with the same indicators: coefficients and standard errors."""
-    column, level = outcome.split("=", 1)
     design: list[Floats] = [np.ones(len(table))]
     for name in names:
         feature, value = name.split("=", 1)
         design.append(np.asarray(table[feature] == value, float))
     rows, at = np.unique(np.column_stack(design), axis=0, return_inverse=True)
-    yes: Floats = np.asarray(table[column] == level, np.float64)
+    yes = regression.value(table.iloc[:, 0])
     whole, with_it = (np.bincount(at, each, len(rows)) / len(table) for each in (np.ones_like(yes), yes))
-    fit = Logit.of(rows, whole, with_it)
+    fit = regression.model.of(rows, whole, with_it)
     return fit.coef[1:], fit.errors(len(table))[1:]
 
 
-def measure(table: pd.DataFrame, n: int, draws: int) -> Measured:
+def measure(table: pd.DataFrame, n: int, draws: int, regression: Regression = LOGISTIC) -> Measured:
     """Release and fit as many samples of n rows."""
     columns, outcome = _columns(table), str(table.columns[0])
     random = np.random.default_rng(SEED)
@@ -155,12 +178,12 @@ def measure(table: pd.DataFrame, n: int, draws: int) -> Measured:
         )
         release = viewed(columns, noisy_moments(x.T @ x, n, mu, PARTIES, random, columns))
         try:
-            found = logistic(release, f"{outcome}=yes", list(table.columns[1:])).tables["coefficients"]
+            found = regression.analysed(release, outcome, list(table.columns[1:])).tables["coefficients"]
         except InvalidInput:
             refused += 1
             continue
-        truth = _on_rows(table, found.names, f"{outcome}=yes")[0]
-        errors = _on_rows(sample, found.names, f"{outcome}=yes")[1]
+        truth = _on_rows(table, found.names, regression)[0]
+        errors = _on_rows(sample, found.names, regression)[1]
         lower, upper = found.interval()
         off.append(((found.estimate - truth) / errors) ** 2)
         held.append(((lower <= truth) & (truth <= upper)).astype(float))

@@ -12,6 +12,7 @@ from dprelease.analyses.logistic import logistic
 from dprelease.analyses.mediation import mediation
 from dprelease.analyses.missing_cells import missing_cells
 from dprelease.analyses.nested import nested
+from dprelease.analyses.poisson import poisson
 from dprelease.analyses.rates import rates
 from dprelease.analyses.result import Analysis
 from dprelease.analyses.survival import Survival, survival
@@ -30,6 +31,7 @@ __all__ = [
     "mediation",
     "missing_cells",
     "nested",
+    "poisson",
     "principal_components",
     "rates",
     "survival",

@@ -20,7 +20,7 @@ Statistics 1(3); Efron 1975, JASA 70(352), for the efficiency of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -33,8 +33,9 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
 from dprelease.analyses.result import Analysis
 from dprelease.analyses.weighted_logit import Logit
+from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.log_linear import THREE
+from dprelease.estimators.log_linear import THREE, LogLinear
 from dprelease.release.release import Release
 
 LARGEST_EXPLAINED, LEAST_SHARE = 0.3, 0.05
@@ -76,10 +77,39 @@ def logistic(release: Release, outcome: str, on: Sequence[str], by: By | None = 
 def _by_model(release: Release, y: str, on: Sequence[str]) -> Analysis:
     law = law_of(release, (y,), features(release, on))
     yes = law.has(y)
-    x = design(release, law, yes, on)
+    share = f"{law.shares @ yes:.4g} have {y}"
+    return on_law(release, law, yes, on, Logit, f"Logistic regression of {y}", "odds ratios", {"share": share})
+
+
+def on_law(
+    release: Release,
+    law: LogLinear,
+    outcome: Floats,
+    on: Sequence[str],
+    model: type[Logit],
+    title: str,
+    ratios: str,
+    facts: Mapping[str, str],
+) -> Analysis:
+    """A regression by maximum likelihood on the law of outcome and features.
+
+    Args:
+        release: the release.
+        law: of outcome and features.
+        outcome: (C,) its value in each combination.
+        on: features.
+        model: family and link.
+        title: of the analysis.
+        ratios: name of the table of exponentials of coefficients.
+        facts: of the outcome.
+
+    Raises:
+        InvalidInput: noise hides how a feature varies, or features nearly follow from one another.
+    """
+    x = design(release, law, (outcome > 0).astype(float), on)
     inflation = x.check_inflation(law.shares)
-    fit = Logit.of(x.matrix, law.shares, law.shares * yes)
-    influence = fit.influence(x.matrix, yes)
+    fit = model.of(x.matrix, law.shares, law.shares * outcome)
+    influence = fit.influence(x.matrix, outcome)
     slopes = estimated(law, x.names[1:], fit.coef[1:], influence[:, 1:], tested=True)
     caveats = [
         "Effects of two features together on the outcome are not in the model.",
@@ -92,21 +122,16 @@ def _by_model(release: Release, y: str, on: Sequence[str]) -> Analysis:
             "as those of real rows."
         )
     return Analysis(
-        f"Logistic regression of {y}",
+        title,
         release,
         tuple(column.name for column in law.columns),
         {
             "coefficients": slopes,
-            "odds ratios": replace(slopes, link="log"),
+            ratios: replace(slopes, link="log"),
             "intercept": estimated(law, ("intercept",), fit.coef[:1], influence[:, :1]),
         },
         caveats=tuple(caveats),
-        facts={
-            "share": f"{law.shares @ yes:.4g} have {y}",
-            **x.facts,
-            "inflation": f"{inflation:.2f} at most",
-            **facts_of(law),
-        },
+        facts={**facts, **x.facts, "inflation": f"{inflation:.2f} at most", **facts_of(law)},
         of_counts=True,
     )
 

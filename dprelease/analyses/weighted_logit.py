@@ -1,4 +1,4 @@
-"""Regression of an indicator on combinations of levels that have probabilities instead of patients: logistic, and of hazards.
+"""Regression on combinations of levels that have probabilities instead of patients: logistic, of hazards, and of counts.
 
 Maximum likelihood by Newton's method. It gives the coefficients that n patients with these probabilities would give. Their
 covariance is the inverse of n times the information.
@@ -48,7 +48,7 @@ class Logit:
         Args:
             design: (C, q) features of each combination, the constant among them.
             share: (C,) probability of each combination.
-            yes: (C,) probability of each combination together with the outcome.
+            yes: (C,) probability of each combination together with the outcome; of counts, times their mean in it.
             start: (q,) coefficients to begin with.
 
         Raises:
@@ -58,7 +58,7 @@ class Logit:
         before = cls._loss(design, share, yes, coef)
         for _ in range(STEPS):
             fitted, weight = cls.means(design @ coef)
-            information = design.T @ ((share * weight**2 * fitted * (1 - fitted))[:, None] * design)
+            information = design.T @ ((share * weight**2 * cls.variance(fitted))[:, None] * design)
             slope = design.T @ (weight * (yes - share * fitted))
             step = _inverse(information) @ slope
             # The whole step is scaled: cut coefficient by coefficient, it ends at wrong values.
@@ -68,12 +68,12 @@ class Logit:
                 if after <= before + 1e-15:
                     break
             gained, coef, before = before - after, tried, after
-            if gained < CLOSE * max(before, CLOSE) and float(slope @ step) < CLOSE:
+            if gained < CLOSE * max(abs(before), CLOSE) and float(slope @ step) < CLOSE:
                 break
         if not np.abs(coef).max() <= LARGEST:  # a coefficient that is no number is refused too
             raise InvalidInput("a feature decides the outcome, and no odds ratio is finite; leave it out")
         fitted, weight = cls.means(design @ coef)
-        information = design.T @ ((share * weight**2 * fitted * (1 - fitted))[:, None] * design)
+        information = design.T @ ((share * weight**2 * cls.variance(fitted))[:, None] * design)
         return cls(coef, information, fitted)
 
     @staticmethod
@@ -81,12 +81,17 @@ class Logit:
         """Probabilities of the outcome, and weights of residuals in the score, by the linear predictor."""
         return expit(score), np.ones_like(score)
 
+    @staticmethod
+    def variance(mean: Floats) -> Floats:
+        """Variance of the outcome by its mean."""
+        return mean * (1 - mean)
+
     def influence(self, design: Floats, outcome: Floats) -> Floats:
         """(C, q) influence function of the coefficients.
 
         Args:
             design: (C, q) features of combinations.
-            outcome: (C,) 1 where they have the outcome.
+            outcome: (C,) 1 where they have the outcome; or a count.
         """
         mean, weight = self.means(design @ self.coef)
         score = design * (weight * (outcome - mean))[:, None]
@@ -134,6 +139,25 @@ class Cloglog(Logit):
         score = design @ coef
         rate = np.exp(np.clip(score, -MOST, np.log(MOST)))
         return float((share - yes) @ rate - yes @ np.log(-np.expm1(-rate)))
+
+
+class Poisson(Logit):
+    """A regression of counts with the logarithm for its link: coefficients are log ratios of means."""
+
+    @staticmethod
+    def means(score: Floats) -> tuple[Floats, Floats]:
+        """Means, and weights as of `Logit`."""
+        return np.exp(np.clip(score, -MOST, MOST)), np.ones_like(score)
+
+    @staticmethod
+    def variance(mean: Floats) -> Floats:
+        """As of `Logit`."""
+        return mean
+
+    @staticmethod
+    def _loss(design: Floats, share: Floats, yes: Floats, coef: Floats) -> float:
+        score = design @ coef
+        return float(share @ np.exp(np.clip(score, -MOST, MOST)) - yes @ score)
 
 
 def _inverse(information: Floats) -> Floats:

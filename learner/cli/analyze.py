@@ -22,6 +22,7 @@ from dprelease.analyses import (
     mediation,
     missing_cells,
     nested,
+    poisson,
     principal_components,
     rates,
     survival,
@@ -101,6 +102,13 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
                 help="Way to fit; the model unless a feature is a number.",
             ),
         ),
+    ),
+    "poisson": (
+        poisson,
+        "Poisson regression of a count.\n\n"
+        "OUTCOME is a category whose levels are counts, or bands of one count each. Features are categories.",
+        "falls --on age_band,sex",
+        (_OUTCOME, _ON),
     ),
     "effect": (
         effect,

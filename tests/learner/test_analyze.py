@@ -31,6 +31,7 @@ EXIT = {row.error.__name__: row.exit_code for row in TABLE}
 LINES = {
     "table": ("smoker", "stage"),
     "logistic": ("smoker", "--on", "age,stage"),
+    "poisson": ("falls", "--on", "smoker,ward"),
     "effect": ("smoker", "stage=I", "--adjust", "ward"),
     "means": ("glucose", "--by", "stage,smoker", "--adjust", "age"),
     "nested": ("glucose", "--on", "age,stage", "--without", "stage"),
@@ -58,7 +59,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def release(place: Path) -> Opened:
     """Enough patients for everything to be told."""
     ward = categorical("ward", "a", "b", exhaustive=True, fill="a")
-    columns = {**COLUMNS[3], "east": (*COLUMNS[3]["east"], ward, EXIT_COLUMN)}
+    falls = categorical("falls", "0", "1", ">= 2", exhaustive=True, fill="0")
+    columns = {**COLUMNS[3], "east": (*COLUMNS[3]["east"], ward, falls, EXIT_COLUMN)}
     return opened(World(place, columns), place, rows=20_000, epsilon=3.0)
 
 

@@ -73,6 +73,7 @@ def test_no_analysis_of_numbers_is_without_a_width() -> None:
         "effect",
         "hazards",
         "missing_cells",
+        "poisson",
         "survival",
         "Analysis",
         "Survival",

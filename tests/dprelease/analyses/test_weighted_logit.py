@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dprelease.analyses.weighted_logit import Cloglog, Logit
+from dprelease.analyses.weighted_logit import Cloglog, Logit, Poisson
 from dprelease.errors import InvalidInput
 from tests.dprelease.analyses.survey import anes
 
@@ -47,3 +47,14 @@ def test_the_complementary_log_log_link_is_that_of_a_generalised_linear_model() 
     wanted = sm.GLM(y.astype(float), x, sm.families.Binomial(sm.families.links.CLogLog())).fit()
     np.testing.assert_allclose(found.coef, wanted.params, rtol=1e-5)
     np.testing.assert_allclose(found.errors(len(y)), wanted.bse, rtol=1e-4)
+
+
+def test_counts_are_regressed_as_by_a_generalised_linear_model() -> None:
+    random = np.random.default_rng(1)
+    rows = np.column_stack([np.ones(4), [0, 1, 0, 1], [0, 0, 1, 1]]).astype(float)
+    at = random.integers(4, size=500)
+    y = random.poisson(np.exp(rows[at] @ [2.0, 0.5, -0.3]))
+    share, mean = (np.bincount(at, each, 4) / len(y) for each in (np.ones(len(y)), y))
+    found, wanted = Poisson.of(rows, share, mean), sm.GLM(y, rows[at], sm.families.Poisson()).fit()
+    np.testing.assert_allclose(found.coef, wanted.params, rtol=1e-6)
+    np.testing.assert_allclose(found.errors(len(y)), wanted.bse, rtol=1e-6)
