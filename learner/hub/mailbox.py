@@ -15,18 +15,24 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from dprelease.errors import IntegrityError, OutOfTurn, PeerUnavailable
-from dprelease.files.durable import append_durably, rename_durably, write_durably
+from dprelease.files.durable import append_durably, sync_folder, write_durably
 from dprelease.mpc.messages import Message, MessageHeader
 from learner.hub.uploads import Turn, on_disk, put_at
 
 PAGE_BYTES = 2 << 20
 """Most bytes of headers in one answer; well under gRPC's default message limit of 4 MiB."""
+
+MOST_TOGETHER = 1024
+"""Most parcels that are announced in one call."""
+
+MOST_HEADER_BYTES = Message.most_bytes or 0
+"""Most bytes of one: a page that has more room than that is the last."""
 
 DIGEST_LETTERS = 64
 
@@ -145,7 +151,12 @@ class ParcelStore:
             put_at(self.body(kept), self._path(kept, "part"), offset, data)
 
     def finish(self, kept: StoredMessage, sha256: str | None = None) -> None:
-        """Verify the body, make it durable and list the parcel. Nothing is done twice.
+        """Verify the body, make it durable and list the parcel. Nothing is done twice; raises as `check` and `list_all`."""
+        self.check(kept, sha256)
+        self.list_all([kept])
+
+    def check(self, kept: StoredMessage, sha256: str | None = None) -> None:
+        """Verify the body, and make its bytes durable.
 
         Raises:
             OutOfTurn: the parcel's round is gone.
@@ -161,18 +172,33 @@ class ParcelStore:
                     raise IntegrityError(f"the upload ended at byte {held} of {header.size}; go on from there")
                 with part.open("r+b") as file:
                     found = sha256 or hashlib.file_digest(file, "sha256").hexdigest()
-                    os.fsync(file.fileno())  # here and not in the rename, which keeps all others waiting
+                    os.fsync(file.fileno())  # here and not with the renaming, which keeps all others waiting
                 if found != header.sha256:
                     part.unlink()
                     raise IntegrityError(f"the body of a {header.kind} of {header.sender} differs from its header")
-            with self.lock:
+
+    def list_all(self, checked: Sequence[StoredMessage]) -> None:
+        """List parcels whose bodies were checked, all together: the disk is waited for once.
+
+        Raises:
+            OutOfTurn: the round of one is gone; none is listed.
+            PeerUnavailable: the disk does not take it.
+        """
+        with on_disk(), self.lock:
+            for kept in checked:
                 self._check_here(kept)
-                if header.size and not body.exists():
-                    rename_durably(part, body)
-                if kept.digest not in self._complete:
-                    self._append(kept.digest)
-                    self._order.append(kept.digest)
-                    self._count(kept.digest)
+            bodies = [(self._path(kept, "part"), self.body(kept)) for kept in checked if kept.header.size]
+            for part, body in bodies:
+                if not body.exists():
+                    part.rename(body)
+            for folder in {body.parent for _, body in bodies}:
+                sync_folder(folder)
+            new = [digest for digest in dict.fromkeys(kept.digest for kept in checked) if digest not in self._complete]
+            if new:
+                append_durably(self._order_path, (DIGEST_LETTERS + 1) * len(self._order), _lines(new))
+                self._order += new
+                for digest in new:
+                    self._count(digest)
 
     def body(self, kept: StoredMessage) -> Path:
         """The file of a complete body."""
@@ -241,9 +267,6 @@ class ParcelStore:
                 self._arrived[header.round, header.kind, receiver] += 1
             if header.kind == "hello":
                 self._offers.setdefault(header.round, {})[header.sender] = header
-
-    def _append(self, digest: str) -> None:
-        append_durably(self._order_path, (DIGEST_LETTERS + 1) * len(self._order), _lines([digest]))
 
     def _check_here(self, kept: StoredMessage) -> None:
         if self._by_digest.get(kept.digest) is not kept:

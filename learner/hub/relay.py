@@ -11,13 +11,14 @@ Source: docs/protocol.md; calls in docs/format.md 15.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
-from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound, OutOfTurn
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound, OutOfTurn
 from dprelease.identity.certificates import Identity
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from learner.hub.approved import AcceptedRun, ApprovedRelease, Plan
@@ -77,33 +78,63 @@ class Relay:
         self._stores: dict[str, ParcelStore] = {}
         self._stores_lock = threading.Lock()
 
-    def open_parcel(self, caller: Identity, data: bytes, body: bytes = b"") -> int:
-        """Take note of a parcel; one without a body is complete at once, and so is one that brings it.
+    def open_parcels(self, caller: Identity, announced: Sequence[tuple[bytes, bytes]]) -> list[int]:
+        """Take note of parcels of one release; one without a body is complete at once, and so is one that brings it.
+
+        The first one that is refused ends it. Those before it are taken.
 
         Args:
-            caller: its sender.
-            data: canonical bytes of the signed header.
-            body: all of it, where it is short; else it is uploaded.
+            caller: their sender.
+            announced: canonical bytes of each signed header, and all of its body where it is short; else it is uploaded.
 
         Returns:
-            Bytes held already: where the upload goes on; the size when the parcel is complete.
+            Bytes held already of each: where the upload goes on; the size when the parcel is complete.
 
         Raises:
-            InvalidInput: not a parcel, or the release is not computed together.
+            InvalidInput: not a parcel, or of several releases, or the release is not computed together.
             AccessDenied: the caller is not the sender, or is not named with the caller's key.
             IntegrityError: the plan has no such parcel, or its sender did not sign it; or the body is another, and is given up.
             Conflict: another parcel is in its place, its round or session is not the present one, or all is over.
             NotFound, PeerUnavailable, TooManyRequests: the release or run is not known, or there is no room.
         """
-        parcel = Message.from_bytes(data)
+        parcels = [Message.from_bytes(data) for data, _ in announced]
+        for parcel in parcels:
+            if parcel.header.sender != caller.name:
+                raise AccessDenied(f"{caller.name} may not send a parcel of {parcel.header.sender}")
+        tasks = {parcel.header.task for parcel in parcels}
+        if len(tasks) != 1:
+            raise InvalidInput("parcels that come together are of one release")
+        (task,) = tasks
+        plan = self._plan_for(caller, task)
+        store, found, new = self._store(task, plan), list[StoredMessage](), list[StoredMessage]()
+        refused: DpReleaseError | None = None
+        try:
+            for parcel in parcels:
+                found.append(self._noted(caller, plan, store, parcel))
+        except DpReleaseError as error:
+            refused = error
+        with ExitStack() as turns:
+            for kept in sorted({kept.digest: kept for kept in found}.values(), key=attrgetter("digest")):
+                turns.enter_context(kept.turn.lock)
+            try:
+                new.extend(kept for kept, (_, body) in zip(found, announced, strict=False) if _fills(store, kept, body))
+            except DpReleaseError as error:
+                refused = error
+            with store.lock:
+                store.list_all(new)
+                if any(not kept.header.size for kept in new):
+                    store.drop_before(_newest_session(plan, store))
+        for kept in new:
+            self._told(plan, store, kept.header)
+        if refused is not None:
+            raise refused
+        return [store.held(kept) if kept.header.size else 0 for kept in found]
+
+    def _noted(self, caller: Identity, plan: Plan, store: ParcelStore, parcel: Message) -> StoredMessage:
         header = parcel.header
-        if header.sender != caller.name:
-            raise AccessDenied(f"{caller.name} may not send a parcel of {header.sender}")
-        plan = self._plan_for(caller, header.task)
         if header.kind == "hello":
             self._look()
         plan.check(parcel, {caller.name: caller.key})
-        store = self._store(header.task, plan)
         with store.lock:
             kept = store.at(header.place)
             if kept is None:
@@ -115,24 +146,7 @@ class Relay:
                 raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
         if header.kind == "result":  # the last one of a party; once it is listed the party says that it is done
             self._report(header.task, (header.sender,))
-        if not header.size:
-            with store.lock:
-                store.finish(kept)
-                store.drop_before(_newest_session(plan, store))
-            self._told(plan, store, header)
-            return 0
-        store.check_room(kept)
-        with kept.turn.lock:
-            if body and not store.is_complete(kept):
-                store.put(kept, 0, body)
-                store.finish(kept)
-                self._told(plan, store, header)
-            elif store.held(kept) == header.size and not store.is_complete(kept):
-                # The last upload broke between its last byte and our answer: all bytes are here, perhaps damaged.
-                with suppress(IntegrityError):
-                    store.finish(kept)
-                    self._told(plan, store, header)
-            return store.held(kept)
+        return kept
 
     def begin(self, caller: Identity, release: str, parcel: str) -> Upload:
         """An upload of the body of the caller's parcel, from any offset up to which it is held, to its end.
@@ -166,7 +180,7 @@ class Relay:
             The headers' canonical bytes, and the number at which this answer ends.
 
         Raises:
-            AccessDenied, Conflict, NotFound, PeerUnavailable: as for `open_parcel`.
+            AccessDenied, Conflict, NotFound, PeerUnavailable: as for `open_parcels`.
         """
         plan = self._plan_for(caller, release)
         return self._store(release, plan).listed(after, partial(plan.concerns, caller.name))
@@ -232,6 +246,26 @@ class Relay:
                 store.drop_before(_newest_session(plan, store))
                 self._stores[release] = store
             return self._stores[release]
+
+
+def _fills(store: ParcelStore, kept: StoredMessage, body: bytes) -> bool:
+    """Tells whether all of a parcel is here and checked now, and yet to be listed."""
+    if not kept.header.size:
+        return True
+    store.check_room(kept)
+    if store.is_complete(kept):
+        return False
+    if body:
+        store.put(kept, 0, body)
+    elif store.held(kept) < kept.header.size:
+        return False
+    try:
+        store.check(kept)
+    except IntegrityError:
+        if body:
+            raise
+        return False  # an upload broke between its last byte and our answer, and what is here is damaged
+    return True
 
 
 def _newest_session(plan: Plan, store: ParcelStore) -> int:

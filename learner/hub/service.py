@@ -26,6 +26,7 @@ from dprelease.wire.v1 import (
     release_pb2,
 )
 from learner.hub.intake import Intake
+from learner.hub.mailbox import MOST_HEADER_BYTES, MOST_TOGETHER, PAGE_BYTES
 from learner.hub.published import Shelf
 from learner.hub.relay import Relay
 from learner.hub.revocation import Revocations
@@ -141,9 +142,15 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
 
     def OpenParcel(self, request: relay_pb2.OpenParcelRequest, context: Any) -> relay_pb2.OpenParcelResponse:  # noqa: N802
         """Announce a parcel."""
-        return relay_pb2.OpenParcelResponse(
-            offset=self._relay.open_parcel(self._caller(context), request.parcel, request.body)
-        )
+        (offset,) = self._relay.open_parcels(self._caller(context), [(request.parcel, request.body)])
+        return relay_pb2.OpenParcelResponse(offset=offset)
+
+    def OpenParcels(self, request: relay_pb2.OpenParcelsRequest, context: Any) -> relay_pb2.OpenParcelsResponse:  # noqa: N802
+        """Announce parcels."""
+        if len(request.parcels) > MOST_TOGETHER:
+            raise InvalidInput(f"a call announces {MOST_TOGETHER} parcels at most")
+        announced = [(each.parcel, each.body) for each in request.parcels]
+        return relay_pb2.OpenParcelsResponse(offsets=self._relay.open_parcels(self._caller(context), announced))
 
     async def SendParcel(self, request_iterator: Any, context: Any) -> relay_pb2.SendParcelResponse:  # noqa: N802
         """Receive the body of a parcel."""
@@ -161,7 +168,8 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
     def ListParcels(self, request: relay_pb2.ListParcelsRequest, context: Any) -> relay_pb2.ListParcelsResponse:  # noqa: N802
         """List complete parcels."""
         parcels, last = self._relay.listed(self._caller(context), request.spec_digest.hex(), request.after)
-        return relay_pb2.ListParcelsResponse(parcels=parcels, last=last)
+        whole = sum(map(len, parcels)) + MOST_HEADER_BYTES <= PAGE_BYTES
+        return relay_pb2.ListParcelsResponse(parcels=parcels, last=last, whole=whole)
 
     def FetchShortParcels(  # noqa: N802
         self, request: relay_pb2.FetchShortParcelsRequest, context: Any

@@ -94,15 +94,16 @@ def take_turns(session: Resumable[Result], folder: SessionFolder, relay: RelayCa
         IntegrityError: a peer sent something that does not belong to this session; it is named.
         PeerUnavailable: the relay is away, or forgets what it takes; try again.
     """
-    put = False
+    put, messages = False, relay.messages()
     while True:
-        messages = relay.messages()
         ready = set(session.receive(messages))
         outgoing = [each for each in folder.outgoing() if each.message in ready]
         before, put = put, relay.put(outgoing, messages)
         if before and put:
             raise PeerUnavailable("the hub's relay does not list messages that it has just taken; try again")
-        if not put:
+        if put:
+            messages = relay.messages()
+        else:
             done = session.advance()
             if done is not None:
                 return done

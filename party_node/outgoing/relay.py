@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import grpc
 
@@ -21,6 +20,9 @@ RELAY = "the hub's relay"
 
 MOST_SHORT, MOST_ASKED = 1 << 20, 1000
 """Most bytes, and bodies, of one call for short ones."""
+
+HEADER_BYTES = 1 << 10
+"""Room for a signed header in a call that announces several; most are shorter."""
 
 MOST_MESSAGES = 50_000
 """Most messages of one release or run that are read: a hundred hospitals that deal to one another send 20,000 in a round."""
@@ -61,13 +63,9 @@ class RelayCalls:
         while True:
             request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=self._after)
             answer = ask(RELAY, self._stub.ListParcels, request)
-            if not answer.parcels:
-                self._read.clear()
-                self._read.update(found)
-                return tuple(found.values())
-            if answer.last <= self._after:
+            if answer.parcels and answer.last <= self._after:
                 raise IntegrityError(f"{RELAY} lists the same messages again and again")
-            self._after = answer.last
+            self._after = max(self._after, answer.last)
             self._count += len(answer.parcels)  # as they come: one that is listed twice counts twice
             if self._count > MOST_MESSAGES:
                 raise IntegrityError(f"{RELAY} lists more messages than a session has")
@@ -75,33 +73,51 @@ class RelayCalls:
                 found |= {data: self._read.get(data) or Message.from_bytes(data) for data in answer.parcels}
             except InvalidInput as error:
                 raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
+            if answer.whole or not answer.parcels:
+                self._read.clear()
+                self._read.update(found)
+                return tuple(found.values())
 
     def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
         """Send every frozen message that is not among those that are there; say whether there was one."""
         known = {message.header for message in there}
         lacking = [each for each in outgoing if each.message.header not in known]
-        for each in lacking:
-            self.send(each)
+        for together in _calls(lacking):
+            self.send(*together)
         return bool(lacking)
 
-    def send(self, outgoing: Outgoing) -> None:
-        """Put a frozen message there; goes on where an earlier attempt stopped.
+    def send(self, *together: Outgoing) -> None:
+        """Put frozen messages there, several only if their bodies are short; goes on where an earlier attempt stopped.
 
         Raises:
             PeerUnavailable: the relay is away, or the stream stood still; try again.
             IntegrityError: the relay claims other bytes than ours.
             Conflict, AccessDenied, ...: as it answers.
         """
-        header, body = outgoing.message.header, outgoing.body
-        if isinstance(body, Path) and header.size <= SHORT_BODY:
-            body = outgoing.read()
-        at_once = body if isinstance(body, bytes) else b""
-        request = relay_pb2.OpenParcelRequest(parcel=outgoing.message.to_bytes(), body=at_once)
-        held = ask(RELAY, self._stub.OpenParcel, request).offset
-        if body is not None:
-            digest = bytes.fromhex(header.digest())
-            first = relay_pb2.SendParcelRequest(header_digest=digest, spec_digest=self._release)
-            bring(RELAY, "message", self._send, first, body, header, held, self._stall_seconds)
+        bodies = [each.read() if each.message.header.size <= SHORT_BODY else b"" for each in together]
+        for each, body, held in zip(together, bodies, self._announce(together, bodies), strict=True):
+            if each.body is not None:
+                header = each.message.header
+                digest = bytes.fromhex(header.digest())
+                first = relay_pb2.SendParcelRequest(header_digest=digest, spec_digest=self._release)
+                bring(RELAY, "message", self._send, first, body or each.body, header, held, self._stall_seconds)
+
+    def _announce(self, together: Sequence[Outgoing], bodies: Sequence[bytes]) -> list[int]:
+        """How much of each the relay holds once it knows of all; a hub of the version before is told of one at a time."""
+        requests = [
+            relay_pb2.OpenParcelRequest(parcel=each.message.to_bytes(), body=body)
+            for each, body in zip(together, bodies, strict=True)
+        ]
+        if len(requests) > 1 and self._answers_short:
+            try:
+                held = ask(RELAY, self._stub.OpenParcels, relay_pb2.OpenParcelsRequest(parcels=requests)).offsets
+            except VersionMismatch:
+                self._answers_short = False
+            else:
+                if len(held) != len(requests):
+                    raise IntegrityError(f"{RELAY} answers about other messages than those that were sent")
+                return list(held)
+        return [ask(RELAY, self._stub.OpenParcel, request).offset for request in requests]
 
     def fetch_short(
         self, party: str, wanted: MessageHeader, known: Container[MessageHeader]
@@ -172,6 +188,22 @@ class RelayCalls:
         with translated(RELAY):
             call = self._stub.FetchParcel(request, metadata=VERSION)
             yield from received(call, position, header.size, self._stall_seconds)
+
+
+def _calls(lacking: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
+    """The same in their order, together as far as they fit one call."""
+    group, room = list[Outgoing](), 0
+    for each in lacking:
+        header = each.message.header
+        alone = header.size > SHORT_BODY or header.kind == "hello"  # which lets in all that follows
+        takes = MOST_SHORT + 1 if alone else HEADER_BYTES + header.size
+        if group and takes > room:
+            yield group
+            group = []
+        room = (room if group else MOST_SHORT) - takes
+        group.append(each)
+    if group:
+        yield group
 
 
 def _check_body(header: MessageHeader, size: int, digest: hashlib._Hash) -> None:

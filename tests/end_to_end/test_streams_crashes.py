@@ -26,7 +26,7 @@ pytestmark = pytest.mark.end_to_end
 PARTY = {
     "approved, not signed": "kill-before@party_node.state.journal:Journal.sign",
     "charged, nothing masked": "kill-after@party_node.computation.sessions:JointWork._charge",
-    "masked columns on their way": "kill-before@party_node.outgoing.relay:RelayCalls.send#4",
+    "masked columns on their way": "kill-before@party_node.outgoing.relay:RelayCalls.send#3",
     "transcript signed, not sent": "kill-after@party_node.state.session:SessionFolder.freeze#5",
     "multiplied, nothing kept": "kill-before@party_node.state.streams:Streams.keep",
     "kept, no noise drawn": "kill-after@party_node.state.streams:Streams.keep",

@@ -161,7 +161,7 @@ class Office:
 
     def open(self, parcel: Message, member: Member | None = None) -> int:
         caller = member.identity if member else self.caller(parcel.header.sender)
-        return self.relay.open_parcel(caller, parcel.to_bytes())
+        return self.relay.open_parcels(caller, [(parcel.to_bytes(), b"")])[0]
 
     def send(self, parcel: Message, chunks: Iterable[release_pb2.Chunk], by: str = "") -> str:
         header = parcel.header

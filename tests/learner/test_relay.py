@@ -17,6 +17,7 @@ from dprelease.errors import (
 )
 from dprelease.mpc.messages import Message
 from dprelease.wire.v1 import release_pb2
+from learner.hub import mailbox
 from learner.hub.mailbox import PAGE_BYTES
 from learner.hub.storage import Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
@@ -114,12 +115,12 @@ def test_a_short_body_comes_with_its_parcel_and_several_are_fetched_at_once(offi
     for parcel in parcels:
         caller, body = office.caller(parcel.header.sender), make.body(parcel)
         with pytest.raises(IntegrityError, match="differs from its header"):
-            office.relay.open_parcel(caller, parcel.to_bytes(), bytes(len(body)))
+            office.relay.open_parcels(caller, [(parcel.to_bytes(), bytes(len(body)))])
         with pytest.raises(IntegrityError, match="the upload ended at byte"):
-            office.relay.open_parcel(caller, parcel.to_bytes(), body[:-1])
+            office.relay.open_parcels(caller, [(parcel.to_bytes(), body[:-1])])
         assert parcel not in office.listed()
         for _ in range(2):
-            assert office.relay.open_parcel(caller, parcel.to_bytes(), body) == len(body)
+            assert office.relay.open_parcels(caller, [(parcel.to_bytes(), body)]) == [len(body)]
         assert parcel in office.listed()
     south, release = office.caller("south"), office.sealed.digest
     digests = [parcel.header.digest() for parcel in parcels]
@@ -247,6 +248,31 @@ def test_an_upload_whose_round_is_abandoned_ends(office: Office, make: Hospitals
     with pytest.raises(Conflict, match="abandoned"):
         office.send(parcel, slow())
     assert office.files("part") == []
+
+
+def test_parcels_that_come_together_are_taken_up_to_the_first_that_is_refused(
+    office: Office, make: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.begin()
+    hellos, north = office.listed(), office.caller("north")
+    parcels = [each for each in make.everything() if each.header.sender == "north" and each.header.kind != "hello"]
+    announced = [(each.to_bytes(), make.body(each)) for each in parcels]
+    assert parcels[2].header.size
+    wrong = parcels[2].to_bytes(), bytes(parcels[2].header.size)
+    with pytest.raises(IntegrityError, match="differs from its header"):
+        office.relay.open_parcels(north, [*announced[:2], wrong, *announced[3:]])
+    assert office.listed() == [*hellos, *parcels[:2]]
+    appended: list[int] = []
+    append = mailbox.append_durably
+    monkeypatch.setattr(mailbox, "append_durably", lambda *what: (appended.append(1), append(*what)))
+    for _ in range(2):
+        assert office.relay.open_parcels(north, announced) == [each.header.size for each in parcels]
+        assert office.listed() == [*hellos, *parcels]
+        assert len(appended) == 1  # for all together, once
+        office.restart()
+    for strange in ([], [announced[0], (make.offer("south").to_bytes(), b"")]):
+        with pytest.raises((InvalidInput, AccessDenied)):
+            office.relay.open_parcels(north, strange)
 
 
 @pytest.mark.parametrize("page_bytes", [10, 2000])

@@ -96,7 +96,8 @@ class Post:
         return self.made("points", sender, size, number, **{"receivers": receivers, "dealer": origin} | fields)
 
     def open(self, parcel: Message) -> int:
-        return self.relay.open_parcel(self.world.parties[parcel.header.sender].identity, parcel.to_bytes())
+        sender = self.world.parties[parcel.header.sender].identity
+        return self.relay.open_parcels(sender, [(parcel.to_bytes(), b"")])[0]
 
     def bring(self, *parcels: Message) -> None:
         for parcel in parcels:
@@ -185,7 +186,7 @@ def test_what_its_sender_did_not_sign_or_bring_is_refused(post: Post) -> None:
     with pytest.raises(IntegrityError, match="its key did not sign"):
         post.open(Message(header=honest, signature=post.hello("south").signature))
     with pytest.raises(AccessDenied):
-        post.relay.open_parcel(post.world.parties["south"].identity, post.points("north", "west").to_bytes())
+        post.relay.open_parcels(post.world.parties["south"].identity, [(post.points("north", "west").to_bytes(), b"")])
 
 
 def test_strangers_and_other_keys_are_refused(post: Post) -> None:

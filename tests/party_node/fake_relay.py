@@ -110,6 +110,13 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         held = len(self.partial.setdefault(header.digest(), bytearray()))
         return relay_pb2.OpenParcelResponse(offset=held if self.held is None else self.held)
 
+    def OpenParcels(self, request: Any, context: Any) -> relay_pb2.OpenParcelsResponse:
+        if not self.short:
+            raise VersionMismatch("this one is older")
+        return relay_pb2.OpenParcelsResponse(
+            offsets=[self.OpenParcel(each, context).offset for each in request.parcels]
+        )
+
     async def SendParcel(self, requests: AsyncIterator[Any], context: Any) -> relay_pb2.SendParcelResponse:
         if self.stalls is not None:
             await asyncio.to_thread(self.stalls.wait, 60)

@@ -21,6 +21,18 @@ class OpenParcelResponse(_message.Message):
     offset: int
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
+class OpenParcelsRequest(_message.Message):
+    __slots__ = ("parcels",)
+    PARCELS_FIELD_NUMBER: _ClassVar[int]
+    parcels: _containers.RepeatedCompositeFieldContainer[OpenParcelRequest]
+    def __init__(self, parcels: _Optional[_Iterable[_Union[OpenParcelRequest, _Mapping]]] = ...) -> None: ...
+
+class OpenParcelsResponse(_message.Message):
+    __slots__ = ("offsets",)
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class SendParcelRequest(_message.Message):
     __slots__ = ("header_digest", "spec_digest", "chunk")
     HEADER_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -46,12 +58,14 @@ class ListParcelsRequest(_message.Message):
     def __init__(self, spec_digest: _Optional[bytes] = ..., after: _Optional[int] = ...) -> None: ...
 
 class ListParcelsResponse(_message.Message):
-    __slots__ = ("parcels", "last")
+    __slots__ = ("parcels", "last", "whole")
     PARCELS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
     parcels: _containers.RepeatedScalarFieldContainer[bytes]
     last: int
-    def __init__(self, parcels: _Optional[_Iterable[bytes]] = ..., last: _Optional[int] = ...) -> None: ...
+    whole: bool
+    def __init__(self, parcels: _Optional[_Iterable[bytes]] = ..., last: _Optional[int] = ..., whole: _Optional[bool] = ...) -> None: ...
 
 class FetchParcelRequest(_message.Message):
     __slots__ = ("spec_digest", "header_digest", "offset")

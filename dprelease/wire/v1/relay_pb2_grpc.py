@@ -41,6 +41,11 @@ class RelayServiceStub:
                 request_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelRequest.SerializeToString,
                 response_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelResponse.FromString,
                 _registered_method=True)
+        self.OpenParcels = channel.unary_unary(
+                '/dprelease.wire.v1.RelayService/OpenParcels',
+                request_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelsRequest.SerializeToString,
+                response_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelsResponse.FromString,
+                _registered_method=True)
         self.SendParcel = channel.stream_unary(
                 '/dprelease.wire.v1.RelayService/SendParcel',
                 request_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.SendParcelRequest.SerializeToString,
@@ -74,6 +79,13 @@ class RelayServiceServicer:
 
     def OpenParcel(self, request, context):
         """Announces a parcel; says where its body goes on. The same parcel may be announced as often as needed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenParcels(self, request, context):
+        """Announces several parcels of a release, with the bodies of short ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,6 +133,11 @@ def add_RelayServiceServicer_to_server(servicer, server):
                     servicer.OpenParcel,
                     request_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelRequest.FromString,
                     response_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelResponse.SerializeToString,
+            ),
+            'OpenParcels': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenParcels,
+                    request_deserializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelsRequest.FromString,
+                    response_serializer=dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelsResponse.SerializeToString,
             ),
             'SendParcel': grpc.stream_unary_rpc_method_handler(
                     servicer.SendParcel,
@@ -176,6 +193,33 @@ class RelayService:
             '/dprelease.wire.v1.RelayService/OpenParcel',
             dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelRequest.SerializeToString,
             dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenParcels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/dprelease.wire.v1.RelayService/OpenParcels',
+            dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelsRequest.SerializeToString,
+            dprelease_dot_wire_dot_v1_dot_relay__pb2.OpenParcelsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,6 +36,8 @@ class RelayServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RelayServiceAsyncStub: ...
     OpenParcel: _grpc.UnaryUnaryMultiCallable[_relay_pb2.OpenParcelRequest, _relay_pb2.OpenParcelResponse]
     """Announces a parcel; says where its body goes on. The same parcel may be announced as often as needed."""
+    OpenParcels: _grpc.UnaryUnaryMultiCallable[_relay_pb2.OpenParcelsRequest, _relay_pb2.OpenParcelsResponse]
+    """Announces several parcels of a release, with the bodies of short ones."""
     SendParcel: _grpc.StreamUnaryMultiCallable[_relay_pb2.SendParcelRequest, _relay_pb2.SendParcelResponse]
     """Brings the body of an announced parcel."""
     ListParcels: _grpc.UnaryUnaryMultiCallable[_relay_pb2.ListParcelsRequest, _relay_pb2.ListParcelsResponse]
@@ -54,6 +56,8 @@ class RelayServiceAsyncStub(RelayServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     OpenParcel: _aio.UnaryUnaryMultiCallable[_relay_pb2.OpenParcelRequest, _relay_pb2.OpenParcelResponse]  # type: ignore[assignment]
     """Announces a parcel; says where its body goes on. The same parcel may be announced as often as needed."""
+    OpenParcels: _aio.UnaryUnaryMultiCallable[_relay_pb2.OpenParcelsRequest, _relay_pb2.OpenParcelsResponse]  # type: ignore[assignment]
+    """Announces several parcels of a release, with the bodies of short ones."""
     SendParcel: _aio.StreamUnaryMultiCallable[_relay_pb2.SendParcelRequest, _relay_pb2.SendParcelResponse]  # type: ignore[assignment]
     """Brings the body of an announced parcel."""
     ListParcels: _aio.UnaryUnaryMultiCallable[_relay_pb2.ListParcelsRequest, _relay_pb2.ListParcelsResponse]  # type: ignore[assignment]
@@ -75,6 +79,14 @@ class RelayServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_relay_pb2.OpenParcelResponse, _abc.Awaitable[_relay_pb2.OpenParcelResponse]]:
         """Announces a parcel; says where its body goes on. The same parcel may be announced as often as needed."""
+
+    @_abc_1.abstractmethod
+    def OpenParcels(
+        self,
+        request: _relay_pb2.OpenParcelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_relay_pb2.OpenParcelsResponse, _abc.Awaitable[_relay_pb2.OpenParcelsResponse]]:
+        """Announces several parcels of a release, with the bodies of short ones."""
 
     @_abc_1.abstractmethod
     def SendParcel(

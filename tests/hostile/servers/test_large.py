@@ -36,7 +36,11 @@ def text(kind: str, size: int) -> bytes:
 
 
 ATTACKED: Mapping[str, Mapping[str, Callable[[str, int], bytes]]] = {
-    "hub": {f"{V1}RelayService/OpenParcel": text, f"{V1}IntakeService/OpenBlock": text},
+    "hub": {
+        f"{V1}RelayService/OpenParcel": text,
+        f"{V1}IntakeService/OpenBlock": text,
+        f"{V1}RelayService/OpenParcels": lambda _, size: b"\x0a\x00" * (size // 2),
+    },
     "coordinator": {
         f"{V1}CoordinationService/ReportCatalogue": text,
         f"{V1}CoordinationService/Approve": text,
