@@ -614,13 +614,13 @@ def test_lengths_of_messages() -> None:
     longest = requests["Approve"]
     assert requests == dict.fromkeys(("ReportCatalogue", "Approve"), longest) | {
         "RequestDeal": requests["RequestDeal"],
-        "OpenParcels": chunk,
+        "OpenParcels": requests["RequestDeal"],
         "SendBlock": chunk,
         "SendParcel": chunk,
     }
     assert (
         f"A request has at most {wire_limits.SHORT_BYTES} bytes, but for `ReportCatalogue` and `Approve` ({longest}), "
-        f"`RequestDeal` ({requests['RequestDeal']}), and `OpenParcels` and messages that carry a chunk ({chunk})"
+        f"`RequestDeal` and `OpenParcels` ({requests['RequestDeal']}), and messages that carry a chunk ({chunk})"
     ) in flowing
     assert f"an answer of more than {wire_limits.LONG_BYTES >> 20} MiB" in flowing
     assert SpecBase.most_bytes == catalogue.Catalogue.most_bytes

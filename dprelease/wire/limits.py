@@ -171,7 +171,7 @@ REQUESTS = {
     f"{_V1}CoordinationService/RequestDeal": 2 * SHORT_BYTES,  # an offer, some 600 bytes, of every hospital
     f"{_V1}IntakeService/SendBlock": _CHUNK,
     f"{_V1}RelayService/SendParcel": _CHUNK,
-    f"{_V1}RelayService/OpenParcels": _CHUNK,
+    f"{_V1}RelayService/OpenParcels": 2 * SHORT_BYTES,  # small things of more bytes take too long to take apart
 }
 
 ANSWERS = {

@@ -28,9 +28,6 @@ from learner.hub.uploads import Turn, on_disk, put_at
 PAGE_BYTES = 2 << 20
 """Most bytes of headers in one answer; well under gRPC's default message limit of 4 MiB."""
 
-MOST_TOGETHER = 1024
-"""Most parcels that are announced in one call."""
-
 MOST_HEADER_BYTES = Message.most_bytes or 0
 """Most bytes of one: a page that has more room than that is the last."""
 

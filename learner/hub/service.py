@@ -26,7 +26,7 @@ from dprelease.wire.v1 import (
     release_pb2,
 )
 from learner.hub.intake import Intake
-from learner.hub.mailbox import MOST_HEADER_BYTES, MOST_TOGETHER, PAGE_BYTES
+from learner.hub.mailbox import MOST_HEADER_BYTES, PAGE_BYTES
 from learner.hub.published import Shelf
 from learner.hub.relay import Relay
 from learner.hub.revocation import Revocations
@@ -147,8 +147,6 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
 
     def OpenParcels(self, request: relay_pb2.OpenParcelsRequest, context: Any) -> relay_pb2.OpenParcelsResponse:  # noqa: N802
         """Announce parcels."""
-        if len(request.parcels) > MOST_TOGETHER:
-            raise InvalidInput(f"a call announces {MOST_TOGETHER} parcels at most")
         announced = [(each.parcel, each.body) for each in request.parcels]
         return relay_pb2.OpenParcelsResponse(offsets=self._relay.open_parcels(self._caller(context), announced))
 

@@ -21,8 +21,8 @@ RELAY = "the hub's relay"
 MOST_SHORT, MOST_ASKED = 1 << 20, 1000
 """Most bytes, and bodies, of one call for short ones."""
 
-HEADER_BYTES = 1 << 10
-"""Room for a signed header in a call that announces several; most are shorter."""
+MOST_ANNOUNCED, FRAME_BYTES = 112 << 10, 16
+"""Most bytes of one call that announces several, and what each takes in it beside its signed header and its body."""
 
 MOST_MESSAGES = 50_000
 """Most messages of one release or run that are read: a hundred hospitals that deal to one another send 20,000 in a round."""
@@ -196,11 +196,11 @@ def _calls(lacking: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
     for each in lacking:
         header = each.message.header
         alone = header.size > SHORT_BODY or header.kind == "hello"  # which lets in all that follows
-        takes = MOST_SHORT + 1 if alone else HEADER_BYTES + header.size
+        takes = MOST_ANNOUNCED + 1 if alone else len(each.message.to_bytes()) + header.size + FRAME_BYTES
         if group and takes > room:
             yield group
             group = []
-        room = (room if group else MOST_SHORT) - takes
+        room = (room if group else MOST_ANNOUNCED) - takes
         group.append(each)
     if group:
         yield group
