@@ -81,7 +81,7 @@ class Relay:
     def open_parcels(self, caller: Identity, announced: Sequence[tuple[bytes, bytes]]) -> list[int]:
         """Take note of parcels of one release; one without a body is complete at once, and so is one that brings it.
 
-        The first one that is refused ends it. Those before it are taken.
+        The first one that is refused ends it, and all before it are taken.
 
         Args:
             caller: their sender.
