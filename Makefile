@@ -6,8 +6,9 @@ STAMP  := $(VENV)/.installed
 BUF    := .buf/node_modules/.bin/buf
 AXE    := .axe/node_modules/axe-core/axe.min.js
 STUBS  := dprelease/wire/v1
-WORKERS ?= 2
-# Whole files go to a worker, for many of them share what is dear to set up; in order, so that the short ones come last.
+WORKERS ?= 3
+# Whole files go to a worker, for many of them share what is dear to set up; in order, so that the short ones come last. Tests of
+# processes wait for these a third of their time, so that three workers keep two cores busy.
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
 # The core and the contracts, without what draws or simulates; tests/mechanisms where it exists.
 FAST := tests/dprelease $(wildcard tests/mechanisms) tests/test_architecture.py tests/test_docs_format.py \

@@ -132,7 +132,7 @@ JOINT_CUTS = [
     ("party_node.state.session.SessionFolder.begin", "after", 1),
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
-    ("party_node.outgoing.relay.RelayCalls.send", "after", 3),
+    ("party_node.outgoing.relay.RelayCalls.send", "after", 2),
     ("party_node.computation.sessions.privatize", "before", 1),
     ("party_node.state.vault.Vault.seal", "after", 1),
     ("party_node.state.journal.Journal.move", "before", 1),
