@@ -86,8 +86,9 @@ def rename_durably(source: Path, target: Path) -> None:
             os.fsync(file.fileno())
     make_folder(target.parent)
     source.rename(target)
-    for folder in {target.parent, source.parent}:
-        sync_folder(folder)
+    sync_folder(target.parent)  # first: a file that both folders name is not lost
+    if source.parent != target.parent:
+        sync_folder(source.parent)
 
 
 def make_folder(path: Path) -> None:
