@@ -272,8 +272,9 @@ class Participant(Generic[Public]):
         if state is None or state.round != number or estranged:
             # a hello of ours may be there whose key we no longer hold
             state = self._begin(number + estranged, 0 if state is None else state.refused)
-        same = listed is self._listed and self._at is not None and self._at[1].number == state.round
-        at = self._at[1] if same and self._at else Round.of(self._schedule, state.round, listed)
+        at = self._at[1] if self._at else None
+        if at is None or listed is not self._listed or at.number != state.round:
+            at = Round.of(self._schedule, state.round, listed)
         self._at, self._listed = (state, at), listed
         # A relay that has lost everything takes nothing of a session before all hellos are back.
         return tuple(each for each in self._storage.messages() if at.session or each.header.kind == "hello")
