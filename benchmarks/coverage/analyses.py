@@ -16,19 +16,16 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.common.moment_releases import GRID_BITS, both_rounds
 from benchmarks.common.report import Results
-from benchmarks.coverage.reaches import ALIKE, LEAST, LEAST_HARD, World, variables
+from benchmarks.coverage.reaches import ALIKE, LEAST, LEAST_HARD, World
 from dprelease import analyses
 from dprelease.analyses.estimates import Estimates
 from dprelease.arrays import Floats
-from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.reaches import reaches_of
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import viewed
 
@@ -72,16 +69,9 @@ def answered(name: str, patients: int, releases: int, seed: int = 1) -> dict[str
     world, random = World.of(name), np.random.default_rng([seed, patients, len(name)])
     found: dict[str, list[list[tuple[bool, bool]]]] = {}
     for _ in range(releases):
-        whole = len(world.rows)
-        chosen = random.permutation(whole)[:patients] if patients <= whole else random.integers(0, whole, patients)
-        bounded = {
-            party: BoundedRows(own.codes[chosen], own.columns, GRID_BITS) for party, own in world.bounded.items()
-        }
-        moments, ranges = both_rounds(bounded, mu_of(1.0, 1e-6), random)
-        assert moments.clipping is not None  # noqa: S101 - there are ranges
-        reaches = reaches_of(moments.clipping, {party: own.columns for party, own in bounded.items()}, ranges)
-        columns, rows = world.layout.columns, variables(bounded)
-        release, exact = viewed(columns, moments, reaches), viewed(columns, exact_moments(columns, rows))
+        sample = world.released(world.choose(patients, random), mu_of(1.0, 1e-6), random)
+        columns, rows = world.layout.columns, sample.rows
+        release, exact = viewed(columns, sample.moments, sample.reaches), viewed(columns, exact_moments(columns, rows))
         own: dict[str, list[tuple[bool, bool]]] = {}
         for family, ask in _questions(world, rows):
             with suppress(InvalidInput):  # rows that no analysis can be of

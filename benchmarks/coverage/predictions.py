@@ -12,16 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.common.moment_releases import GRID_BITS, both_rounds
 from benchmarks.common.report import Results
 from benchmarks.coverage.analyses import exact_moments
 from benchmarks.coverage.reaches import LEAST, LEAST_HARD, World
 from dprelease.arrays import Floats
-from dprelease.data.bounding import BoundedRows
 from dprelease.estimators.design import design
 from dprelease.estimators.intervals.inference import infer
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.reaches import reaches_of
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import viewed
 
@@ -63,13 +60,9 @@ def predicted(name: str, patients: int, releases: int, seed: int = 1) -> Predict
     exact = viewed(world.layout.columns, exact_moments(world.layout.columns, whole))
     rows, told = [], []
     for _ in range(releases):
-        order = (
-            random.permutation(len(whole))
-            if patients + OTHERS <= len(whole)
-            else random.integers(0, len(whole), patients + OTHERS)
-        )
-        chosen, others = order[:patients], whole[order[patients : patients + OTHERS]]
-        release = _released(world, chosen, random)
+        order = world.choose(patients + OTHERS, random)
+        others, sample = whole[order[patients:]], world.released(order[:patients], mu_of(1.0, 1e-6), random)
+        release = viewed(world.layout.columns, sample.moments, sample.reaches)
         each = [_held(world, exact, release, model, whole, others) for model in world.models]
         told.append([one is not None for one in each])
         rows.append([one for one in each if one is not None])
@@ -85,14 +78,6 @@ def predicted(name: str, patients: int, releases: int, seed: int = 1) -> Predict
         uncertain=(float(spread[0]), float(spread[1])),
         length=float(np.median([one[2] for each in rows for one in each])),
     )
-
-
-def _released(world: World, chosen: np.ndarray[tuple[int], np.dtype[np.int64]], random: np.random.Generator) -> Release:
-    bounded = {party: BoundedRows(own.codes[chosen], own.columns, GRID_BITS) for party, own in world.bounded.items()}
-    moments, ranges = both_rounds(bounded, mu_of(1.0, 1e-6), random)
-    assert moments.clipping is not None  # noqa: S101 - there are ranges
-    reaches = reaches_of(moments.clipping, {party: own.columns for party, own in bounded.items()}, ranges)
-    return viewed(world.layout.columns, moments, reaches)
 
 
 def _held(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.accuracy.problem import Problem
 from benchmarks.accuracy.ranges import bounded_rows
@@ -30,8 +31,9 @@ from dprelease.estimators.intervals.clipped import Clipped, ends
 from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.mechanisms.moments.entries import Layout, code
+from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.privacy.gaussian import mu_of
-from dprelease.release.reaches import LEAST_KEPT, reaches_of
+from dprelease.release.reaches import LEAST_KEPT, Reach, reaches_of
 
 SIZES = (1000, 5000, 20_000, 60_000)
 HARD = {"stays": ("medications", "stay"), "costs": ("hospital", "visits")}
@@ -40,6 +42,24 @@ LEAST, LEAST_HARD, LEAST_KNOWN, FEW = 0.93, 0.90, 0.90, 5000
 """Coverage, that of `costs`, and the share of slopes with an interval from so many patients on."""
 ALIKE = 0.95
 """Correlation from which on two numbers are nearly the same."""
+
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Patients of a table, and their release.
+
+    Attributes:
+        rows: (n, p) variables in scaled units of the public bounds.
+        moments: released, in ranges of a first round.
+        reaches: how far these reach.
+    """
+
+    rows: Floats
+    moments: NoisyMoments
+    reaches: tuple[Reach, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +99,19 @@ class World:
     def rows(self) -> Floats:
         """(N, p) variables in scaled units of the public bounds."""
         return variables(self.bounded)
+
+    def choose(self, count: int, random: np.random.Generator) -> Places:
+        """(count,) places of patients, each once as long as there are enough."""
+        whole = len(self.rows)
+        return random.permutation(whole)[:count] if count <= whole else random.integers(0, whole, count)
+
+    def released(self, chosen: Places, mu: float, random: np.random.Generator) -> Sample:
+        """A release of the patients at these places."""
+        bounded = {party: BoundedRows(own.codes[chosen], own.columns, GRID_BITS) for party, own in self.bounded.items()}
+        moments, ranges = both_rounds(bounded, mu, random)
+        assert moments.clipping is not None  # noqa: S101 - there are ranges
+        parties = {party: own.columns for party, own in bounded.items()}
+        return Sample(variables(bounded), moments, reaches_of(moments.clipping, parties, ranges))
 
     @cached_property
     def models(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
@@ -146,10 +179,8 @@ def held(name: str, patients: int, epsilon: float, releases: int, seed: int = 1)
     """
     world, mu, slopes = World.of(name), mu_of(epsilon, 1e-6), []
     random = np.random.default_rng([seed, patients, round(10 * epsilon), len(name)])
-    whole = len(world.rows)
     for _ in range(releases):
-        chosen = random.permutation(whole)[:patients] if patients <= whole else random.integers(0, whole, patients)
-        slopes += _slopes(world, chosen, mu, random)
+        slopes += _slopes(world, world.released(world.choose(patients, random), mu, random))
     shown, bounded, inside, length = (np.array(each) for each in zip(*slopes, strict=True))
     return Held(
         held=float(inside[shown].mean()),
@@ -161,15 +192,10 @@ def held(name: str, patients: int, epsilon: float, releases: int, seed: int = 1)
     )
 
 
-def _slopes(
-    world: World, chosen: np.ndarray[tuple[int], np.dtype[np.int64]], mu: float, random: np.random.Generator
-) -> list[tuple[bool, bool, bool, float]]:
+def _slopes(world: World, sample: Sample) -> list[tuple[bool, bool, bool, float]]:
     """Of each slope: whether it has an interval, whether counts alone bound it, whether it holds the truth, and how long it is."""
-    bounded = {party: BoundedRows(own.codes[chosen], own.columns, GRID_BITS) for party, own in world.bounded.items()}
-    moments, ranges = both_rounds(bounded, mu, random)
-    assert moments.clipping is not None  # noqa: S101 - there are ranges
-    parties = {party: own.columns for party, own in bounded.items()}
-    reaches = {each.name: each for each in reaches_of(moments.clipping, parties, ranges)}
+    rows, moments, found = sample.rows, sample.moments, []
+    reaches = {each.name: each for each in sample.reaches}
     kept = np.array([reaches[each.name].kept if each.name in reaches else 1.0 for each in world.layout.variables])
     new, old = (
         np.array([layout.columns[each.column].half_width for each in world.layout.variables])
@@ -177,7 +203,6 @@ def _slopes(
     )
     half = new / old
     spreads = np.array([reaches[e.name].spread if e.name in reaches else np.inf for e in world.layout.variables]) / new
-    rows, found = variables(bounded), []
     for y, x in world.models:
         features = list(x)
         if min(rows[:, [y, *features]].std(axis=0)) < 1e-6:
