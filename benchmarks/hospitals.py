@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from benchmarks.common.hospitals import calls, consortium, propose
+from benchmarks.common.hospitals import SERVERS, calls, consortium, processor, propose
 from benchmarks.common.progress import wait_until_approved, wait_until_published
 from benchmarks.common.report import Results, main
 from demo.consortium import Consortium
 from tests.support.forked import ForkedConsortium
-from tests.support.measured import measured, processor_seconds
+from tests.support.measured import measured
 
 ROWS, COLUMNS = 300, 2
 HOSPITALS = (3, 12, 24, 36, 50, 100)
@@ -31,7 +31,6 @@ REACH_SECONDS = 600.0
 """Most seconds of the largest release."""
 REACH_MIB = 150.0
 """Most resident memory of a hospital."""
-SERVERS = ("coordinator", "hub")
 POLL_SECONDS = 60.0
 """How often a hospital that hears nothing asks: it is woken by news."""
 PATIENCE = 3600.0
@@ -172,9 +171,7 @@ class _Meter:
 
     def end(self, what: str, made: Consortium) -> None:
         """Note and print a phase."""
-        spent = dict.fromkeys(self._spent, 0.0)
-        for name, process in made.processes.items():
-            spent[name if name in SERVERS else "hospitals"] += processor_seconds(process.pid)
+        spent = processor(made)
         answered = sum(calls(made, name).total() for name in SERVERS)
         now = time.monotonic()
         more = {role: spent[role] - self._spent[role] for role in spent}

@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.common.files import FOLDER, tell_left_out
-from benchmarks.common.hospitals import PATIENCE
+from benchmarks.common.hospitals import PATIENCE, catalogued, processor, request
 from benchmarks.common.progress import wait_until_approved, wait_until_published
 from benchmarks.common.report import Results, main
 from benchmarks.tables.data import ADULT, Coded, adult
 from demo.consortium import HOST, Consortium, wait_for
 from dprelease.arrays import Integers
 from dprelease.release.folder import ReleaseFolder
-from tests.support.measured import processor_seconds
 from tests.support.specs import ABOUT
 
 NAMES = ("north", "south", "west")
@@ -50,12 +49,12 @@ def run(quick: bool) -> Results:
             _write(made.hospital(name), name, {table.names[each]: people[:, each] for each in places}, table)
         made.enrol(NAMES)
         made.open_hospitals(NAMES, PATIENCE)
-        wait_for(lambda: _catalogued(made), PATIENCE, "every hospital to report its columns")
+        wait_for(lambda: catalogued(made, NAMES), PATIENCE, "every hospital to report its columns")
         release = _propose(made)
         wait_until_approved(made, release, PATIENCE)
-        before, began = _spent(made), time.monotonic()
+        before, began = processor(made), time.monotonic()
         wait_until_published(made, release, PATIENCE)
-        seconds, spent = time.monotonic() - began, _spent(made)
+        seconds, spent = time.monotonic() - began, processor(made)
         results.add(f"{title}: seconds from the last approval to publication", seconds, None if quick else TO_PUBLISHED)
         for role in spent:
             results.add(f"{title}: processor seconds of that, {role}", spent[role] - before[role])
@@ -100,26 +99,11 @@ def _write(home: Path, name: str, cells: Mapping[str, Integers], table: Coded) -
     )
 
 
-def _catalogued(made: Consortium) -> bool:
-    listed = json.loads(made.run("coordinator", "party", "list", "--json", home=made.office))
-    return len(listed) == len(NAMES) and all(party["rows"] for party in listed)
-
-
 def _propose(made: Consortium) -> str:
     parties = "\n".join(f'{name} = ["*"]' for name in NAMES)
-    (made.office / "request.toml").write_text(
-        f'title = "a table"\nmechanism = "moments"\nepsilon = 1.0\ndelta = 1e-5\n{ABOUT}\n[parties]\n{parties}\n'
+    return request(
+        made, f'title = "a table"\nmechanism = "moments"\nepsilon = 1.0\ndelta = 1e-5\n{ABOUT}\n[parties]\n{parties}\n'
     )
-    created = made.run("coordinator", "release", "create", "request.toml", "--json", home=made.office)
-    return str(json.loads(created)["digest"])
-
-
-def _spent(made: Consortium) -> dict[str, float]:
-    """Processor seconds of each role until now."""
-    found = dict.fromkeys(("hospitals", "coordinator", "hub"), 0.0)
-    for name, process in made.processes.items():
-        found["hospitals" if name in NAMES else name] += processor_seconds(process.pid)
-    return found
 
 
 def _timed(command: Callable[[], object]) -> tuple[float, float]:

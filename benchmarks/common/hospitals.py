@@ -16,9 +16,11 @@ import pyarrow.parquet
 
 from benchmarks.common.counted import counted, launcher
 from demo.consortium import Consortium, wait_for
+from tests.support.measured import processor_seconds
 
 CALLS = "calls_per_second = 1e6\n"  # a hospital that is driven asks again without a pause
 ENROLMENTS = "enrolments_per_minute = 1000\n"  # all hospitals enrol from one address
+SERVERS = ("coordinator", "hub")
 LIMITS = {
     "coordinator": f"{CALLS}{ENROLMENTS}",
     "hub": f"{CALLS}streams_per_peer = 4096\n",  # all learners here have one address
@@ -72,7 +74,7 @@ def consortium(
         made.enrol(tuple(columns))
         told("hospitals are enrolled")
         made.open_hospitals(tuple(columns), patience)
-        wait_for(lambda: _catalogued(made, columns), patience, "every hospital to report its columns")
+        wait_for(lambda: catalogued(made, columns), patience, "every hospital to report its columns")
         yield made
 
 
@@ -100,12 +102,26 @@ def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int]
         f"{name} = {json.dumps([f'{name}_{place}' for place in range(first, first + columns[name])])}"
         for name in columns
     )
-    (made.office / "request.toml").write_text(
+    return request(
+        made,
         f'title = "{title}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'
-        '[about]\ndescription = "Made-up rows"\nlicence = "CC0-1.0"\ncreators = [{ name = "A benchmark" }]\n'
+        '[about]\ndescription = "Made-up rows"\nlicence = "CC0-1.0"\ncreators = [{ name = "A benchmark" }]\n',
     )
+
+
+def request(made: Consortium, text: str) -> str:
+    """Propose what a request says; the digest of the release."""
+    (made.office / "request.toml").write_text(text)
     created = made.run("coordinator", "release", "create", "request.toml", "--json", home=made.office)
     return str(json.loads(created)["digest"])
+
+
+def processor(made: Consortium) -> dict[str, float]:
+    """Processor seconds of ``coordinator``, ``hub`` and all ``hospitals`` until now."""
+    spent = dict.fromkeys((*SERVERS, "hospitals"), 0.0)
+    for name, process in made.processes.items():
+        spent[name if name in SERVERS else "hospitals"] += processor_seconds(process.pid)
+    return spent
 
 
 def grow(home: Path, name: str, rows: int, columns: int, number: int) -> None:
@@ -152,7 +168,8 @@ def _declare(home: Path, name: str, batch_rows: int | None, columns: int, poll_s
     )
 
 
-def _catalogued(made: Consortium, names: Iterable[str]) -> bool:
+def catalogued(made: Consortium, names: Iterable[str]) -> bool:
+    """Tells whether the office knows the columns and patients of all these hospitals."""
     if not all((made.hospital(name) / "state" / "catalogue.json").exists() for name in names):
         return False  # to ask the office takes a process each time, on the cores that hospitals read with
     listed = made.run("coordinator", "party", "list", "--json", home=made.office)
