@@ -164,7 +164,7 @@ def test_an_unreadable_cell_shows_on_the_local_screen_alone(
 ) -> None:
     sound = heard(world)
 
-    def try_out(fault: Fault) -> None:
+    for fault in FILL:
         other = make_world("[policy.auto_approve]\n")
         fault.act(other.north)
         assert heard(other) == sound
@@ -175,9 +175,6 @@ def test_an_unreadable_cell_shows_on_the_local_screen_alone(
         assert not re.search(r"\d (missing|unreadable|outside)", caplog.text)
         assert other.coordinator.heard("Decline") == []
         honest_release(other)
-
-    for fault in FILL:
-        try_out(fault)
 
 
 ORDER = Fault(

@@ -139,7 +139,7 @@ LIES = [
 
 
 def test_a_lie_is_declined_with_the_constant_sentence(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    def try_out(number: int, fault: Fault) -> None:
+    for number, fault in enumerate(LIES):
         caplog.clear()
         release = world.propose("a lie", 8, **fault.act(world.spec()))
         world.north.cycle(2)
@@ -156,9 +156,6 @@ def test_a_lie_is_declined_with_the_constant_sentence(world: World, caplog: pyte
             world.north.hospital_state().assess(world.north.record(release).spec)
         assert caught.value.message not in heard.decode(errors="replace")
         assert caught.value.message in caplog.text  # what exactly is wrong stays on the hospital's own screen
-
-    for number, fault in enumerate(LIES):
-        try_out(number, fault)
     honest_release(world)
 
 
@@ -219,7 +216,7 @@ UNREADABLE = [
 
 
 def test_a_proposal_that_cannot_be_read_is_left_alone(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    def try_out(fault: Fault) -> None:
+    for fault in UNREADABLE:
         caplog.clear()
         data = json.loads(world.spec().to_bytes())
         fault.act(data)
@@ -233,9 +230,6 @@ def test_a_proposal_that_cannot_be_read_is_left_alone(world: World, caplog: pyte
         assert "1 release cannot be read and is left alone" in caplog.text
         assert world.north.hospital_state().journal.releases() == []
         assert world.coordinator.heard("Approve") == world.coordinator.heard("Decline") == []
-
-    for fault in UNREADABLE:
-        try_out(fault)
     honest_release(world)
 
 

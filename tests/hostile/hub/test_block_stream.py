@@ -125,15 +125,12 @@ SEALS = [
 
 
 def test_a_seal_that_does_not_fit(north: Party, check: Callable[[], None], world: World, sealed: Sealed) -> None:
-    def try_out(fault: Fault) -> None:
+    for fault in SEALS:
         announced, block = fault.act(world, sealed)
         with fault.refused() as caught:
             north.open(announced)
             north.send(requests(sealed.digest, pieces(block)))
         fault.check_answer(caught)
-
-    for fault in SEALS:
-        try_out(fault)
     check()
 
 

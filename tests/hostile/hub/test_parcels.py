@@ -117,14 +117,11 @@ PARCELS = [
 def test_a_parcel_that_has_no_place(callers: Callers, make: Hospitals, honest: Callable[[], None]) -> None:
     bring(callers, make, *(make.offer(party) for party in callers))
 
-    def try_out(fault: Fault) -> None:
+    for fault in PARCELS:
         with fault.refused() as caught:
             callers["north"].open(fault.act(make).to_bytes())
         fault.check_answer(caught)
         assert len(callers["south"].listed()) == 3
-
-    for fault in PARCELS:
-        try_out(fault)
     honest()
 
 
@@ -216,13 +213,10 @@ def test_what_is_not_for_a_hospital(callers: Callers, make: Hospitals, honest: C
     bring(callers, make, *(make.offer(party) for party in callers))
     bring(callers, make, make.columns("north", "west"), make.key("north", "west", "south"))
 
-    def try_out(fault: Fault) -> None:
+    for fault in ASKED:
         with fault.refused() as caught:
             fault.act(callers, make)
         fault.check_answer(caught)
-
-    for fault in ASKED:
-        try_out(fault)
     honest()
 
 

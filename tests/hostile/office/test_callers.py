@@ -80,7 +80,7 @@ CALLERS = [
 
 
 def test_parties_calls_are_for_parties(world: World, two: tuple[Stub, Stub]) -> None:
-    def try_out(fault: Fault) -> None:
+    for fault in CALLERS:
         stub = CoordinationServiceStub(world.channel(fault.act(world)))
         for method, message in (
             (stub.ListReleases, pb.ListAgreementsRequest()),
@@ -89,9 +89,6 @@ def test_parties_calls_are_for_parties(world: World, two: tuple[Stub, Stub]) -> 
             with fault.refused() as caught:
                 ask(method, message)
             fault.check_answer(caught)
-
-    for fault in CALLERS:
-        try_out(fault)
     check_honest(world, two)
 
 
@@ -168,16 +165,13 @@ PARTIES = [
 def test_a_party_speaks_for_itself_and_truly(world: World, two: tuple[Stub, Stub]) -> None:
     digest = world.propose()
 
-    def try_out(fault: Fault) -> None:
+    for fault in sorted(PARTIES, key=lambda fault: fault.act is over_other_data):  # which approves first, at the end
         with fault.refused() as caught:
             fault.act(world, two[0], digest)
         fault.check_answer(caught)
         assert listed(two[1]) == [(digest, ReleaseState.RELEASE_STATE_PROPOSED)]
         with world.store().reading() as tx:
             assert {one.rows for one in tx.members.catalogues().values()} == {1000}
-
-    for fault in sorted(PARTIES, key=lambda fault: fault.act is over_other_data):  # which approves first, at the end
-        try_out(fault)
     check_honest(world, two)
 
 
@@ -194,7 +188,7 @@ def test_another_protocol_version(world: World, two: tuple[Stub, Stub]) -> None:
     joining = EnrolmentServiceStub(world.channel(Credentials(world.root), enrolment_port=True))
     digest = world.propose()
 
-    def try_out(fault: Fault) -> None:
+    for fault in PROTOCOL:
         for call in (
             lambda sent: two[0].Decline(pb.DeclineRequest(digest=digest), timeout=SECONDS, metadata=sent),
             lambda sent: joining.Enrol(EnrolRequest(secret="x"), timeout=SECONDS, metadata=sent),
@@ -203,9 +197,6 @@ def test_another_protocol_version(world: World, two: tuple[Stub, Stub]) -> None:
                 call(fault.act())
             fault.check_answer(caught)
         assert listed(two[0]) == [(digest, ReleaseState.RELEASE_STATE_PROPOSED)]
-
-    for fault in PROTOCOL:
-        try_out(fault)
     check_honest(world, two)
 
 

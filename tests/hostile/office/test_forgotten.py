@@ -112,7 +112,7 @@ def test_a_hostile_spec_is_not_put_down(world: World) -> None:
     honest = world.spec(world.propose())
     restore(world, copy)
 
-    def try_out(fault: Fault) -> None:
+    for fault in FORGOTTEN:
         spec, data = fault.act(world, honest)
         signed = world.approval(spec, "north").to_bytes()
         with fault.refused() as caught:
@@ -120,9 +120,6 @@ def test_a_hostile_spec_is_not_put_down(world: World) -> None:
         fault.check_answer(caught)
         assert listed(world.as_party("north")) == listed(world.as_party("south")) == []
         assert charged(world, "north") == charged(world, "south") == {}
-
-    for fault in FORGOTTEN:
-        try_out(fault)
     for party in ("north", "south"):
         remind(world, honest, party)
     assert listed(world.as_party("south")) == [(bytes.fromhex(honest.digest()), ReleaseState.RELEASE_STATE_FAILED)]
