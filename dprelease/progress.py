@@ -19,15 +19,17 @@ Rows = TypeVar("Rows", bound=Sized)
 
 def watched(
     batches: Iterable[Rows],
-    share: Callable[[], float | None],
+    share: Callable[[int], float | None],
     clock: Callable[[], float] = time.monotonic,
+    verb: str = "read",
 ) -> Iterator[Rows]:
     """The same batches; every `EVERY_SECONDS` the log tells rows so far, rows a second and the time left.
 
     Args:
         batches: rows of a source, some at a time.
-        share: the part of the source that was read, from 0 to 1; None where nothing tells its size.
+        share: the part that so many rows are, from 0 to 1; None where nothing tells how many there are.
         clock: seconds.
+        verb: what was done with them.
     """
     begun = told = clock()
     rows = 0
@@ -35,9 +37,9 @@ def watched(
         rows += len(batch)
         now = clock()
         if now - told >= EVERY_SECONDS:
-            told, done = now, share()
+            told, done = now, share(rows)
             left = f", about {_duration((now - begun) * (1 - done) / done)} left" if done else ""
-            _log.info("read %s rows, %s a second%s", f"{rows:,}", f"{rows / (now - begun):,.0f}", left)
+            _log.info("%s %s rows, %s a second%s", verb, f"{rows:,}", f"{rows / (now - begun):,.0f}", left)
         yield batch
 
 

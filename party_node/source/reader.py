@@ -260,7 +260,7 @@ def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.Re
 
 def batches_of(reader: Reader, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Rows of some columns, with lines in the log where that takes long."""
-    return watched(reader.batches(columns), reader.share if isinstance(reader, FilesReader) else lambda: None)
+    return watched(reader.batches(columns), lambda rows: reader.share() if isinstance(reader, FilesReader) else None)
 
 
 def reader_of(source: SourceSettings) -> Reader:

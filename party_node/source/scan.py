@@ -22,6 +22,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, released_names
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.files.unnamed import UnnamedArray
+from dprelease.progress import watched
 from party_node.settings import PartySettings, SourceSettings
 from party_node.source.alignment import SUBJECT_BYTES, Alignment, Names, Roster, ShownDigests, align, subjects_in
 from party_node.source.findings import Findings
@@ -267,7 +268,7 @@ def scan(
         if not read:
             raise DataRefused(f"{source.place} has no rows")
         last = np.zeros(1, f"S{SUBJECT_BYTES}")
-        for some in sorter.merged():
+        for some in watched(sorter.merged(), lambda rows: rows / read, verb="sorted"):
             patients, counted = subjects_in(some["name"]), some["counted"]
             new = patients != np.concatenate([last, patients[:-1]])
             subjects, common, last = subjects + int(new.sum()), common + int((new & counted).sum()), patients[-1:]

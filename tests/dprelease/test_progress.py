@@ -11,7 +11,7 @@ import pytest
 from dprelease import progress
 from dprelease.progress import shown_on_stderr
 from party_node.source.reader import FilesReader, batches_of
-from tests.party_node.tables import csv, parquet, settings
+from tests.party_node.tables import COLUMNS, csv, parquet, read, settings
 
 ROWS = 4000
 
@@ -34,7 +34,9 @@ def test_lines_tell_rows_rate_and_time_left(
     reader, seconds = FilesReader(settings(made(tmp_path)).source), count(0, 6)
     caplog.set_level(logging.INFO)
     with patch("party_node.source.limits.MOST_ROWS", 500), patch("party_node.source.reader.MOST_ROWS", 500):
-        watched = progress.watched(reader.batches(["id", "x"]), reader.share, lambda: float(next(seconds)))
+        watched = progress.watched(
+            reader.batches(["id", "x"]), lambda rows: reader.share(), lambda: float(next(seconds))
+        )
         assert [batch.num_rows for batch in watched] == [500] * 8
     assert [record.getMessage()[:22] for record in caplog.records] == [
         "read 1,000 rows, 83 a ",
@@ -55,7 +57,7 @@ def test_time_left_follows_from_the_share_that_was_read(
     reader = FilesReader(settings(parquet(tmp_path, {"id": range(500)})).source)
     seconds = iter([0.0, 100.0])
     caplog.set_level(logging.INFO)
-    assert len(list(progress.watched(reader.batches(["id"]), lambda: share, lambda: next(seconds)))) == 1
+    assert len(list(progress.watched(reader.batches(["id"]), lambda rows: share, lambda: next(seconds)))) == 1
     assert caplog.messages[0].endswith(says)
 
 
@@ -77,3 +79,10 @@ def test_commands_show_the_lines_and_leave_the_log_as_it_was(
     with patch("dprelease.progress.EVERY_SECONDS", 0.0):
         list(batches_of(reader, ["id"]))
     assert capsys.readouterr().err == ""
+
+
+def test_sorting_the_rows_has_lines_as_well(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    with patch("dprelease.progress.EVERY_SECONDS", 0.0):
+        read(of_parquet(tmp_path), {"x": COLUMNS["x"]})
+    assert [line for line in caplog.messages if line.startswith("sorted 4,000 rows, ") and line.endswith(" left")]

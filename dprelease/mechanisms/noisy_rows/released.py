@@ -30,10 +30,9 @@ def turns(rows: int, columns: int) -> Iterator[slice]:
         rows: how many there are.
         columns: that are read of each.
     """
-    step, taken = max(1, READ_BYTES // (8 * max(1, columns))), [0]
+    step = max(1, READ_BYTES // (8 * max(1, columns)))
     every = (range(start, min(start + step, rows)) for start in range(0, rows, step))
-    for part in watched(every, lambda: taken[0] / rows):
-        taken[0] = part.stop
+    for part in watched(every, lambda read: read / rows):
         yield slice(part.start, part.stop)
 
 
