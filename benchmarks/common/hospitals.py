@@ -104,7 +104,7 @@ def propose(made: Consortium, title: str, terms: str, columns: Mapping[str, int]
     )
     return request(
         made,
-        f'title = "{title}"\n{terms}\nepsilon = 1.0\ndelta = 1e-8\n[parties]\n{held}\n'
+        f'title = "{title}"\n{terms}\nepsilon = 1.0\ndelta = 1e-9\n[parties]\n{held}\n'
         '[about]\ndescription = "Made-up rows"\nlicence = "CC0-1.0"\ncreators = [{ name = "A benchmark" }]\n',
     )
 
