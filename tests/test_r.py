@@ -21,13 +21,11 @@ from tests.support.r_folders import (
     CASES,
     FALSE_NOISE,
     FALSE_RANGES,
-    FALSE_STREAMS,
     Fit,
     fitted,
     write_all,
     write_false_noise,
     write_false_ranges,
-    write_false_streams,
 )
 from tests.support.web import Handler, serving
 
@@ -50,8 +48,11 @@ KINDS = (
     "moments-modulo-2-64",
     "moments-range-proofs",
     "moments-outcomes",
+    "stream",
+    "stream-mixtures",
     "moments-ranges-first",
     "moments-unknown-bounds",
+    "rows-in-ranges",
 )
 READ = [f"good/{name}" for name in KINDS]
 """Vectors that R fits on."""
@@ -101,9 +102,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for line in vectors():
         fits = FITS if line["folder"] in READ else []
         found[line["folder"]] = question(VECTORS / line["folder"], VECTORS / "root.pem", fits)
-    forged = (
-        write_false_ranges(home / "ranges") | write_false_noise(home / "noise") | write_false_streams(home / "streams")
-    )
+    forged = write_false_ranges(home / "ranges") | write_false_noise(home / "noise")
     for name, folder in forged.items():
         found[f"false: {name}"] = question(folder.path, folder.path / "root.pem")
     world, storage = World(home), Storage(home / "storage", 1 << 30)
@@ -198,7 +197,7 @@ def test_the_two_lines_of_the_guide_fit_from_a_mirror(asked: dict[str, Any]):
     "name",
     [
         "another root",
-        *(f"false: {name}" for name in (*FALSE, *FALSE_RANGES, *FALSE_NOISE, *FALSE_STREAMS)),
+        *(f"false: {name}" for name in (*FALSE, *FALSE_RANGES, *FALSE_NOISE)),
         *(f"false rows: {name}" for name in BLOCKS),
     ],
 )
@@ -223,7 +222,7 @@ def test_fits_on_vectors_equal_those_of_python(asked: dict[str, Any], folder: st
         assert_same(fit, answer)
 
 
-@pytest.mark.parametrize("name", ["good/ranges", *READ[-2:], *IN_OWN_RANGES])
+@pytest.mark.parametrize("name", ["good/ranges", *READ[-3:], *IN_OWN_RANGES])
 def test_ranges_equal_those_of_python(asked: dict[str, Any], name: str):
     release = load_folder(Path(asked[name]["folder"]), Path(asked[name]["root"]))
     ranges, answer = release.first_ranges or release.ranges(), asked[name]["answer"]["ranges"]
@@ -236,8 +235,8 @@ def test_ranges_equal_those_of_python(asked: dict[str, Any], name: str):
         assert [answer["column"][place], *says] == [each.column.name, *each.quantile_words]
 
 
-@pytest.mark.parametrize("name", [*FALSE_RANGES, *FALSE_NOISE, *FALSE_STREAMS])
-def test_python_refuses_false_ranges_noise_and_streams_too(asked: dict[str, Any], name: str):
+@pytest.mark.parametrize("name", [*FALSE_RANGES, *FALSE_NOISE])
+def test_python_refuses_false_ranges_and_noise_too(asked: dict[str, Any], name: str):
     folder = Path(asked[f"false: {name}"]["folder"])
     with pytest.raises(IntegrityError):
         load_folder(folder, folder / "root.pem")

@@ -79,6 +79,6 @@ def test_the_script_writes_vectors_that_hold_again(tmp_path: Path) -> None:
     assert listed["bad"] == LISTED["bad"], AGAIN
     assert [each["folder"] for each in listed["good"]] == [each["folder"] for each in LISTED["good"]], AGAIN
     root = (tmp_path / ROOT).read_text()
-    for name, (_, _, says) in BAD.items():
+    for name, (_, _, says, _) in BAD.items():
         with pytest.raises(IntegrityError, match=says):
             ReleaseFolder(tmp_path / "bad" / name).verify(root)

@@ -34,6 +34,7 @@ from tests.mechanisms.test_contract import blocks_of
 from tests.support.certificates import NOW, certify
 from tests.support.rounds import ranges_first, ranges_first_without_bounds
 from tests.support.specs import build_spec, categorical, new_consortium, numeric, seal, sign_approval, with_terms
+from tests.support.streams import first_spec, following, published
 
 VECTORS = Path(__file__).parent.parent / "docs" / "vectors"
 ROOT, LIST = "root.pem", "vectors.json"
@@ -65,9 +66,23 @@ def _spec(mechanism: str, columns: Mapping[str, Any] = PRIVATE, rows: int = 4000
     return build_spec(columns, keys=TRIAL.keys, mechanism=mechanism, title=title, about=ABOUT, rows=rows, **more)
 
 
-def _specs() -> dict[str, ReleaseSpec]:
+def _stream() -> tuple[ReleaseSpec, ...]:
+    """The specs of its two checkpoints; one between them failed."""
+    first = first_spec(_spec("moments", epsilon=3.0), of="moments", checkpoints=4)
+    return first, following(first, 2000, 3)
+
+
+def _stream_of_mixtures() -> tuple[ReleaseSpec, ...]:
+    """The specs of three checkpoints, added up in a tree."""
+    first = first_spec(_spec("mixed", rows=400, epsilon=80.0), of="mixed", k=20, checkpoints=6, factor="tree")
+    second = following(first, 300, 2)
+    return first, second, following(second, 50, 4)
+
+
+def _specs() -> dict[str, tuple[ReleaseSpec, ...]]:
+    """Name to specs: one, or those of a stream's checkpoints, of which the last is written."""
     moments = _spec("moments")
-    return {
+    alone = {
         "moments": moments,
         "moments-modulo-2-64": with_terms(moments, modulus=None),
         "moments-range-proofs": with_terms(moments, range_proofs=True),
@@ -76,7 +91,12 @@ def _specs() -> dict[str, ReleaseSpec]:
         "moments-unknown-bounds": ranges_first_without_bounds(moments, ("systolic",)),
         "mixed": _spec("mixed", COLUMNS, rows=400, outputs=40),
         "rows": _spec("rows", rows=40),
+        "rows-in-ranges": ranges_first(_spec("rows", rows=400, epsilon=40.0)),
         "ranges": _spec("ranges"),
+    }
+    return {name: (spec,) for name, spec in alone.items()} | {
+        "stream": _stream(),
+        "stream-mixtures": _stream_of_mixtures(),
     }
 
 
@@ -100,8 +120,11 @@ def _tables(spec: ReleaseSpec) -> dict[str, BoundedRows]:
     }
 
 
-def _blocks(spec: ReleaseSpec) -> dict[str, tuple[Block, ...]]:
-    return blocks_of(spec, _tables(spec), SecureNoise())
+def _blocks(*specs: ReleaseSpec) -> Mapping[str, tuple[Block, ...]]:
+    """Blocks of a release that stands alone, or of the last of a stream's checkpoints."""
+    if len(specs) == 1:
+        return blocks_of(specs[0], _tables(specs[0]), SecureNoise())
+    return published(specs, (_tables(spec) for spec in specs), SecureNoise())
 
 
 def _signed(manifest: bytes, key: PrivateKey = TRIAL.hub.key) -> Files:
@@ -119,15 +142,19 @@ def _published(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]]) -> Fi
 
 @dataclass(frozen=True)
 class Honest:
-    """The release of which all bad ones are copies.
+    """A release of which bad ones are copies.
 
     Attributes:
-        spec: of joint moments, one block from each of two hospitals.
+        specs: its spec; of a stream, those of its checkpoints up to it.
         files: its folder.
     """
 
-    spec: ReleaseSpec
+    specs: tuple[ReleaseSpec, ...]
     files: Files
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        return self.specs[-1]
 
     @property
     def manifest(self) -> bytes:
@@ -139,6 +166,22 @@ class Honest:
         change(data)
         return {**self.files, **_signed(canonical_bytes(data), key)}
 
+    def by_all(self, **fields: object) -> Files:
+        """Other terms, signed by everybody, over the same numbers and words."""
+        spec = with_terms(self.spec, **fields)
+        old, new = (each.digest().encode() for each in (self.spec, spec))
+        blocks = {name: data.replace(old, new) for name, data in self.files.items() if name.endswith(".block")}
+        entries, approvals = [], []
+        for name, member in TRIAL.parties.items():
+            entries.append(seal(member, spec, blocks[block_file(name, 0)]).model_dump(mode="json"))
+            approvals.append(sign_approval(member, spec).model_dump(mode="json"))
+        changed = {"spec": spec.model_dump(mode="json"), "blocks": entries, "approvals": approvals}
+        return {**self.by_hub(lambda data: data.update(changed)), **blocks}
+
+    def by_all_within(self, **fields: object) -> Files:
+        """Other terms of what a stream adds up, signed by everybody."""
+        return self.by_all(of=self.spec.terms.of.model_copy(update=fields))
+
     def north(self, change: Callable[[bytes], bytes], *, sealed: bool = False) -> Files:
         """Another block of the north's; where it is sealed, by the north and the hub."""
         name = block_file("north", 0)
@@ -149,13 +192,14 @@ class Honest:
 
 
 Fault = Callable[[Honest], Files]
-BAD: dict[str, tuple[Fault, int, str]] = {}
-"""Name to what makes it, the step of docs/format.md 12, "Checking a release", that fails, and a part of what `learner` says."""
+BAD: dict[str, tuple[Fault, int, str, str]] = {}
+"""Name to what makes it, the step of docs/format.md 12, "Checking a release", that fails, a part of what `learner` says, and the
+good release of which it is a copy."""
 
 
-def _refused(step: int, says: str) -> Callable[[Fault], Fault]:
+def _refused(step: int, says: str, of: str = "moments") -> Callable[[Fault], Fault]:
     def register(fault: Fault) -> Fault:
-        BAD[fault.__name__.replace("_", "-")] = (fault, step, says)
+        BAD[fault.__name__.replace("_", "-")] = (fault, step, says, of)
         return fault
 
     return register
@@ -399,6 +443,69 @@ def blocks_of_two_sessions(honest: Honest) -> Files:
     return honest.north(lambda block: other, sealed=True)
 
 
+@_refused(7, "do not add up to moments", of="stream")
+def stream_of_two_sessions(honest: Honest) -> Files:
+    """The blocks of a checkpoint are of two sessions, each sealed by its hospital, so their masks do not cancel."""
+    other = _blocks(*honest.specs)["north"][0].to_bytes()
+    return honest.north(lambda block: other, sealed=True)
+
+
+@_refused(1, "the stream has room for", of="stream")
+def stream_without_room(honest: Honest) -> Files:
+    """A checkpoint, which everybody signed, has one patient more than its stream has room for."""
+    return honest.by_all(most_rows=honest.spec.patients - 1)
+
+
+@_refused(1, "numbered upwards from 1", of="stream-mixtures")
+def stream_in_another_order(honest: Honest) -> Files:
+    """A checkpoint, which everybody signed, names those before it in another order."""
+    return honest.by_all(history=honest.spec.terms.history[::-1])
+
+
+@_refused(1, "every later one names the first", of="stream-mixtures")
+def stream_without_its_first(honest: Honest) -> Files:
+    """A later checkpoint, which everybody signed, does not name the first one."""
+    return honest.by_all(first=None)
+
+
+@_refused(1, "this would be number", of="stream-mixtures")
+def stream_beyond_its_end(honest: Honest) -> Files:
+    """A checkpoint, which everybody signed, comes after the last one that its stream may have."""
+    return honest.by_all(checkpoints=honest.spec.place.number - 1)
+
+
+@_refused(1, "factor 'weighted' is for streams", of="stream-mixtures")
+def stream_of_another_matrix(honest: Honest) -> Files:
+    """A checkpoint of a tree, which everybody signed, says that its stream is one of unknown length."""
+    return honest.by_all(factor="weighted")
+
+
+@_refused(3, "a stream has no buckets", of="stream-mixtures")
+def stream_in_buckets(honest: Honest) -> Files:
+    """A checkpoint, which everybody signed, puts patients into buckets, which no stream does."""
+    mixing = honest.spec.terms.of.mixing
+    return honest.by_all_within(mixing=mixing.model_copy(update={"kind": "buckets"}))
+
+
+@_refused(3, "noise scales are not those", of="stream-mixtures")
+def stream_with_less_noise(honest: Honest) -> Files:
+    """A checkpoint, which everybody signed, has less noise than its guarantee needs."""
+    noise = honest.spec.terms.of.noise
+    return honest.by_all_within(noise=tuple(each.model_copy(update={"scale": 0.999 * each.scale}) for each in noise))
+
+
+@_refused(7, "centre and scale do not follow", of="rows-in-ranges")
+def range_of_another_centre(honest: Honest) -> Files:
+    """The centre of a published range does not follow from the numbers beside it, and everybody signed it so."""
+    return honest.north(lambda block: block[:-22] + bytes([block[-22] ^ 16]) + block[-21:], sealed=True)
+
+
+@_refused(7, "reach does not follow", of="rows-in-ranges")
+def range_of_another_reach(honest: Honest) -> Files:
+    """The reach of a published range is not the best one, and everybody signed it so."""
+    return honest.north(lambda block: block[:-8] + bytes([block[-8] ^ 4]) + block[-7:], sealed=True)
+
+
 def _write(folder: Path, files: Files) -> ReleaseFolder:
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -409,21 +516,21 @@ def _write(folder: Path, files: Files) -> ReleaseFolder:
 def write(to: Path) -> None:
     """Write all vectors into a folder, and the root and the list beside them."""
     shutil.rmtree(to, ignore_errors=True)
-    good, bad, honest = [], [], None
-    for name, spec in _specs().items():
-        files = _published(spec, _blocks(spec))
-        honest = honest or Honest(spec, files)
+    good, bad, honest = [], [], {}
+    for name, specs in _specs().items():
+        spec, files = specs[-1], _published(specs[-1], _blocks(*specs))
+        honest[name] = Honest(specs, files)
         folder = _write(to / "good" / name, files)
         release = folder.verify(TRIAL.root.certificate)
         plain = plain_files(release, folder.manifest())
         _write(folder.path, {table: plain[table] for table in NUMBERS if table in plain})
         good.append({"folder": f"good/{name}", "must": "verify", "release": spec.digest(), "mechanism": spec.mechanism})
-    assert honest is not None
-    for name, (fault, step, says) in BAD.items():
-        _write(to / "bad" / name, fault(honest))
+    for name, (fault, step, says, of) in BAD.items():
+        _write(to / "bad" / name, fault(honest[of]))
         wrong = " ".join((fault.__doc__ or "").split())
-        bad.append({"folder": f"bad/{name}", "must": "refuse", "wrong": wrong, "step": step, "learner_says": says})
-    listed = {"consortium": TRIAL.root.name, "root": ROOT, "copies_of": good[0]["folder"], "good": good, "bad": bad}
+        found = {"folder": f"bad/{name}", "copy_of": f"good/{of}", "must": "refuse"}
+        bad.append({**found, "wrong": wrong, "step": step, "learner_says": says})
+    listed = {"consortium": TRIAL.root.name, "root": ROOT, "good": good, "bad": bad}
     _write(to, {ROOT: TRIAL.root.certificate.encode(), LIST: f"{json.dumps(listed, indent=1)}\n".encode()})
     _write(to, {proof_vectors.FILE: proof_vectors.to_bytes()})
 

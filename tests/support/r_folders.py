@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import get_args
@@ -16,11 +15,11 @@ from dprelease.estimators.design import design
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.intervals.inference import Inference, Predicted
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, PartyNoise
+from dprelease.mechanisms.noisy_rows.terms import PartyNoise
 from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.release.block import Block
 from dprelease.release.folder import ReleaseFolder
-from dprelease.release.manifest import Manifest, assemble, sign_manifest
+from dprelease.release.manifest import assemble, sign_manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.mechanisms.test_contract import blocks_of
@@ -37,7 +36,7 @@ from tests.support.specs import (
     seal,
     sign_approval,
 )
-from tests.support.streams import Hospitals, following
+from tests.support.streams import following, published
 
 AGE, SYSTOLIC = numeric("age", 20.0, 90.0, unit="years"), numeric("systolic", 80.0, 220.0, unit="mmHg")
 SMOKER, STAGE = categorical("smoker", "no", "yes", exhaustive=True, fill="no"), categorical("stage", "I", "II", "III")
@@ -237,11 +236,7 @@ def made(*specs: ReleaseSpec, seed: int = 3) -> Mapping[str, tuple[Block, ...]]:
     """Blocks of made-up rows: of a release that stands alone, or of the last of a stream's checkpoints."""
     if not isinstance(specs[0].terms, StreamTerms):
         return blocks_of(specs[0], _tables(specs[0], seed), SeededNoise(seed))
-    hospitals = Hospitals(specs[0])
-    for at, spec in enumerate(specs, seed):
-        hospitals.spec = spec
-        release = hospitals.publish(SeededNoise(at), given=_tables(spec, at))
-    return release.blocks
+    return published(specs, (_tables(spec, at) for at, spec in enumerate(specs, seed)), SeededNoise(seed))
 
 
 def written(
@@ -249,25 +244,19 @@ def written(
     consortium: Consortium,
     spec: ReleaseSpec,
     own: Mapping[str, tuple[Block, ...]],
-    like: Manifest | None = None,
-) -> Manifest:
-    """A release of these blocks as files, signed by everybody whatever is in them; with the words of another one, if told."""
+) -> None:
+    """A release of these blocks as files, signed by everybody whatever is in them."""
     blocks = {(party, at): block.to_bytes() for party, each in own.items() for at, block in enumerate(each)}
     members = {party: consortium.parties[party] for party in own}
     entries = tuple(seal(members[party], spec, block, at) for (party, at), block in blocks.items())
     approvals = {party: sign_approval(member, spec) for party, member in members.items()}
-    if like is None:
-        manifest = assemble(spec, entries, approvals, consortium.hub.certificate, "0.1.0", NOW)
-    else:
-        signed = {"spec": spec, "blocks": entries, "approvals": tuple(approvals.values())}
-        manifest = like.model_copy(update=signed)
+    manifest = assemble(spec, entries, approvals, consortium.hub.certificate, "0.1.0", NOW)
     release = ReleaseFolder(folder)
     release.path.mkdir(parents=True)
     release.write_manifest(manifest.to_bytes(), sign_manifest(consortium.hub.key, manifest.to_bytes()))
     for (party, at), block in blocks.items():
         release.block(party, at).parent.mkdir(exist_ok=True)
         release.block(party, at).write_bytes(block)
-    return manifest
 
 
 def matrices(moments: Moments) -> dict[str, list[list[float | None]]]:
@@ -365,42 +354,6 @@ def write_false_noise(home: Path) -> dict[str, ReleaseFolder]:
         written(home / field, consortium, false, made(false))
         (home / field / "root.pem").write_text(consortium.root.certificate)
         found[field] = ReleaseFolder(home / field)
-    return found
-
-
-STREAM = "stream of mixtures, a tree"
-FALSE_STREAMS = tuple(f"stream: {part}" for part in ("room", "order", "first", "length", "matrix", "buckets", "noise"))
-"""Parts of a stream's terms that are false, one in each."""
-
-
-def write_false_streams(home: Path) -> dict[str, ReleaseFolder]:
-    """Checkpoints whose terms no stream has, signed by everybody, each over blocks of its own shape."""
-    consortium = new_consortium(*CASES[STREAM][0])
-    specs, found = specs_of(STREAM, consortium.keys), {}
-    terms, blocks = specs[-1].terms, made(*specs)
-    honest = written(home / "honest", consortium, specs[-1], blocks)
-    assert isinstance(terms, StreamTerms)
-    assert isinstance(terms.of, MixedTerms)
-    buckets = terms.of.mixing.model_copy(update={"kind": "buckets", "outputs": 60})
-    less = tuple(each.model_copy(update={"scale": 0.999 * each.scale}) for each in terms.of.noise)
-    changes: Sequence[dict[str, object]] = [
-        {"most_rows": specs[-1].patients - 1},
-        {"history": terms.history[::-1]},
-        {"first": None},
-        {"checkpoints": 5},
-        {"factor": "weighted"},
-        {"of": terms.of.model_copy(update={"mixing": buckets})},
-        {"of": terms.of.model_copy(update={"noise": less})},
-    ]
-    for name, change in zip(FALSE_STREAMS, changes, strict=True):
-        false = specs[-1].model_copy(update={"terms": terms.model_copy(update=change)})
-        own = {
-            party: tuple(replace(each, header=each.header.model_copy(update={"spec": false.digest()})) for each in sent)
-            for party, sent in blocks.items()
-        }
-        written(home / name, consortium, false, own, honest)
-        (home / name / "root.pem").write_text(consortium.root.certificate)
-        found[name] = ReleaseFolder(home / name)
     return found
 
 

@@ -1,6 +1,6 @@
 """A whole stream in one process: specs of its checkpoints, real sessions, what hospitals keep between them, and blocks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,3 +115,20 @@ class Hospitals:
         numbers = [number for number in self.tables[self.parties[0]] if upto is None or number <= upto]
         codes = [np.hstack([self.tables[party][number].codes for party in self.parties]) for number in numbers]
         return np.vstack(codes) / 2.0**self.spec.grid_bits
+
+
+def published(
+    specs: Sequence[ReleaseSpec], tables: Iterable[Mapping[str, BoundedRows]], noise: NoiseSource
+) -> Mapping[str, tuple[Block, ...]]:
+    """Every party's blocks of the last of a stream's checkpoints, after all of them were published.
+
+    Args:
+        specs: of the checkpoints.
+        tables: party to its rows, of each checkpoint.
+        noise: of all of them.
+    """
+    hospitals = Hospitals(specs[0])
+    for spec, given in zip(specs, tables, strict=True):
+        hospitals.spec = spec
+        release = hospitals.publish(noise, given=given)
+    return release.blocks
