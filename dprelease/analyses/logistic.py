@@ -78,7 +78,7 @@ def _by_model(release: Release, y: str, on: Sequence[str]) -> Analysis:
     law = law_of(release, (y,), features(release, on))
     yes = law.has(y)
     share = f"{law.shares @ yes:.4g} have {y}"
-    return on_law(release, law, yes, on, Logit, f"Logistic regression of {y}", "odds ratios", {"share": share})
+    return on_law(release, law, yes, on, Logit, f"Logistic regression of {y}", {"share": share})
 
 
 def on_law(
@@ -88,7 +88,6 @@ def on_law(
     on: Sequence[str],
     model: type[Logit],
     title: str,
-    ratios: str,
     facts: Mapping[str, str],
 ) -> Analysis:
     """A regression by maximum likelihood on the law of outcome and features.
@@ -100,7 +99,6 @@ def on_law(
         on: features.
         model: family and link.
         title: of the analysis.
-        ratios: name of the table of exponentials of coefficients.
         facts: of the outcome.
 
     Raises:
@@ -127,7 +125,7 @@ def on_law(
         tuple(column.name for column in law.columns),
         {
             "coefficients": slopes,
-            ratios: replace(slopes, link="log"),
+            f"{model.ratio}s": replace(slopes, link="log"),
             "intercept": estimated(law, ("intercept",), fit.coef[:1], influence[:, :1]),
         },
         caveats=tuple(caveats),

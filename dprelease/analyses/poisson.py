@@ -52,7 +52,7 @@ def poisson(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     law = law_of(release, names[:1], features(release, on))
     values = np.array([count for count in counts.values() if count is not None])[law.cells[:, 0]]
     facts = {"mean": f"{law.shares @ values:.4g} of {outcome}"}
-    found = on_law(release, law, values, on, Poisson, f"Poisson regression of {outcome}", "rate ratios", facts)
+    found = on_law(release, law, values, on, Poisson, f"Poisson regression of {outcome}", facts)
     most = [level for level in counts if level.startswith(">= ")]
     told = [f"Patients of {listed(most)} count as that number, so ratios are nearer to 1."] if most else []
     return replace(found, caveats=(*found.caveats, *told))

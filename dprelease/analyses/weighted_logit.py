@@ -9,7 +9,7 @@ Source: McCullagh, Nelder 1989, Generalized Linear Models, 4.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
@@ -35,8 +35,10 @@ class Logit:
         coef: (q,) coefficients, log odds.
         information: (q, q) of one patient.
         fitted: (C,) probability of the outcome in each combination.
+        ratio: name of the exponential of a coefficient.
     """
 
+    ratio: ClassVar[str] = "odds ratio"
     coef: Floats
     information: Floats
     fitted: Floats
@@ -71,7 +73,7 @@ class Logit:
             if gained < CLOSE * max(abs(before), CLOSE) and float(slope @ step) < CLOSE:
                 break
         if not np.abs(coef).max() <= LARGEST:  # a coefficient that is no number is refused too
-            raise InvalidInput("a feature decides the outcome, and no odds ratio is finite; leave it out")
+            raise InvalidInput(f"a feature decides the outcome, and no {cls.ratio} is finite; leave it out")
         fitted, weight = cls.means(design @ coef)
         information = design.T @ ((share * weight**2 * cls.variance(fitted))[:, None] * design)
         return cls(coef, information, fitted)
@@ -127,6 +129,8 @@ class Cloglog(Logit):
     Source: Prentice, Gloeckler 1978, Regression analysis of grouped survival data, Biometrics 34(1).
     """
 
+    ratio = "hazard ratio"
+
     @staticmethod
     def means(score: Floats) -> tuple[Floats, Floats]:
         """As of `Logit`."""
@@ -143,6 +147,8 @@ class Cloglog(Logit):
 
 class Poisson(Logit):
     """A regression of counts with the logarithm for its link: coefficients are log ratios of means."""
+
+    ratio = "rate ratio"
 
     @staticmethod
     def means(score: Floats) -> tuple[Floats, Floats]:

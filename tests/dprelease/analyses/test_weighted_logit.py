@@ -22,10 +22,14 @@ def test_combinations_give_what_rows_give() -> None:
     np.testing.assert_allclose(found.errors(len(y)), wanted.bse, rtol=1e-6)
 
 
-def test_what_decides_the_outcome_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("model", "yes", "told"),
+    [(Logit, 0.5, "no odds ratio is"), (Cloglog, 0.0, "no hazard ratio is"), (Poisson, 0.0, "no rate ratio is")],
+)
+def test_what_decides_the_outcome_is_refused(model: type[Logit], yes: float, told: str) -> None:
     rows = np.array([[1.0, 0.0], [1.0, 1.0]])
-    with pytest.raises(InvalidInput, match="decides the outcome"):
-        Logit.of(rows, np.array([0.5, 0.5]), np.array([0.2, 0.5]))
+    with pytest.raises(InvalidInput, match=f"decides the outcome, and {told} finite"):
+        model.of(rows, np.array([0.5, 0.5]), np.array([0.2, yes]))
 
 
 def test_a_feature_that_follows_from_others_is_refused() -> None:
