@@ -208,7 +208,12 @@ def test_a_false_release_is_refused_in_one_sentence(asked: dict[str, Any], name:
 @pytest.mark.parametrize("line", vectors(), ids=lambda line: line["folder"])
 def test_a_vector_verifies_or_is_refused(asked: dict[str, Any], line: dict[str, str]):
     answer = asked[line["folder"]]["answer"]
-    if line["must"] == "refuse":
+    if line.get("mechanism") == "synthetic-control":
+        assert answer["refused"] == (
+            "R reads releases of moments, noisy rows, ranges and streams, not of synthetic-control; "
+            'read this release with Python: dprelease.load(folder, root = "root.pem")'
+        )
+    elif line["must"] == "refuse":
         assert list(answer) == ["refused"], answer
         assert "Python" not in answer["refused"] or "format" in answer["refused"]
     else:

@@ -9,6 +9,7 @@ import pytest
 
 from dprelease.errors import IntegrityError
 from dprelease.identity.certificates import read_certificate
+from dprelease.mechanisms.registry import names
 from dprelease.publication.plain import plain_files
 from dprelease.release.folder import ReleaseFolder
 from tests.learner.commands import EXIT, Run, runner
@@ -64,6 +65,7 @@ def test_a_bad_vector_is_refused_by_one_clear_error(bad: dict[str, Any], root: s
 
 
 def test_every_folder_is_listed_and_holds_what_may_be_published() -> None:
+    assert {each["mechanism"] for each in LISTED["good"]} == set(names())
     listed = {each["folder"] for kind in ("good", "bad") for each in LISTED[kind]}
     assert listed == {str(path.relative_to(VECTORS)) for kind in ("good", "bad") for path in (VECTORS / kind).iterdir()}
     for path in VECTORS.rglob("*"):

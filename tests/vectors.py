@@ -32,6 +32,7 @@ from dprelease.version import __version__
 from tests import proof_vectors
 from tests.mechanisms.test_contract import blocks_of
 from tests.support.certificates import NOW, certify
+from tests.support.panels import donors_of, panel_spec
 from tests.support.rounds import ranges_first, ranges_first_without_bounds
 from tests.support.specs import build_spec, categorical, new_consortium, numeric, seal, sign_approval, with_terms
 from tests.support.streams import first_spec, following, published
@@ -79,6 +80,14 @@ def _stream_of_mixtures() -> tuple[ReleaseSpec, ...]:
     return first, second, following(second, 50, 4)
 
 
+def _panel() -> ReleaseSpec:
+    """A synthetic control of five times, by 30 donors of the north."""
+    spec = panel_spec([0.1, 0.2, 0.2, 0.6, 0.7], "t3", donors=30, epsilon=3.0)
+    (part,) = spec.parties
+    told = {"parties": (part.model_copy(update={"key": TRIAL.keys["north"]}),), "about": ABOUT}
+    return ReleaseSpec.from_bytes(spec.model_copy(update=told).to_bytes())
+
+
 def _specs() -> dict[str, tuple[ReleaseSpec, ...]]:
     """Name to specs: one, or those of a stream's checkpoints, of which the last is written."""
     moments = _spec("moments")
@@ -93,6 +102,7 @@ def _specs() -> dict[str, tuple[ReleaseSpec, ...]]:
         "rows": _spec("rows", rows=40),
         "rows-in-ranges": ranges_first(_spec("rows", rows=400, epsilon=40.0)),
         "ranges": _spec("ranges"),
+        "synthetic-control": _panel(),
     }
     return {name: (spec,) for name, spec in alone.items()} | {
         "stream": _stream(),
@@ -103,6 +113,8 @@ def _specs() -> dict[str, tuple[ReleaseSpec, ...]]:
 def _tables(spec: ReleaseSpec) -> dict[str, BoundedRows]:
     """Everybody's rows: systolic = 100 + age/2 + 8 for smokers, and what differs between people."""
     generator, n = np.random.default_rng(1), spec.rows
+    if spec.mechanism == "synthetic-control":
+        return {"north": donors_of(spec, generator.uniform(-0.5, 0.5, (n, len(spec.columns))))}
     age, smoker = generator.uniform(20.0, 90.0, n), generator.random(n) < 0.3
     raw: dict[str, Any] = {
         "age": age,
@@ -135,7 +147,7 @@ def _published(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]]) -> Fi
     """The release of these blocks, whatever they are: nothing is checked here."""
     data = {(party, at): block.to_bytes() for party, own in blocks.items() for at, block in enumerate(own)}
     entries = [seal(TRIAL.parties[party], spec, block, at) for (party, at), block in data.items()]
-    approvals = {name: sign_approval(member, spec) for name, member in TRIAL.parties.items()}
+    approvals = {party: sign_approval(TRIAL.parties[party], spec) for party in blocks}
     manifest = assemble(spec, entries, approvals, TRIAL.hub.certificate, __version__, NOW)
     return {**_signed(manifest.to_bytes()), **{block_file(*key): block for key, block in data.items()}}
 
