@@ -265,16 +265,6 @@ def test_a_run_that_ends_between_the_looks_at_office_and_relay_is_no_trouble(
     assert status(world.south, run) == "in force"
 
 
-def test_the_patients_of_a_run_that_ended_as_the_power_went_are_swept(world: World) -> None:
-    run = accepted(overlap(world))
-    go(world, run)
-    ended = world.north.hospital_state().journal.offer(task(world), Status.ENDED).digest
-    folder = world.north.folder / "state" / "rosters"
-    (folder / ended).write_bytes(b"x" * 32)
-    world.north.daemon().sweep(datetime.now(UTC))
-    assert [path.name for path in folder.glob("*")] == [run]
-
-
 def test_a_person_may_decline_while_it_is_computed(world: World) -> None:
     run = accepted(overlap(world))
     for hospital in (world.north, world.south):
@@ -392,29 +382,28 @@ def test_a_ledger_from_an_older_backup_does_not_give_attempts_back(
     assert "was aligned 1 times" in caplog.text
 
 
-def test_rules_of_identifiers_that_changed_make_the_version_useless_until_it_is_put_back(world: World) -> None:
-    run = accepted(world)
+def test_a_version_in_force_serves_its_roster_under_its_rules_while_its_file_is_whole(world: World) -> None:
+    run, north = accepted(overlap(world)), world.north
     go(world, run)
-    world.north.edit(r'^subject = "patient"', 'subject = "patient"\n[source.identifiers]\ncase = "upper"')
-    assert "identifiers] changed after alignment run" in words_of(world.north.run("check"))
+    ended = north.hospital_state().journal.offer(task(world), Status.ENDED).digest  # as the power went
+    folder = north.folder / "state" / "rosters"
+    (folder / ended).write_bytes(b"x" * 32)
+    north.daemon().sweep(datetime.now(UTC))
+    assert [path.name for path in folder.glob("*")] == [run]
 
-
-def test_another_roster_is_not_read_by_the_patients_of_this_one(world: World) -> None:
-    run = accepted(overlap(world))
-    go(world, run)
-    world.north.edit(r'^roster = "cohort"', 'roster = "another"')
-    told = world.north.hospital_state().make_catalogue()
+    north.edit(r'^roster = "cohort"', 'roster = "another"')
+    told = north.hospital_state().make_catalogue()
     assert (told.roster, told.rows, told.aligned) == ("another", ROWS, None)
-    world.north.edit(r'^roster = "another"', 'roster = "cohort"')
-    assert world.north.hospital_state().make_catalogue().aligned == run
+    north.edit(r'^roster = "another"', 'roster = "cohort"')
+    assert north.hospital_state().make_catalogue().aligned == run
 
-
-def test_a_roster_that_was_altered_is_not_read_by(world: World) -> None:
-    run = accepted(world)
-    go(world, run)
-    file = world.north.folder / "state" / "rosters" / run
+    north.edit(r'^subject = "patient"', 'subject = "patient"\nidentifiers = { case = "upper" }')
+    assert "identifiers] changed after alignment run" in words_of(north.run("check"))
+    north.edit(r"^identifiers = .*\n", "")
+    assert north.hospital_state().make_catalogue().aligned == run
+    file = folder / run
     file.write_bytes(file.read_bytes()[32:])
-    assert "is gone or was altered" in words_of(world.north.run("check"))
+    assert "is gone or was altered" in words_of(north.run("check"))
 
 
 def points_of_small_order(world: World, run: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ KINDS: list[dict[str, object]] = [
     {"count": 2},
     {"count": 3},
     {"count": 3, "dealer": "coordinator"},
-    {"count": 4},
     {"count": 4, "curious": 2},
     {"count": 5},
 ]

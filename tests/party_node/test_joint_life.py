@@ -129,13 +129,11 @@ def test_a_relay_that_forgot_gets_our_messages_again_after_our_block(
 
 
 JOINT_CUTS = [
-    ("party_node.state.session.SessionFolder.begin", "after", 1),
     ("party_node.state.ledger.Ledger.charge", "after", 1),
     ("party_node.state.ledger.Ledger.send", "after", 1),
     ("party_node.outgoing.relay.RelayCalls.send", "after", 2),
     ("party_node.computation.sessions.privatize", "before", 1),
     ("party_node.state.vault.Vault.seal", "after", 1),
-    ("party_node.state.journal.Journal.move", "before", 1),
     ("party_node.outgoing.hub.upload", "after", 1),
 ]
 """At the daemon's own steps and once in the session, whose every step `test_joint_crashes` cuts before."""
