@@ -98,6 +98,19 @@ def audit_known(first: Sequence[Sighting], second: Sequence[Sighting]) -> Audit:
     return Audit(mu, math.sqrt(1 / len(first) + 1 / len(second) + mu**2 / (2 * freedom)))
 
 
+def audit_alike(exact: Sequence[Outputs], noise: Outputs, first: Outputs, second: Outputs) -> Audit:
+    """The same where all releases of a table are of the same exact numbers.
+
+    Args:
+        exact: (r,) of each table.
+        noise: (r,) its declared standard deviations.
+        first: (N, r) releases of the first table.
+        second: releases of the second one.
+    """
+    shift = (exact[1] - exact[0]) / noise
+    return audit_known(*([Sighting((row - exact[0]) / noise, shift) for row in found] for found in (first, second)))
+
+
 @dataclass(frozen=True)
 class Failure:
     """A measured lower bound of delta(epsilon), and its standard error."""

@@ -39,6 +39,10 @@ JOINT_RUNS = 2_000
 CONTROL_RUNS = 800
 """The same where 2.7 % will do: errors of 13 % and more are four standard errors away."""
 
+KNOWN_RUNS = 80
+"""Releases of some 20 numbers of each of two neighbours at mu near 8, where the attacker knows both tables: the standard error
+sqrt(2/mu^2 + 1/40) / sqrt(N) is 2.7 % of mu, and an error of 13 % is more than four of them away."""
+
 TWICE_RUNS = 400
-"""The same where mu^2 is twice what one release or one curious hospital is worth: at mu near 11 the standard error is 3.6 %, and
-the mu of one alone is eight standard errors away."""
+"""As `CONTROL_RUNS` where mu^2 is twice what one release or one curious hospital is worth: at mu near 11 the standard error is
+3.6 %, and the mu of one alone is eight standard errors away."""

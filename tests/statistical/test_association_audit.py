@@ -14,8 +14,8 @@ from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.privacy.noise import NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
-from tests.statistical.auditor import Audit, Outputs, audit
-from tests.statistical.constants import CONTROL_RUNS
+from tests.statistical.auditor import Audit, Outputs, audit, audit_alike
+from tests.statistical.constants import CONTROL_RUNS, KNOWN_RUNS
 from tests.support.blocks import exact_once, privatize
 from tests.support.joint import summed
 from tests.support.noise import SeededNoise
@@ -78,13 +78,21 @@ def distance(spec: ReleaseSpec, cells: Cells) -> float:
     return math.sqrt(float((((exact(spec, FULL) - exact(spec, cells)) / scales) ** 2).sum()))
 
 
-def measured(spec: ReleaseSpec, cells: Cells, noise: NoiseSource) -> Audit:
+def releases(spec: ReleaseSpec, cells: Cells, noise: NoiseSource, runs: int) -> list[Outputs]:
+    """(runs, E) released integers of each of two tables."""
     found = []
     with exact_once():
         for rows in (table(spec, FULL), table(spec, cells)):
-            blocks = (privatize(rows, spec, "north", noise).values for _ in range(CONTROL_RUNS))
+            blocks = (privatize(rows, spec, "north", noise).values for _ in range(runs))
             found.append(np.array([summed(spec, [values])[0] for values in blocks], np.float64))
-    return audit(*found)
+    return found
+
+
+def measured(spec: ReleaseSpec, cells: Cells, noise: NoiseSource) -> Audit:
+    """By an attacker who knows both tables."""
+    scales = entry_scales(layout_of(spec), joint_moments(spec).scales)
+    found = releases(spec, cells, noise, KNOWN_RUNS)
+    return audit_alike([exact(spec, FULL), exact(spec, cells)], scales, *found)
 
 
 def nominal(spec: ReleaseSpec) -> float:
@@ -101,7 +109,8 @@ def test_what_is_learned_about_a_patient_is_what_the_scales_say_and_within_the_t
 
 def test_production_noise() -> None:
     spec, cells = CASES["labels"]
-    assert measured(spec, cells, SecureNoise()).agrees(distance(spec, cells), errors=7)
+    found = audit(*releases(spec, cells, SecureNoise(), CONTROL_RUNS))  # by an attacker who knows none
+    assert found.agrees(distance(spec, cells), errors=7)
 
 
 @pytest.mark.parametrize("name", ["features", "labels"])

@@ -22,8 +22,8 @@ from dprelease.mpc.modulus import FIELD
 from dprelease.privacy.noise import NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
-from tests.statistical.auditor import Audit, Outputs, audit
-from tests.statistical.constants import CONTROL_RUNS, DETECTABLE, JOINT_RUNS, TWICE_RUNS
+from tests.statistical.auditor import Audit, Outputs, audit, audit_alike
+from tests.statistical.constants import CONTROL_RUNS, DETECTABLE, JOINT_RUNS, KNOWN_RUNS, TWICE_RUNS
 from tests.support.blocks import exact_once
 from tests.support.joint import entries, exact_gram, multiply, multiply_directly, seal
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
@@ -110,9 +110,15 @@ def releases(spec: ReleaseSpec, cells: Cells, noises: Iterable[Mapping[str, Nois
     return np.array(found)
 
 
-def audited(spec: ReleaseSpec, pair: str, noise: Mapping[str, NoiseSource], runs: int) -> Audit:
-    first, second = (releases(spec, cells, [noise] * runs) for cells in PAIRS[pair])
-    return audit(first, second)
+def exact(spec: ReleaseSpec, pair: str) -> list[Outputs]:
+    """(E,) released integers of both tables, without noise."""
+    return [np.array(entries(spec, exact_gram(spec, tables(cells, spec))), np.float64) for cells in PAIRS[pair]]
+
+
+def audited(spec: ReleaseSpec, pair: str, noise: Mapping[str, NoiseSource], runs: int = KNOWN_RUNS) -> Audit:
+    """By an attacker who knows both tables; whoever knows none is in `test_a_curious_hospital_learns_what_is_stated`."""
+    found = (releases(spec, cells, [noise] * runs) for cells in PAIRS[pair])
+    return audit_alike(exact(spec, pair), np.sqrt(variance(spec)), *found)
 
 
 def computed(rows: Mapping[str, BoundedRows], noise: Mapping[str, NoiseSource], runs: int) -> Outputs:
@@ -139,27 +145,22 @@ def test_a_curious_hospital_learns_what_is_stated(runs: int, within: float) -> N
     assert abs(measured.mu / nominal() - 1) < within
 
 
-@pytest.mark.parametrize(
-    "curious", [pytest.param(party, marks=() if party == "north" else pytest.mark.slow) for party in PARTIES]
-)
+@pytest.mark.parametrize("curious", PARTIES)
 def test_whoever_is_curious_or_adds_no_noise(curious: str) -> None:
-    """One hospital that adds none takes a stranger as far as the statement allows, and no further.
-
-    That every pair of the others has its noise is tested in `test_moments_noise`, every time.
-    """
-    measured = audited(SPEC, "products", honest(20) | {curious: ZeroNoise()}, CONTROL_RUNS)
+    """One hospital that adds none takes a stranger as far as the statement allows, and no further."""
+    measured = audited(SPEC, "products", honest(20) | {curious: ZeroNoise()})
     assert measured.agrees(nominal(), errors=3)
 
 
 def test_a_stranger_learns_less() -> None:
-    measured = audited(SPEC, "squares", honest(30), CONTROL_RUNS)
+    measured = audited(SPEC, "squares", honest(30))
     assert measured.agrees(nominal() * math.sqrt(2 / 3), errors=3)
     assert not measured.agrees(nominal(), errors=3)
 
 
 def test_production_noise_against_a_curious_hospital() -> None:
     noise = dict.fromkeys(PARTIES, SecureNoise()) | {CURIOUS: ZeroNoise()}
-    measured = audited(SPEC, "squares", noise, CONTROL_RUNS)
+    measured = audited(SPEC, "squares", noise)
     assert measured.agrees(nominal(), errors=7)
 
 
@@ -182,17 +183,10 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == "squares with less than their noise" else pytest.mark.slow)
-        for name in BROKEN
-    ],
-)
+@pytest.mark.parametrize("name", BROKEN)
 def test_noise_by_another_rule_is_caught(name: str) -> None:
-    """The rule that the audit finds hardest to tell from the true one runs every time."""
     spec = BROKEN[name]
-    measured = audited(spec, "squares", honest(50) | {CURIOUS: ZeroNoise()}, CONTROL_RUNS)
+    measured = audited(spec, "squares", honest(50) | {CURIOUS: ZeroNoise()})
     expected = distance("squares", spec, shares=2)
     assert expected > 1.1 * nominal()
     assert measured.agrees(expected, errors=5)
@@ -200,20 +194,15 @@ def test_noise_by_another_rule_is_caught(name: str) -> None:
 
 
 def test_two_curious_hospitals_are_more_than_was_declared() -> None:
-    measured = audited(SPEC, "squares", honest(60) | {"north": ZeroNoise(), "west": ZeroNoise()}, TWICE_RUNS)
+    measured = audited(SPEC, "squares", honest(60) | {"north": ZeroNoise(), "west": ZeroNoise()})
     assert measured.agrees(nominal() * math.sqrt(2), errors=3)
     assert not measured.agrees(nominal(), errors=5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("error", [-DETECTABLE, DETECTABLE])
 def test_a_tenth_too_little_or_too_much_is_caught(error: float) -> None:
-    """An audit that is blind to too much noise also fails `test_a_stranger_learns_less`, and one that is blind to too little
-    `test_noise_by_another_rule_is_caught`, of which the hardest rule runs every time; that a tenth is seen in the noise itself
-    `test_moments_noise` says every time.
-    """
     noise = {party: ScaledNoise(source, 1 + error) for party, source in honest(70).items()}
-    measured = audited(SPEC, "squares", noise | {CURIOUS: ZeroNoise()}, JOINT_RUNS)
+    measured = audited(SPEC, "squares", noise | {CURIOUS: ZeroNoise()}, 3 * KNOWN_RUNS)
     assert measured.agrees(nominal() / (1 + error), errors=3)
     assert not measured.agrees(nominal(), errors=4 if error < 0 else 3)
 
@@ -225,10 +214,11 @@ AGAIN = build_spec(dict(reversed(COLUMNS.items())), mechanism="moments", rows=3,
 
 def test_two_releases_add_up() -> None:
     noise = honest(80) | {CURIOUS: ZeroNoise()}
-    first, second = (
-        np.hstack([releases(spec, cells, [noise] * TWICE_RUNS) for spec in (SPEC, AGAIN)]) for cells in PAIRS["squares"]
-    )
-    measured = audit(first, second)
+    both, found = (SPEC, AGAIN), []
+    for cells in PAIRS["squares"]:
+        found.append(np.hstack([releases(spec, cells, [noise] * KNOWN_RUNS) for spec in both]))
+    known = [np.hstack(each) for each in zip(*(exact(spec, "squares") for spec in both), strict=True)]
+    measured = audit_alike(known, np.sqrt(np.hstack([variance(spec) for spec in both])), *found)
     assert measured.agrees(nominal() * math.sqrt(2), errors=3)
     assert not measured.agrees(nominal(), errors=5)
 
