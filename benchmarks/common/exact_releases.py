@@ -25,7 +25,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, NumericColumn, integer_sensitivity, weights_of
 from dprelease.estimators import fit
 from dprelease.mechanisms.moments.calibration import share_scales
-from dprelease.mechanisms.moments.entries import variables
+from dprelease.mechanisms.moments.entries import EntryKind, variables
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
@@ -96,7 +96,8 @@ def moments_model(rows: Floats, parties: Parties, epsilon: float) -> Model:
     target = _target("joint", epsilon)
     coded = variables(tuple(column for columns in parties.values() for column in columns))
     mu2 = budget(target)
-    scale, diagonal = share_scales(sensitivity(coded), mu2, len(parties), CURIOUS, GRID_BITS, 1)
+    scales = share_scales(sensitivity(coded), mu2, len(parties), CURIOUS, GRID_BITS, 1)
+    scale, diagonal = scales[EntryKind.PRODUCT], scales[EntryKind.SQUARE]
     noise = JointMoments(curious=CURIOUS, dealer="rotating", mu2=str(mu2), scale=scale, diagonal_scale=diagonal)
     spec = _spec(parties, len(rows), target, noise)
     tables = _bounded(rows, parties)

@@ -22,7 +22,7 @@ from dprelease.data.ranges import share
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
 from dprelease.mechanisms.moments.clipping import Clipping, clip_rows
 from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
-from dprelease.mechanisms.moments.entries import Layout, by_kind, code
+from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
 from dprelease.mechanisms.moments.released import NoisyMoments, noise_sd
 from dprelease.mechanisms.moments.sensitivity import clipped_sensitivity, sensitivity
 from dprelease.mechanisms.ranges.privatize import noisy_blocks
@@ -62,7 +62,9 @@ def noisy_moments(
     layout = Layout(columns or tuple(numbers))
     bits = PUBLIC_GRID_BITS
     scales = share_scales(sensitivity(layout.variables), Fraction(mu) ** 2, parties, CURIOUS, bits, 1)
-    scale, diagonal_scale = (released_sd(each, parties) * 4.0**-bits for each in scales)
+    diagonal_scale, scale = (
+        released_sd(scales[kind], parties) * 4.0**-bits for kind in (EntryKind.SQUARE, EntryKind.PRODUCT)
+    )
     sd = np.where(layout.diagonal, diagonal_scale, scale)
     values = exact[layout.rows, layout.cols] + sd * random.normal(size=layout.entries)
     return NoisyMoments(layout, layout.matrix(values, float(rows)), layout.matrix(sd, 0.0), rows)
@@ -132,7 +134,7 @@ def clipped_moments(
     layout = Layout(tuple(column for rows in held.values() for column in rows.columns))
     parties, bits = situation.parties, situation.grid_bits
     moved = clipped_sensitivity(layout, clipping, bits)
-    scales = by_kind(*share_scales(moved, Fraction(situation.mu) ** 2, parties, situation.collusion_threshold, bits, 1))
+    scales = share_scales(moved, Fraction(situation.mu) ** 2, parties, situation.collusion_threshold, bits, 1)
     # Products of codes of 17 bits: sums below 2^53 are exact in doubles.
     rows = np.hstack(list(_coded(held, clipping))).astype(np.float64)
     gram = rows.T @ rows

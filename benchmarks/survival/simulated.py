@@ -18,7 +18,7 @@ from dprelease.data.columns import CategoricalColumn
 from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import released_sd, share_scales
-from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.privacy.gaussian import mu_of
 from tests.support.exits import BINARY, drawn_exits, exit_columns, exit_release, places_of
@@ -80,8 +80,8 @@ class Found:
 def noise_of(columns: tuple[CategoricalColumn, ...]) -> float:
     """Standard deviation of the noise of an entry, patients."""
     least = sensitivity(Layout(columns).variables)
-    scale, _ = share_scales(least, Fraction(mu_of(EPSILON, DELTA)) ** 2, HOSPITALS, CURIOUS, GRID_BITS, 1)
-    return released_sd(scale, HOSPITALS) * 4.0**-GRID_BITS
+    scales = share_scales(least, Fraction(mu_of(EPSILON, DELTA)) ** 2, HOSPITALS, CURIOUS, GRID_BITS, 1)
+    return released_sd(scales[EntryKind.PRODUCT], HOSPITALS) * 4.0**-GRID_BITS
 
 
 def measure(setting: Setting, releases: int, seed: int = 1) -> Found:

@@ -15,7 +15,7 @@ from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.expected_error import HALF
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.outcome_calibration import Moves
+from dprelease.mechanisms.moments.outcome_calibration import outcome_sensitivity
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
@@ -316,7 +316,7 @@ def fit_apart(where: Scenario, moments: Floats, random: np.random.Generator) -> 
     sd = rows_of(where) * np.sqrt(
         np.where(layout.kinds == EntryKind.ASSOCIATION, release.columns[where.fit.outcome], release.variance["party1"])
     )
-    sd[layout.diagonal] /= math.sqrt(float(Moves.of(layout).diagonal_weight))
+    sd[layout.diagonal] /= math.sqrt(float(outcome_sensitivity(layout).diagonal_weight))
     noisy = moments.copy()
     noisy[layout.rows, layout.cols] += sd * random.normal(size=layout.entries) / rows_of(where)
     noisy[layout.cols, layout.rows] = noisy[layout.rows, layout.cols]

@@ -15,6 +15,7 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, RawColumn, bound
 from dprelease.mechanisms.moments.calibration import share_scales
+from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.sensitivity import Sensitivity, sensitivity
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
@@ -170,8 +171,8 @@ def test_production_noise_against_a_curious_hospital() -> None:
 def calibrated(value: Sensitivity, curious: int = 1) -> ReleaseSpec:
     """The same release with noise by another rule, which no party would approve."""
     mu2 = Fraction(joint_moments(SPEC).mu2)
-    scale, diagonal_scale = share_scales(value, mu2, len(PARTIES), curious, SPEC.grid_bits, 1)
-    return with_terms(SPEC, scale=scale, diagonal_scale=diagonal_scale)
+    scales = share_scales(value, mu2, len(PARTIES), curious, SPEC.grid_bits, 1)
+    return with_terms(SPEC, scale=scales[EntryKind.PRODUCT], diagonal_scale=scales[EntryKind.SQUARE])
 
 
 VALUE = sensitivity(layout_of(SPEC).variables)

@@ -10,14 +10,20 @@ every scale.
 
 All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
 
-Source: docs/guarantees.md 11 and 12.
+If outcomes are named, their association with the features has noise of its own, and both share mu (`outcome_calibration`).
+
+Source: docs/guarantees.md 11, 12 and 16.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.entries import EntryKind
+from dprelease.mechanisms.moments.joint_calibration import LARGEST_SPLIT, joint, parts
 from dprelease.mechanisms.moments.sensitivity import Sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
@@ -35,8 +41,9 @@ def share_scales(
     collusion_threshold: int,
     grid_bits: int,
     rows_per_subject: int,
-) -> tuple[float, float]:
-    """The least (scale, diagonal_scale) of each party's share that give mu, in squared grid steps.
+    split: Fraction = Fraction(0),
+) -> dict[EntryKind, float]:
+    """The least scale of each party's share of an entry that gives mu, squared grid steps, by kind of entry.
 
     Args:
         sensitivity: of the spec's variables.
@@ -45,24 +52,41 @@ def share_scales(
         collusion_threshold: t < m, parties that may pool what they saw.
         grid_bits: b.
         rows_per_subject: q.
+        split: q of `joint_calibration`, in (0, 1) where outcomes are named; 1 where every feature is public, 0 without outcomes.
+
+    Raises:
+        InvalidInput: a split that does not fit the sensitivity.
     """
-    squared, share = sensitivity.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - collusion_threshold)
-    return least_scale(squared, mu2, share), least_scale(squared / sensitivity.diagonal_weight, mu2, share)
+    if not sensitivity.squared and split != 1:
+        raise InvalidInput("every feature is public, so all of the budget is the association's: the split is 1")
+    if sensitivity.squared and sensitivity.association and not 0 < split <= LARGEST_SPLIT:
+        raise InvalidInput(f"the split lies between 0 and {LARGEST_SPLIT}, not {split}")
+    first, second = parts(mu2, split) if sensitivity.association else (mu2, mu2)
+    share, budgets = Fraction(1, parties - collusion_threshold), (first, first, second, second)
+    squared = sensitivity.on_grid(grid_bits, rows_per_subject)
+    return {kind: least_scale(squared[kind], part, share) for kind, part in zip(EntryKind, budgets, strict=True)}
 
 
 def spent(
     sensitivity: Sensitivity,
-    scale: float,
-    diagonal_scale: float,
+    scales: Mapping[EntryKind, float],
     parties: int,
     collusion_threshold: int,
     grid_bits: int,
     rows_per_subject: int,
 ) -> Fraction:
-    """mu^2 that declared scales really give against t curious parties, exactly."""
+    """mu^2 that declared scales really give against t curious parties, exactly, for any choice of outcomes."""
     squared = sensitivity.on_grid(grid_bits, rows_per_subject)
-    parts = (squared, scale), (squared / sensitivity.diagonal_weight, diagonal_scale)
-    return mu2_of_scales(parts, max, parties - collusion_threshold)
+    declared = ((squared[kind], scales[kind]) for kind in EntryKind)
+    return mu2_of_scales(declared, _together, parties - collusion_threshold)
+
+
+def _together(found: Sequence[Fraction]) -> Fraction:
+    """mu^2 of all entries from that of each kind by itself."""
+    product, square, association, outcome_square = found
+    first, second = max(product, square), max(association, outcome_square)
+    coupled = second <= 4 * first  # Q <= 2A
+    return joint(first, second) if coupled else first + second
 
 
 def released_sd(scale: float, parties: int) -> float:

@@ -16,9 +16,7 @@ from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import numbers_of
 from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, deviation, guess_of
 from dprelease.mechanisms.moments.entries import EntryKind
-from dprelease.mechanisms.moments.outcome_calibration import Moves
-from dprelease.mechanisms.moments.sensitivity import sensitivity
-from dprelease.mechanisms.moments.terms import JointMoments, layout_of
+from dprelease.mechanisms.moments.terms import JointMoments, layout_of, moved_by
 from dprelease.mechanisms.moments.words import levels_in_words, reuse_in_words
 from dprelease.spec_base import SpecBase
 
@@ -93,7 +91,7 @@ def forecast(spec: SpecBase, terms: JointMoments, fit: PlannedFit, signal: float
     release, assumed = released_noise(spec, terms, times), fit.assumed(signal)
     noise = fit.spread_out([release.columns[name] for name in fit.features])
     own = release.columns[fit.outcome]
-    weight = 1 / float(_square_weight(spec) if clipping is None else Fraction(clipping.square_weight))
+    weight = 1 / float(moved_by(spec).diagonal_weight)
     diagonal = [fit.guess(name).own for name in fit.features]
     error = moments_error(
         assumed,
@@ -107,11 +105,3 @@ def forecast(spec: SpecBase, terms: JointMoments, fit: PlannedFit, signal: float
         constant=bounded(own, reach if clipping is None else reach * (REACH * _reach(spec, terms)) ** 2),
         slopes=float(assumed.squares @ noise),
     )
-
-
-def _square_weight(spec: SpecBase) -> Fraction:
-    """v in public bounds."""
-    layout = layout_of(spec)
-    if spec.outcomes:
-        return Moves.of(layout).diagonal_weight
-    return sensitivity(layout.variables).diagonal_weight

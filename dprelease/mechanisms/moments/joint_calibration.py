@@ -41,6 +41,9 @@ from dprelease.errors import InvalidInput
 EXPLAINED = Fraction(1, 2)
 """e of the derivation unless the caller knows better."""
 
+LARGEST_SPLIT = Fraction(1023, 1024)
+"""q stays below 1, where rounding of the scales could leave formula (1)."""
+
 _ROOT_BITS = 40
 
 

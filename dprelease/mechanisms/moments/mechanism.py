@@ -22,14 +22,13 @@ from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import COARSEST, FIRST_ROUND, Columns, EarlierRounds, Linear, NoiseScaling
 from dprelease.mechanisms.draft import AUTO, FIRST, NONE, Draft, ProposedTerms, PublishedRanges, read_positive
 from dprelease.mechanisms.moments import calibration as scales
-from dprelease.mechanisms.moments import outcome_calibration as association
 from dprelease.mechanisms.moments import words
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.claims import unproved
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, ClippingInputs, choose_clipping
-from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
-from dprelease.mechanisms.moments.outcome_calibration import Moves, check_public_norm
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
+from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked, schedule_of
 from dprelease.mechanisms.moments.public_side import check_public_features
 from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments, add_up, limits, public_gram
@@ -38,9 +37,8 @@ from dprelease.mechanisms.moments.terms import (
     JointMoments,
     layout_of,
     least_noise,
-    moves_of,
+    moved_by,
     sensitivity_of,
-    spent,
     split_charge,
 )
 from dprelease.mechanisms.moments.words import levels_in_words, proofs_in_words, reuse_in_words
@@ -149,7 +147,7 @@ class MomentsPlan:
     def of(cls, layout: Layout, moments: JointMoments, parties: int, rows: int, grid_bits: int) -> MomentsPlan:
         """From the parameters of a release."""
         outcomes = int(layout.outcome.sum())
-        moved = Moves.of(layout).covariance if outcomes else sensitivity_of(layout, moments.clipping, grid_bits).squared
+        moved = sensitivity_of(layout, moments.clipping, grid_bits).squared
         sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
         return cls(
             len(layout.variables), math.sqrt(moved), sds[EntryKind.PRODUCT], rows, outcomes, sds[EntryKind.ASSOCIATION]
@@ -348,7 +346,7 @@ class MomentsMechanism(Linear[JointMoments]):
     def cost(self, spec: SpecBase) -> Cost:
         """mu^2 of the release, and the parts of it that ledgers are charged."""
         terms = self.own(spec)
-        joint = spent(layout_of(spec), terms, len(spec.parties), spec.grid_bits, spec.rows_per_subject)
+        joint = scales.spent(moved_by(spec), terms.scales, *_shared(spec, terms))
         charges = terms.charges(joint, spec.columns_by_party)
         exposures = {party: joint if mu2 else Fraction(0) for party, mu2 in charges.items()}
         return Cost(joint, charges, exposures, terms.curious)
@@ -364,23 +362,24 @@ class MomentsMechanism(Linear[JointMoments]):
             raise SpecRefused(
                 f"{size - 1 + outcomes} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
             )
-        if terms.clipping is not None:
-            try:
-                sensitivity_of(layout, terms.clipping, spec.grid_bits)
-            except InvalidInput as error:
-                raise SpecRefused(error.message) from error
+        try:
+            moved = moved_by(spec)
+        except InvalidInput as error:
+            raise SpecRefused(error.message) from error
         if terms.range_proofs and (refused := unproved(spec.columns_by_party, terms, spec.grid_bits)):
             raise SpecRefused(f"range_proofs: {refused}")
         mu2 = Fraction(terms.mu2)
         if mu2 <= 0:
             raise SpecRefused(f"mu^2 of {terms.mu2} is not positive")
-        least, unit = _least_scales(spec, terms, mu2), Fraction(spec.rows_per_subject**2 << (4 * spec.grid_bits))
+        least = scales.share_scales(moved, mu2, *_shared(spec, terms), terms.split)
         if terms.scales != least:
             raise SpecRefused(
                 "the noise scales are not those of the declared bounds, mu^2 and the number of curious hospitals"
             )
         finest = min(scale for scale in least.values() if scale)
-        if finest < scales.FINEST or unit * _smallest_move(spec, terms) < COARSEST**2 * mu2:
+        moves = moved.on_grid(spec.grid_bits, spec.rows_per_subject)
+        smallest = min(move for kind in (EntryKind.PRODUCT, EntryKind.ASSOCIATION) if (move := moves[kind]))
+        if finest < scales.FINEST or smallest < COARSEST**2 * mu2:
             raise SpecRefused(f"the grid of 2^-{spec.grid_bits} is too coarse; raise grid_bits")
         largest = scaling.scale(max(terms.scales.values()))
         # In integers: with doubles a sum near the bound could be rounded below it.
@@ -463,21 +462,8 @@ class MomentsMechanism(Linear[JointMoments]):
         return forecast.forecast(spec, self.own(spec), fit, signal, times)
 
 
+def _shared(spec: SpecBase, terms: JointMoments) -> tuple[int, int, int, int]:
+    return len(spec.parties), terms.curious, spec.grid_bits, spec.rows_per_subject
+
+
 MOMENTS = MomentsMechanism()
-
-
-def _least_scales(spec: SpecBase, terms: JointMoments, mu2: Fraction) -> dict[EntryKind, float]:
-    shared = len(spec.parties), terms.curious, spec.grid_bits, spec.rows_per_subject
-    layout, outcome_only = layout_of(spec), terms.association
-    if outcome_only is None:
-        return by_kind(*scales.share_scales(sensitivity_of(layout, terms.clipping, spec.grid_bits), mu2, *shared))
-    return association.share_scales(moves_of(layout, terms), mu2, Fraction(outcome_only.split), *shared)
-
-
-def _smallest_move(spec: SpecBase, terms: JointMoments) -> Fraction:
-    """The least squared sensitivity of what is released, scaled units."""
-    layout = layout_of(spec)
-    if not layout.outcomes:
-        return sensitivity_of(layout, terms.clipping, spec.grid_bits).squared
-    moves = moves_of(layout, terms)
-    return min(move for move in (moves.covariance, moves.association) if move)

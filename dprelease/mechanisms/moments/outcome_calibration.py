@@ -40,8 +40,6 @@ Source: PRIMO (2023), Algorithms 1 and 2, with the sensitivities of docs/guarant
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -51,144 +49,47 @@ from dprelease.data.column import Variable
 from dprelease.data.columns import public
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments import joint_calibration
-from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
-from dprelease.privacy.calibration import least_scale, mu2_of_scales
-
-LARGEST_SPLIT = Fraction(1023, 1024)
-"""q of `joint_calibration.split` stays below 1, where rounding of the scales could leave formula (1)."""
+from dprelease.mechanisms.moments.entries import Layout, code
+from dprelease.mechanisms.moments.sensitivity import Sensitivity
 
 
-@dataclass(frozen=True)
-class Moves:
-    """Largest moves by one patient, squared, in scaled units (a bound of a numeric column is 1).
+def outcome_sensitivity(layout: Layout, public_norm2: Fraction | None = None) -> Sensitivity:
+    """The sensitivity of the released entries where outcomes are named; derived above.
 
-    Attributes:
-        covariance: Delta_1^2; 0 where every feature is public, and nothing of the covariance noisy.
-        diagonal_weight: v.
-        association: Delta_2^2.
-        square_weight: t; 0 where no outcome is a private number.
+    Args:
+        layout: columns, and which of them are outcomes only.
+        public_norm2: T2 as it is stated; None for what the bounds allow, which is also the most that counts.
+
+    Raises:
+        InvalidInput: no outcome is named, or every column is one.
     """
-
-    covariance: Fraction
-    diagonal_weight: Fraction
-    association: Fraction
-    square_weight: Fraction
-
-    @classmethod
-    def of(cls, layout: Layout, *, public_norm2: Fraction | None = None) -> Moves:
-        """The moves of the released entries; derived above.
-
-        Args:
-            layout: columns, and which of them are outcomes only.
-            public_norm2: T2 as it is stated; None for what the bounds allow, which is also the most that counts.
-
-        Raises:
-            InvalidInput: no outcome is named, or every column is one.
-        """
-        of_outcome = layout.outcome[1:]
-        features = [each for each, outcome in zip(layout.variables, of_outcome, strict=True) if not outcome]
-        outcomes = [each for each, outcome in zip(layout.variables, of_outcome, strict=True) if outcome]
-        if not features or not outcomes:
-            raise InvalidInput("an association needs a feature and an outcome")
-        private = [each for each in features if not each.public]
-        norm2 = Fraction(1 + _norm2(features))
-        outcome_norm2 = Fraction(_norm2([each for each in outcomes if not each.public]))
-        if private:  # nothing else moves beside public outcomes
-            most = Fraction(_norm2([each for each in outcomes if each.public]))
-            outcome_norm2 += most if public_norm2 is None else min(public_norm2, most)
-        numbers = sum(each.measured for each in private)
-        squares = any(each.measured and not each.public for each in outcomes)
-        return cls(
-            covariance=norm2**2 if private else Fraction(0),
-            diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
-            association=joint_calibration.association(norm2, outcome_norm2),
-            square_weight=norm2 * (1 if private else Fraction(11, 4)) * squares,
-        )
-
-    def on_grid(self, grid_bits: int, rows_per_subject: int) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """Squared sensitivity for the noise of every kind of entry, squared grid steps; 0 where there are none.
-
-        Args:
-            grid_bits: b.
-            rows_per_subject: q, rows of one patient.
-        """
-        unit = rows_per_subject**2 << (4 * grid_bits)
-        first, second = unit * self.covariance, unit * self.association
-        return (
-            first,
-            first / self.diagonal_weight,
-            second,
-            second / self.square_weight if self.square_weight else Fraction(0),
-        )
+    of_outcome = layout.outcome[1:]
+    features = [each for each, outcome in zip(layout.variables, of_outcome, strict=True) if not outcome]
+    outcomes = [each for each, outcome in zip(layout.variables, of_outcome, strict=True) if outcome]
+    if not features or not outcomes:
+        raise InvalidInput("an association needs a feature and an outcome")
+    private = [each for each in features if not each.public]
+    norm2 = Fraction(1 + _norm2(features))
+    outcome_norm2 = Fraction(_norm2([each for each in outcomes if not each.public]))
+    if private:  # nothing else moves beside public outcomes
+        most = Fraction(_norm2([each for each in outcomes if each.public]))
+        outcome_norm2 += most if public_norm2 is None else min(public_norm2, most)
+    numbers = sum(each.measured for each in private)
+    squares = any(each.measured and not each.public for each in outcomes)
+    return Sensitivity(
+        squared=norm2**2 if private else Fraction(0),
+        diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
+        association=joint_calibration.association(norm2, outcome_norm2),
+        square_weight=norm2 * (1 if private else Fraction(11, 4)) * squares,
+    )
 
 
 def best_split(layout: Layout) -> Fraction:
     """q: how much of the budget the association gets, from public numbers; 1 where the covariance needs none."""
-    moves = Moves.of(layout)
-    if not moves.covariance:
+    if not outcome_sensitivity(layout).squared:
         return Fraction(1)
     outcomes = int(layout.outcome.sum())
-    return min(LARGEST_SPLIT, joint_calibration.split(len(layout.variables) - outcomes, outcomes))
-
-
-def share_scales(
-    moves: Moves,
-    mu2: Fraction,
-    split: Fraction,
-    parties: int,
-    collusion_threshold: int,
-    grid_bits: int,
-    rows_per_subject: int,
-) -> dict[EntryKind, float]:
-    """The least scale of each party's share of an entry, squared grid steps, by kind of entry.
-
-    Args:
-        moves: of the layout.
-        mu2: mu^2 > 0, of the whole release.
-        split: q in (0, 1); 1 where every feature is public.
-        parties: m.
-        collusion_threshold: t < m.
-        grid_bits: b.
-        rows_per_subject: q, rows of one patient.
-
-    Raises:
-        InvalidInput: a split that does not fit the moves.
-    """
-    _check(moves, split)
-    first, second = joint_calibration.parts(mu2, split)
-    squared, share = moves.on_grid(grid_bits, rows_per_subject), Fraction(1, parties - collusion_threshold)
-    of_kind = zip(EntryKind, squared, (first, first, second, second), strict=True)
-    return {kind: least_scale(each, part, share) for kind, each, part in of_kind}
-
-
-def spent(
-    moves: Moves,
-    scales: Mapping[EntryKind, float],
-    parties: int,
-    collusion_threshold: int,
-    grid_bits: int,
-    rows_per_subject: int,
-) -> Fraction:
-    """mu^2 that declared scales really give against t curious parties, exactly."""
-    squared = moves.on_grid(grid_bits, rows_per_subject)
-    return mu2_of_scales(
-        zip(squared, map(scales.__getitem__, EntryKind), strict=True), _together, parties - collusion_threshold
-    )
-
-
-def _together(found: Sequence[Fraction]) -> Fraction:
-    """mu^2 of all entries from that of each kind by itself."""
-    product, square, association, outcome_square = found
-    first, second = max(product, square), max(association, outcome_square)
-    coupled = second <= 4 * first  # Q <= 2A
-    return joint_calibration.joint(first, second) if coupled else first + second
-
-
-def _check(moves: Moves, split: Fraction) -> None:
-    if moves.covariance and not 0 < split <= LARGEST_SPLIT:
-        raise InvalidInput(f"the split lies between 0 and {LARGEST_SPLIT}, not {split}")
-    if not moves.covariance and split != 1:
-        raise InvalidInput("every feature is public, so all of the budget is the association's: the split is 1")
+    return min(joint_calibration.LARGEST_SPLIT, joint_calibration.split(len(layout.variables) - outcomes, outcomes))
 
 
 def _norm2(variables: list[Variable]) -> int:

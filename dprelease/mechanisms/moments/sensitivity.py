@@ -58,7 +58,7 @@ from fractions import Fraction
 from dprelease.data.column import Variable
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
 
 EXTRA = Fraction(1, 10)
 """By what part Delta^2 is allowed to grow for less noise in the squares."""
@@ -71,16 +71,29 @@ class Sensitivity:
     """The sensitivity that noise is calibrated to, in scaled units (a bound of a numeric column is 1).
 
     Attributes:
-        squared: Delta^2 under replace-one of one row.
+        squared: Delta^2 under replace-one of one row; of the features' covariance alone where outcomes are named
+            (`outcome_calibration`), and 0 where none of it is noisy.
         diagonal_weight: v; squares of numbers may take noise of variance smaller by v at this Delta.
+        association: Delta_2^2 of the products with named outcomes; 0 without.
+        square_weight: t, the same as v for the squares of outcomes; 0 where no outcome is a private number.
     """
 
     squared: Fraction
     diagonal_weight: Fraction
+    association: Fraction = Fraction(0)
+    square_weight: Fraction = Fraction(0)
 
-    def on_grid(self, grid_bits: int, rows_per_subject: int) -> Fraction:
-        """(q Delta_int)^2 in squared units of the Gram matrix's integers: one patient changes up to q rows."""
-        return self.squared * (rows_per_subject**2 << (4 * grid_bits))
+    def on_grid(self, grid_bits: int, rows_per_subject: int) -> dict[EntryKind, Fraction]:
+        """Squared sensitivity for the noise of each kind of entry, squared units of the Gram matrix's integers; 0 where none is.
+
+        Args:
+            grid_bits: b.
+            rows_per_subject: q, rows of one patient, all of which change.
+        """
+        unit = rows_per_subject**2 << (4 * grid_bits)
+        first, second = unit * self.squared, unit * self.association
+        outcome_square = second / self.square_weight if self.square_weight else Fraction(0)
+        return dict(zip(EntryKind, (first, first / self.diagonal_weight, second, outcome_square), strict=True))
 
 
 def sensitivity(variables: tuple[Variable, ...], public_norm2: Fraction | None = None) -> Sensitivity:

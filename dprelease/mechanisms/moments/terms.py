@@ -16,12 +16,10 @@ from dprelease.canonical import Rational, Value
 from dprelease.data.columns import Column, Name, needs_bounds, private, public
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments import calibration as scales
-from dprelease.mechanisms.moments import outcome_calibration as association
-from dprelease.mechanisms.moments.calibration import share_scales as scales_of_all
+from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
-from dprelease.mechanisms.moments.outcome_calibration import Moves, best_split, share_scales
+from dprelease.mechanisms.moments.outcome_calibration import best_split, outcome_sensitivity
 from dprelease.mechanisms.moments.sensitivity import Sensitivity, clipped_sensitivity, sensitivity
 from dprelease.mechanisms.then import TermsInRanges, with_terms
 from dprelease.spec_base import Label, ModulusName, SpecBase, label_of
@@ -140,6 +138,11 @@ class JointMoments(TermsInRanges):
         outcome_only = self.association
         others = (outcome_only.scale, outcome_only.square_scale) if outcome_only is not None else (0.0, 0.0)
         return by_kind(self.scale, self.diagonal_scale, *others)
+
+    @property
+    def split(self) -> Fraction:
+        """The part of the budget that the association gets; 0 without."""
+        return Fraction(self.association.split if self.association is not None else 0)
 
     @property
     def public_norm2(self) -> Fraction | None:
@@ -262,63 +265,54 @@ def least_noise(
     Raises:
         InvalidInput: nothing is private, or every column is an outcome, or the clipping is not possible.
     """
-    shared = parties, curious, grid_bits, rows_per_subject
-    if not layout.outcomes:
-        scale, diagonal_scale = scales_of_all(sensitivity_of(layout, clipping, grid_bits), mu2, *shared)
-        return JointMoments(
-            curious=curious,
-            dealer=dealer,
-            mu2=str(mu2),
-            scale=scale,
-            diagonal_scale=diagonal_scale,
-            clipping=clipping,
-            modulus=modulus,
+    moved = sensitivity_of(layout, clipping, grid_bits, public_norm2)
+    split = best_split(layout) if layout.outcomes else Fraction(0)
+    least = share_scales(moved, mu2, parties, curious, grid_bits, rows_per_subject, split)
+    association = (
+        Association(
+            outcomes=layout.outcomes,
+            split=str(split),
+            scale=least[EntryKind.ASSOCIATION],
+            square_scale=least[EntryKind.OUTCOME_SQUARE],
+            public_norm2=None if public_norm2 is None else str(public_norm2),
         )
-    moves = Moves.of(layout, public_norm2=public_norm2)
-    split = best_split(layout)
-    least = share_scales(moves, mu2, split, *shared)
+        if layout.outcomes
+        else None
+    )
     return JointMoments(
         curious=curious,
         dealer=dealer,
         mu2=str(mu2),
         scale=least[EntryKind.PRODUCT],
         diagonal_scale=least[EntryKind.SQUARE],
-        association=Association(
-            outcomes=layout.outcomes,
-            split=str(split),
-            scale=least[EntryKind.ASSOCIATION],
-            square_scale=least[EntryKind.OUTCOME_SQUARE],
-            public_norm2=None if public_norm2 is None else str(public_norm2),
-        ),
+        association=association,
+        clipping=clipping,
         modulus=modulus,
     )
 
 
-def sensitivity_of(layout: Layout, clipping: Clipping | None, grid_bits: int) -> Sensitivity:
-    """How far one patient moves the entries of a release without named outcomes.
+def sensitivity_of(
+    layout: Layout, clipping: Clipping | None, grid_bits: int, public_norm2: Fraction | None = None
+) -> Sensitivity:
+    """How far one patient moves the entries of a release.
 
     Args:
-        layout: columns.
+        layout: columns, and which of them are outcomes only.
         clipping: of rows; None where numbers are coded in their public bounds.
         grid_bits: b.
+        public_norm2: T2, as the party that has all public outcomes states it.
 
     Raises:
-        InvalidInput: nothing is private, or the clipping is not possible.
+        InvalidInput: nothing is private, or every column is an outcome, or the clipping is not possible.
     """
+    if layout.outcomes:
+        return outcome_sensitivity(layout, public_norm2)
     if clipping is None:
         return sensitivity(layout.variables)
     return clipped_sensitivity(layout, clipping, grid_bits)
 
 
-def moves_of(layout: Layout, terms: JointMoments) -> Moves:
-    """The moves by one patient under these terms, which name outcomes."""
-    return Moves.of(layout, public_norm2=terms.public_norm2)
-
-
-def spent(layout: Layout, terms: JointMoments, parties: int, grid_bits: int, rows_per_subject: int) -> Fraction:
-    """mu^2 that declared terms really give, exactly, for any choice of outcomes. Arguments as of `least_noise`."""
-    shared = parties, terms.curious, grid_bits, rows_per_subject
-    if terms.association is not None:
-        return association.spent(moves_of(layout, terms), terms.scales, *shared)
-    moved = sensitivity_of(layout, terms.clipping, grid_bits)
-    return scales.spent(moved, terms.scale, terms.diagonal_scale, *shared)
+def moved_by(spec: SpecBase) -> Sensitivity:
+    """How far one patient moves the entries of a spec of joint moments; raises as `sensitivity_of`."""
+    terms = joint_moments(spec)
+    return sensitivity_of(layout_of(spec), terms.clipping, spec.grid_bits, terms.public_norm2)

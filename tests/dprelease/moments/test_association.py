@@ -10,8 +10,10 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
+from dprelease.mechanisms.moments.calibration import share_scales, spent
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.outcome_calibration import LARGEST_SPLIT, Moves, best_split, share_scales, spent
+from dprelease.mechanisms.moments.joint_calibration import LARGEST_SPLIT
+from dprelease.mechanisms.moments.outcome_calibration import best_split, outcome_sensitivity
 from dprelease.privacy.calibration import UNBOUNDED
 from tests.support.kinds import kind_of
 from tests.support.specs import categorical, numeric
@@ -78,13 +80,13 @@ def moved(layout: Layout, room: dict[EntryKind, float], split: Fraction) -> floa
 
 def variances(layout: Layout, mu2: Fraction, split: Fraction, bits: int = 12) -> dict[EntryKind, float]:
     """What the declared scales leave beyond the grid's variance, in scaled units."""
-    moves = Moves.of(layout)
-    scales = share_scales(moves, mu2, split, 1, 0, bits, 1)
+    moves = outcome_sensitivity(layout)
+    scales = share_scales(moves, mu2, 1, 0, bits, 1, split)
     return {kind: (scale**2 - 4) / 2.0 ** (4 * bits) for kind, scale in scales.items()}
 
 
 def splits(layout: Layout) -> list[Fraction]:
-    return SPLITS if Moves.of(layout).covariance else [Fraction(1)]
+    return SPLITS if outcome_sensitivity(layout).squared else [Fraction(1)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -112,14 +114,14 @@ def test_the_forgotten_factor_of_the_paper_would_be_noticed(name: str) -> None:
 
 
 def test_the_moves_of_boxes_are_those_of_the_claims() -> None:
-    moves = Moves.of(LAYOUTS["numbers"])
-    assert moves.covariance == 9  # (1 + 2)^2, docs/guarantees.md 11
+    moves = outcome_sensitivity(LAYOUTS["numbers"])
+    assert moves.squared == 9  # (1 + 2)^2, docs/guarantees.md 11
     assert moves.association == 4 * 3 * 2  # (2 R S)^2
     assert moves.square_weight == 3
     assert moves.diagonal_weight == Fraction(5, 2)  # (p + 3)/2
-    assert Moves.of(LAYOUTS["outcomes public"]).square_weight == 0
-    label = Moves.of(LAYOUTS["features public"])
-    assert (label.covariance, label.association) == (0, 4 * 2 * 2)
+    assert outcome_sensitivity(LAYOUTS["outcomes public"]).square_weight == 0
+    label = outcome_sensitivity(LAYOUTS["features public"])
+    assert (label.squared, label.association) == (0, 4 * 2 * 2)
     assert label.square_weight == Fraction(11, 2)
 
 
@@ -139,16 +141,16 @@ def test_squares_of_outcomes_cost_nothing_and_could_not_have_much_less_noise(nam
 @pytest.mark.parametrize(("parties", "curious"), [(1, 0), (3, 1), (4, 3)])
 def test_the_declared_scales_spend_the_budget_and_no_more(name: str, parties: int, curious: int) -> None:
     layout, mu2 = LAYOUTS[name], Fraction(7, 100)
-    moves = Moves.of(layout)
+    moves = outcome_sensitivity(layout)
     for split in splits(layout):
         shared = parties, curious, 16, 2
-        found = spent(moves, share_scales(moves, mu2, split, *shared), *shared)
+        found = spent(moves, share_scales(moves, mu2, *shared, split), *shared)
         assert mu2 * (1 - Fraction(1, 10**6)) < found <= mu2
 
 
 def test_less_noise_on_any_part_costs_more() -> None:
-    moves, mu2 = Moves.of(LAYOUTS["numbers"]), Fraction(7, 100)
-    scales = share_scales(moves, mu2, Fraction(2, 5), 3, 1, 16, 1)
+    moves, mu2 = outcome_sensitivity(LAYOUTS["numbers"]), Fraction(7, 100)
+    scales = share_scales(moves, mu2, 3, 1, 16, 1, Fraction(2, 5))
     for kind in EntryKind:
         fewer = {**scales, kind: 0.9 * scales[kind]}
         assert spent(moves, fewer, 3, 1, 16, 1) > mu2
@@ -157,8 +159,8 @@ def test_less_noise_on_any_part_costs_more() -> None:
 
 def test_beyond_the_coupled_case_the_sum_is_charged() -> None:
     """Q > 2A: formula (1) does not hold with weighted squares."""
-    moves = Moves.of(LAYOUTS["numbers"])
-    scales = share_scales(moves, Fraction(1, 16), Fraction(9, 10), 1, 0, 12, 1)
+    moves = outcome_sensitivity(LAYOUTS["numbers"])
+    scales = share_scales(moves, Fraction(1, 16), 1, 0, 12, 1, Fraction(9, 10))
     scales[EntryKind.PRODUCT], scales[EntryKind.SQUARE] = 10 * scales[EntryKind.PRODUCT], 10 * scales[EntryKind.SQUARE]
     room = {kind: (scale**2 - 4) / 2.0**48 for kind, scale in scales.items()}
     assert moved(LAYOUTS["numbers"], room, Fraction(1)) <= float(spent(moves, scales, 1, 0, 12, 1))
@@ -178,10 +180,10 @@ def test_the_split_comes_from_public_numbers() -> None:
 )
 def test_a_split_that_does_not_fit_is_refused(name: str, split: Fraction) -> None:
     with pytest.raises(InvalidInput):
-        share_scales(Moves.of(LAYOUTS[name]), Fraction(1, 16), split, 1, 0, 12, 1)
+        share_scales(outcome_sensitivity(LAYOUTS[name]), Fraction(1, 16), 1, 0, 12, 1, split)
 
 
 @pytest.mark.parametrize("sides", [((), Y), (X, ())])
 def test_a_side_without_columns_is_refused(sides: tuple[tuple[Column, ...], tuple[Column, ...]]) -> None:
     with pytest.raises(InvalidInput, match="a feature and an outcome"):
-        Moves.of(layout_of(*sides))
+        outcome_sensitivity(layout_of(*sides))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column
 from dprelease.mechanisms.moments.calibration import FINEST, released_sd, share_scales, spent
-from dprelease.mechanisms.moments.entries import Layout
+from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
 from dprelease.mechanisms.moments.sensitivity import Sensitivity, sensitivity
 from dprelease.privacy.calibration import GRID_VARIANCE
 from dprelease.privacy.gaussian import delta_of
@@ -42,14 +42,16 @@ class Setting:
         whole = self.sensitivity.squared * self.rows_per_subject**2 * Fraction(4**self.grid_bits) ** 2
         return whole / self.mu2
 
+    @property
+    def shared(self) -> tuple[int, int, int, int]:
+        return self.parties, self.curious, self.grid_bits, self.rows_per_subject
+
     def scales(self) -> tuple[float, float]:
-        return share_scales(
-            self.sensitivity, self.mu2, self.parties, self.curious, self.grid_bits, self.rows_per_subject
-        )
+        found = share_scales(self.sensitivity, self.mu2, *self.shared)
+        return found[EntryKind.PRODUCT], found[EntryKind.SQUARE]
 
     def spent(self, scale: float, diagonal_scale: float) -> Fraction:
-        declared = (scale, diagonal_scale, self.parties, self.curious, self.grid_bits, self.rows_per_subject)
-        return spent(self.sensitivity, *declared)
+        return spent(self.sensitivity, by_kind(scale, diagonal_scale), *self.shared)
 
 
 @st.composite
@@ -124,7 +126,7 @@ def test_scales_within_the_price_of_the_grid_fit_no_budget(scale: float, diagona
 
 def test_numbers_worked_out_by_hand() -> None:
     ten = Sensitivity(Fraction(121), Fraction(13, 2))  # ten numbers, squares with 2/13 of the variance
-    scale, diagonal_scale = share_scales(ten, Fraction(1, 4), 3, 1, 10, 2)
+    scale, diagonal_scale = Setting(ten, Fraction(1, 4), 3, 1, 10, 2).scales()
     assert scale == pytest.approx(math.sqrt(((2 * 11 * 2**20 * 2) ** 2 + 4) / 2), rel=1e-15)
     assert diagonal_scale == pytest.approx(scale * math.sqrt(2 / 13), rel=1e-12)
     assert released_sd(scale, 3) == pytest.approx(44 * 2**20 * math.sqrt(3 / 2), rel=1e-12)
@@ -238,7 +240,7 @@ def attack(worst: str, mu: float, grid_bits: int, shrink: tuple[float, float]) -
     """delta(epsilon) of the worst pair of rows when the noise is `shrink` times what it must be."""
     declared, *rows = WORST[worst]
     layout = Layout(declared)
-    scale, diagonal_scale = share_scales(sensitivity(layout.variables), Fraction(mu) ** 2, 2, 1, grid_bits, 1)
+    scale, diagonal_scale = Setting(sensitivity(layout.variables), Fraction(mu) ** 2, 2, 1, grid_bits, 1).scales()
     before, after = (2**grid_bits * np.array([1, *row]) for row in rows)
     moved = before[layout.rows] * before[layout.cols] - after[layout.rows] * after[layout.cols]
     losses = [
@@ -281,7 +283,7 @@ def test_the_sum_of_the_honest_shares_keeps_the_promise(mu: float, shares: int) 
     value = sensitivity(Layout((categorical("b", "yes"),)).variables)
     change = 2 << 4  # +1 to -1 on a grid of four steps
     for curious, times in itertools.product((1, 2), (1.0, 0.9)):
-        scale, _ = share_scales(value, Fraction(mu) ** 2, shares + curious, curious, 2, 1)
+        scale, _ = Setting(value, Fraction(mu) ** 2, shares + curious, curious, 2, 1).scales()
         summed = loss_of_sums(change, (times * scale) ** 2, shares)
         for epsilon in EPSILONS:
             kept = hockey_stick([summed], epsilon) <= delta_of(epsilon, mu)

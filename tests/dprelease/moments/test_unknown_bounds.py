@@ -29,7 +29,7 @@ from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_cl
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
 from dprelease.mechanisms.moments.sensitivity import RowBounds
-from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise, sensitivity_of
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of, least_noise, moved_by
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.mpc.modulus import FIELD
 from dprelease.planning.comparison import compare
@@ -211,8 +211,7 @@ def test_every_number_is_that_of_public_bounds(grid_bits: int, rows_per_subject:
     whole = in_whole_ranges(bounds)
     assert joint_moments(whole).scales == joint_moments(bounds).scales
     assert check_spec(whole) == check_spec(bounds)
-    moved = [sensitivity_of(layout_of(spec), joint_moments(spec).clipping, grid_bits) for spec in (bounds, whole)]
-    assert moved[0] == moved[1]
+    assert moved_by(bounds) == moved_by(whole)
     for party in WHOLE_PARTIES:
         rows = random_rows(bounds, party, 4)
         assert np.array_equal(coded(rows, whole), coded(rows, bounds))

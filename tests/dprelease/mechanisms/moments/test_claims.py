@@ -26,9 +26,8 @@ from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.moments.claims import claim_of, power_of_two, proof_error, unproved
 from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.joint_calibration import parts
-from dprelease.mechanisms.moments.outcome_calibration import Moves
 from dprelease.mechanisms.moments.privatize import coded, places, schedule_of
-from dprelease.mechanisms.moments.terms import joint_moments, layout_of, sensitivity_of
+from dprelease.mechanisms.moments.terms import joint_moments, layout_of, moved_by
 from dprelease.mechanisms.moments.words import NOT_REVIEWED
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_options
 from dprelease.mechanisms.stream.terms import StreamTerms, inner
@@ -137,16 +136,10 @@ def test_honest_rows_fulfil_the_claim_and_each_violation_is_refused(spec: Releas
 
 def room(spec: ReleaseSpec) -> dict[EntryKind, Fraction]:
     """What the squared move of each kind of entry counts, if 1 is all that the noise is for."""
-    layout, terms = layout_of(spec), joint_moments(spec)
-    if not layout.outcomes:
-        moved = sensitivity_of(layout, terms.clipping, spec.grid_bits)
-        whole = 1 / moved.on_grid(spec.grid_bits, 1)
-        return {EntryKind.PRODUCT: whole, EntryKind.SQUARE: whole * moved.diagonal_weight}
-    assert terms.association is not None
-    first, second = parts(Fraction(1), Fraction(terms.association.split))
-    squared = Moves.of(layout, public_norm2=terms.public_norm2).on_grid(spec.grid_bits, 1)
-    budget = zip(EntryKind, squared, (first, first, second, second), strict=True)
-    return {kind: part / each for kind, each, part in budget if each}
+    split, squared = joint_moments(spec).split, moved_by(spec).on_grid(spec.grid_bits, 1)
+    first, second = parts(Fraction(1), split) if split else (Fraction(1), Fraction(0))
+    budget = dict(zip(EntryKind, (first, first, second, second), strict=True))
+    return {kind: budget[kind] / each for kind, each in squared.items() if each}
 
 
 class Search:
