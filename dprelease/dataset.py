@@ -209,25 +209,23 @@ class Dataset(Release):
         of ranges or of a synthetic control gives the table of `describe`.
 
         Raises:
-            ImportError: pandas is missing.
+            InvalidInput: pandas is missing.
         """
+        require("pandas")
         pandas = import_module("pandas")
-        about = {"release": self.digest, "guarantee": list(self.guarantee)}
-        unfitted = UNFITTED.get(self.view.kind)
-        if unfitted:
+        if unfitted := UNFITTED.get(self.view.kind):
             frame = pandas.json_normalize(unfitted(self, ()).document().tables[0].to_json())
         else:
             found = entries(self)
             frame = pandas.DataFrame(found.values, index=found.row_names or None, columns=found.names)
-            about |= {"noise_sd": found.noise_sd.tolist()}
-        frame.attrs.update(about)
+            frame.attrs["noise_sd"] = found.noise_sd.tolist()
+        frame.attrs.update(release=self.digest, guarantee=list(self.guarantee))
         return frame
 
     def _repr_html_(self) -> str:
         """The release as a notebook shows it: title, guarantee, and its columns described."""
-        head = f"<p><b>{escape(one_line(self.spec.title))}</b></p>"
         shown = self.describe()._repr_html_()
-        return super()._repr_html_() if shown is None else head + shown
+        return super()._repr_html_() if shown is None else f"<p><b>{escape(one_line(self.spec.title))}</b></p>{shown}"
 
 
 def load(

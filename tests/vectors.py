@@ -84,7 +84,11 @@ def _panel() -> ReleaseSpec:
     """A synthetic control of five times, by 30 donors of the north."""
     spec = panel_spec([0.1, 0.2, 0.2, 0.6, 0.7], "t3", donors=30, epsilon=3.0)
     (part,) = spec.parties
-    told = {"parties": (part.model_copy(update={"key": TRIAL.keys["north"]}),), "about": ABOUT}
+    told = {
+        "parties": (part.model_copy(update={"key": TRIAL.keys["north"]}),),
+        "about": ABOUT,
+        "title": f"A test vector: {spec.mechanism}",
+    }
     return ReleaseSpec.from_bytes(spec.model_copy(update=told).to_bytes())
 
 

@@ -115,8 +115,9 @@ class FitResult(Shown):
         """The estimated coefficients as a pandas data frame, a row each: target, feature and all that is known of the estimate.
 
         Raises:
-            ImportError: pandas is missing.
+            InvalidInput: pandas is missing.
         """
+        require("pandas")
         told = [row for table in self.document().tables if table.key == "coefficients" for row in table.to_json()]
         rows = [{"target": row["target"], "feature": row["feature"], **row["coefficient"]} for row in told]
         return import_module("pandas").DataFrame(rows)

@@ -21,6 +21,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jinja2": ("learner",),
         "matplotlib": ("plot",),
         "numba": ("fast",),
+        "pandas": ("frames",),
         "psycopg": ("postgresql",),
         "pyarrow": ("party", "learner"),
         "sqlalchemy": ("coordinator",),

@@ -1,6 +1,7 @@
 """A loaded release does what its docstrings show, and notebooks display it."""
 
 import doctest
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -83,6 +84,21 @@ def test_data_frames_hold_the_released_numbers(folder: Path, release: Dataset):
     assert frame.attrs["noise_sd"] == moments.noise_sd.tolist()
     rows = dprelease.load(folder / "rows", root=folder / "root.pem")
     assert rows.to_pandas()["age"].tolist() == rows.scaled().values[:, 0].tolist()
+
+
+@pytest.mark.parametrize("package", ["pandas", "matplotlib"])
+def test_what_a_missing_package_would_do_is_refused_with_what_to_install(
+    release: Dataset, package: str, monkeypatch: pytest.MonkeyPatch
+):
+    model = release.fit("glucose", ["age"])
+    asked = {
+        "pandas": (release.to_pandas, model.to_frame),
+        "matplotlib": (model.plot, release.plot.means, release.plot.correlations),
+    }
+    monkeypatch.setitem(sys.modules, package, None)
+    for call in asked[package]:
+        with pytest.raises(InvalidInput, match=f"this needs {package}, which is not installed.*pip install 'dprelease"):
+            call()
 
 
 def test_pictures_have_what_was_described(release: Dataset):
