@@ -13,14 +13,15 @@ import pytest
 
 from dprelease.data.bounding import BoundedRows, bound
 from dprelease.mechanisms.base import StreamState
+from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.session import Products
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
-from tests.statistical.auditor import Audit, Outputs, audit
-from tests.statistical.constants import CONTROL_RUNS, JOINT_RUNS, TWICE_RUNS
+from tests.statistical.auditor import Audit, Outputs, audit, audit_alike
+from tests.statistical.constants import CONTROL_RUNS, JOINT_RUNS, KNOWN_RUNS
 from tests.support.joint import summed
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import build_spec, numeric
@@ -115,11 +116,16 @@ def audited(
     specs: list[ReleaseSpec],
     places: tuple[Place, ...],
     noises: Mapping[str, NoiseSource],
-    runs: int,
+    runs: int = KNOWN_RUNS,
     drawn_twice: int | None = None,
 ) -> Audit:
-    first, second = (outputs(prepared(specs, cell, places), noises, runs, drawn_twice) for cell in NEIGHBOURS)
-    return audit(first, second)
+    """By an attacker who knows both tables."""
+    streams = [prepared(specs, cell, places) for cell in NEIGHBOURS]
+    exact = [outputs(each, dict.fromkeys(noises, ZeroNoise()), 1, drawn_twice)[0] for each in streams]
+    terms: Any = specs[0].terms
+    sd = np.where(layout_of(specs[0]).diagonal, terms.of.diagonal_scale, terms.of.scale)
+    noise = np.tile(sd, len(exact[0]) // len(sd))
+    return audit_alike(exact, noise, *(outputs(each, noises, runs, drawn_twice) for each in streams))
 
 
 ALONE = {"a": tuple(column for own in COLUMNS.values() for column in own)}
@@ -137,8 +143,9 @@ PATIENT: tuple[Place, ...] = ((2, 0), (2, 1))
     ],
 )
 def test_a_stream_is_worth_what_is_stated(places: tuple[Place, ...], q: int, runs: int, within: float) -> None:
+    """To an attacker who knows nothing."""
     specs = specs_of(ALONE, q)
-    measured = audited(specs, places, {"a": SeededNoise(q)}, runs)
+    measured = audit(*(outputs(prepared(specs, cell, places), {"a": SeededNoise(q)}, runs) for cell in NEIGHBOURS))
     assert measured.standard_error < within / 3 * 1.05 * nominal(specs)
     assert measured.agrees(nominal(specs), errors=3)
     assert abs(measured.mu / nominal(specs) - 1) < within
@@ -146,26 +153,26 @@ def test_a_stream_is_worth_what_is_stated(places: tuple[Place, ...], q: int, run
 
 def test_an_event_is_worth_what_is_stated() -> None:
     specs = specs_of(ALONE)
-    assert audited(specs, EVENT, {"a": SeededNoise(1)}, CONTROL_RUNS).agrees(nominal(specs), errors=3)
+    assert audited(specs, EVENT, {"a": SeededNoise(1)}).agrees(nominal(specs), errors=3)
 
 
 def test_a_curious_hospital_learns_what_is_stated() -> None:
     """One of three, which subtracts its own noise from all checkpoints."""
     specs = specs_of(COLUMNS, factor="tree")
     noises = {"a": SeededNoise(10), "b": ZeroNoise(), "c": SeededNoise(11)}
-    assert audited(specs, ((1, 0),), noises, TWICE_RUNS).agrees(nominal(specs), errors=3)
+    assert audited(specs, ((1, 0),), noises).agrees(nominal(specs), errors=3)
 
 
 def test_a_checkpoint_drawn_anew_is_caught() -> None:
     specs = specs_of(ALONE)
-    measured = audited(specs, EVENT, {"a": SeededNoise(20)}, CONTROL_RUNS, drawn_twice=2)
+    measured = audited(specs, EVENT, {"a": SeededNoise(20)}, drawn_twice=2)
     assert measured.mu > 1.2 * nominal(specs)
     assert not measured.agrees(nominal(specs), errors=5)
 
 
 def test_a_patient_with_more_rows_than_declared_is_caught() -> None:
     specs = specs_of(ALONE)
-    measured = audited(specs, PATIENT, {"a": SeededNoise(30)}, CONTROL_RUNS)
+    measured = audited(specs, PATIENT, {"a": SeededNoise(30)})
     assert measured.agrees(2 * nominal(specs), errors=3)
     assert not measured.agrees(nominal(specs), errors=5)
 
