@@ -51,6 +51,18 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests wait for processes are spread among the others: the core that one worker leaves, another one takes."""
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    kinds: dict[bool, list[list[pytest.Item]]] = {True: [], False: []}
+    for own in files.values():
+        kinds[own[0].get_closest_marker("end_to_end") is not None].append(own)
+    placed = [(place / len(kind), own) for kind in kinds.values() for place, own in enumerate(kind)]
+    items[:] = [item for _, own in sorted(placed, key=lambda each: each[0]) for item in own]
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Cluster]:
     """A PostgreSQL server for all tests of a process; those that need it are skipped where it cannot be had."""
