@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import threading
 from collections import Counter
@@ -67,10 +68,12 @@ class ParcelStore:
 
     Attributes:
         lock: held by whoever needs what is here to stay as it is.
+        mark: names the list of what is here: another one whenever the list may lack what it had.
     """
 
     def __init__(self, folder: Path) -> None:
         self.lock = threading.RLock()
+        self.mark = secrets.token_bytes(8)
         self._folder = folder
         self._by_digest: dict[str, StoredMessage] = {}
         self._rounds = set[int]()
@@ -240,6 +243,7 @@ class ParcelStore:
         with self.lock, on_disk():
             if all(number >= round_ for number in self._rounds):
                 return
+            self.mark = secrets.token_bytes(8)
             old = [kept for kept in self._by_digest.values() if kept.header.round < round_]
             for kept in old:
                 del self._by_digest[kept.digest], self._by_place[kept.header.place]

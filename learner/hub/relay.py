@@ -168,22 +168,26 @@ class Relay:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
         return kept.turn.begin(_Body(store, kept, lambda: self._told(plan, store, kept.header)))
 
-    def listed(self, caller: Identity, release: str, after: int) -> tuple[list[bytes], int]:
+    def listed(self, caller: Identity, release: str, after: int, mark: bytes = b"") -> tuple[list[bytes], int, bytes]:
         """Signed headers of complete parcels, in the order in which they became complete, as many as fit an answer.
 
         Args:
             caller: who calls; a party sees the headers that concern it.
             release: digest of the spec or task.
             after: the number at which an earlier answer ended; 0 for the beginning.
+            mark: of that answer; if it is given and the list has another one by now, all begins again.
 
         Returns:
-            The headers' canonical bytes, and the number at which this answer ends.
+            The headers' canonical bytes, the number at which this answer ends, and the mark of the list.
 
         Raises:
             AccessDenied, Conflict, NotFound, PeerUnavailable: as for `open_parcels`.
         """
         plan = self._plan_for(caller, release)
-        return self._store(release, plan).listed(after, partial(plan.concerns, caller.name))
+        store = self._store(release, plan)
+        present = store.mark  # before the list: a round that is abandoned in between is noticed next time
+        found, last = store.listed(after if mark in (b"", present) else 0, partial(plan.concerns, caller.name))
+        return found, last, present
 
     def body(self, caller: Identity, release: str, parcel: str, offset: int) -> Path:
         """The file of a body, once it is sure that it is complete, is for the caller and reaches to the offset.

@@ -165,9 +165,10 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
 
     def ListParcels(self, request: relay_pb2.ListParcelsRequest, context: Any) -> relay_pb2.ListParcelsResponse:  # noqa: N802
         """List complete parcels."""
-        parcels, last = self._relay.listed(self._caller(context), request.spec_digest.hex(), request.after)
+        seen = request.after, request.mark
+        parcels, last, mark = self._relay.listed(self._caller(context), request.spec_digest.hex(), *seen)
         whole = sum(map(len, parcels)) + MOST_HEADER_BYTES <= PAGE_BYTES
-        return relay_pb2.ListParcelsResponse(parcels=parcels, last=last, whole=whole)
+        return relay_pb2.ListParcelsResponse(parcels=parcels, last=last, whole=whole, mark=mark)
 
     def FetchShortParcels(  # noqa: N802
         self, request: relay_pb2.FetchShortParcelsRequest, context: Any

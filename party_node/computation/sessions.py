@@ -34,7 +34,7 @@ from party_node.computation.work import put_back, take_turns
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import HubConnection
 from party_node.outgoing.office import Coordinator
-from party_node.outgoing.relay import RelayCalls
+from party_node.outgoing.relay import Listed, RelayCalls
 from party_node.state.journal import Record
 from party_node.state.session import SHORT_BODY, SessionFolder, UsedSeeds
 
@@ -65,14 +65,14 @@ class Remembered:
     """Memory of this process about one release.
 
     Attributes:
-        read: messages, by their bytes; each is read once.
+        listed: what the relay has listed.
         checked: those whose signatures were checked.
         seeds: those that we dealt, for as long as proofs need them: never on a disk.
         mapped: our matrix and its bits, in files without a name.
         bodies: small ones of messages for us: each look needs those of all steps before, and each call to the hub counts.
     """
 
-    read: dict[bytes, Message] = field(default_factory=dict)
+    listed: Listed = field(default_factory=Listed)
     checked: set[Message] = field(default_factory=set)
     seeds: DealtSeeds = field(default_factory=DealtSeeds)
     mapped: dict[str, Codes] = field(default_factory=dict)
@@ -263,7 +263,7 @@ class JointWork:
 
     def _relay(self, record: Record) -> RelayCalls:
         stall = self._hospital.settings.daemon.stall_seconds
-        return RelayCalls(self._hub.channel(), record.digest, stall, self._seen_of(record).read)
+        return RelayCalls(self._hub.channel(), record.digest, stall, self._seen_of(record).listed)
 
     def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""

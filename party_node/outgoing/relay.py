@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import grpc
 
@@ -28,6 +29,25 @@ MOST_MESSAGES = 50_000
 """Most messages of one release or run that are read: a hundred hospitals that deal to one another send 20,000 in a round."""
 
 
+@dataclass
+class Listed:
+    """What the relay has listed of one release or run: of a list with a mark only what is new is asked for again.
+
+    Attributes:
+        messages: in their order.
+        after: number at which the last answer ended.
+        mark: of the list; a relay of before gives none.
+    """
+
+    messages: dict[Message, None] = field(default_factory=dict)
+    after: int = 0
+    mark: bytes = b""
+
+    def begin(self, mark: bytes) -> None:
+        """Forget all, for another list."""
+        self.messages, self.after, self.mark = {}, 0, mark
+
+
 class RelayCalls:
     """Calls over one channel.
 
@@ -35,15 +55,14 @@ class RelayCalls:
         channel: to the hub's listener for parties.
         release: digest of the release or run.
         stall_seconds: longest stand-still before an attempt is given up.
-        read: messages that were listed at the last look, by their bytes: they are not read again.
+        listed: what earlier calls have seen.
     """
 
-    def __init__(
-        self, channel: grpc.Channel, release: str, stall_seconds: float, read: dict[bytes, Message] | None = None
-    ) -> None:
-        self._read = {} if read is None else read
-        self._listed: dict[bytes, Message] = {}
-        self._after = self._count = 0
+    def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float, listed: Listed | None = None) -> None:
+        self._listed = Listed() if listed is None else listed
+        if not self._listed.mark:
+            self._listed.begin(b"")
+        self._count = 0
         self._answers_short = True
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)
         self._send = channel.stream_unary(
@@ -53,30 +72,30 @@ class RelayCalls:
         self._stall_seconds = stall_seconds
 
     def messages(self) -> tuple[Message, ...]:
-        """All messages of the release, unchecked; from the second time on only what is new is asked for.
+        """All messages of the release that are there now, unchecked; only those that are new are asked for.
 
         Raises:
             IntegrityError: one cannot be read.
             PeerUnavailable, NotFound, ...: as the relay answers.
         """
-        found = self._listed
+        seen = self._listed
         while True:
-            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=self._after)
+            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=seen.after, mark=seen.mark)
             answer = ask(RELAY, self._stub.ListParcels, request)
-            if answer.parcels and answer.last <= self._after:
+            if answer.mark != seen.mark:
+                seen.begin(answer.mark)
+            if answer.parcels and answer.last <= seen.after:
                 raise IntegrityError(f"{RELAY} lists the same messages again and again")
-            self._after = max(self._after, answer.last)
             self._count += len(answer.parcels)  # as they come: one that is listed twice counts twice
-            if self._count > MOST_MESSAGES:
+            if max(self._count, len(seen.messages)) > MOST_MESSAGES:
                 raise IntegrityError(f"{RELAY} lists more messages than a session has")
             try:
-                found |= {data: self._read.get(data) or Message.from_bytes(data) for data in answer.parcels}
+                seen.messages |= dict.fromkeys(map(Message.from_bytes, answer.parcels))
             except InvalidInput as error:
                 raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
+            seen.after = max(seen.after, answer.last)
             if answer.whole or not answer.parcels:
-                self._read.clear()
-                self._read.update(found)
-                return tuple(found.values())
+                return tuple(seen.messages)
 
     def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
         """Send every frozen message that is not among those that are there; say whether there was one."""
@@ -139,7 +158,7 @@ class RelayCalls:
         if not self._answers_short:
             return {}
         room, asked = MOST_SHORT - wanted.size, [wanted]
-        for header in (message.header for message in self._listed.values() if message.header.round == wanted.round):
+        for header in (message.header for message in self._listed.messages if message.header.round == wanted.round):
             fits = 0 < header.size <= min(SHORT_BODY, room) and len(asked) < MOST_ASKED
             if fits and party in header.receivers and header != wanted and header not in known:
                 room -= header.size

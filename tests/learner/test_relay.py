@@ -220,9 +220,15 @@ def test_a_round_stays_until_a_later_one_has_an_offer_of_every_party(office: Off
     assert office.listed() == [*first, *second[:2]]
     columns = next(parcel for parcel in first if parcel.header.kind == "columns")
     assert office.fetch(columns, columns.header.receivers[0]) == make.body(columns)
+    north = office.caller("north")
+    _, last, mark = office.relay.listed(north, office.sealed.digest, 0)
+    assert office.relay.listed(north, office.sealed.digest, last, mark) == ([], last, mark)
     office.bring(second[2])
     assert office.listed() == second
     assert office.files("body") == []
+    found, end, later = office.relay.listed(north, office.sealed.digest, last, mark)
+    assert (found, end, later != mark) == ([each.to_bytes() for each in second], last + 1, True)
+    assert office.relay.listed(north, office.sealed.digest, last) == ([second[2].to_bytes()], end, later)
     with pytest.raises(NotFound):
         office.fetch(columns, columns.header.receivers[0])
     for stale in (columns, first[0], make.transcript("south")):
@@ -285,14 +291,14 @@ def test_a_listing_goes_on_where_the_last_one_ended(
     found, last = list[Message](), 0
     north = office.caller("north")
     while True:
-        page, last = office.relay.listed(north, office.sealed.digest, last)
+        page, last, _ = office.relay.listed(north, office.sealed.digest, last)
         if not page:
             break
         assert len(page) == 1 or sum(map(len, page)) <= page_bytes
         found += map(Message.from_bytes, page)
     assert found == make.concerning("north", everything)
-    assert office.relay.listed(north, office.sealed.digest, last) == ([], last)
-    assert office.relay.listed(north, office.sealed.digest, (1 << 64) - 1) == ([], (1 << 64) - 1)
+    assert office.relay.listed(north, office.sealed.digest, last)[:2] == ([], last)
+    assert office.relay.listed(north, office.sealed.digest, (1 << 64) - 1)[:2] == ([], (1 << 64) - 1)
     monkeypatch.undo()
     office.begin(2)
     assert [parcel.header.round for parcel in office.listed(after=last)] == [2, 2, 2]

@@ -129,7 +129,7 @@ def test_points_go_to_the_next_of_the_ring_alone(post: Post) -> None:
     for party in ("north", "west"):
         with pytest.raises(AccessDenied):
             post.fetch(parcel, party)
-    listed, _ = post.relay.listed(post.world.parties["west"].identity, post.run, 0)
+    listed, _, _ = post.relay.listed(post.world.parties["west"].identity, post.run, 0)
     assert [Message.from_bytes(data) for data in listed] == [*hellos, parcel]
     reserved = post.storage.parcels(post.run) / "north.reserved"
     assert int(reserved.read_bytes()) == post.ring.most_bytes("north")
@@ -141,7 +141,7 @@ def test_who_has_sent_all_of_its_own_is_reported_before_others_see_the_last_of_i
     away, post.relay._report = post.relay._report, lambda *said: (_ for _ in ()).throw(PeerUnavailable("the office"))
     with pytest.raises(PeerUnavailable):
         post.open(result)
-    listed, _ = post.relay.listed(post.world.parties["west"].identity, post.run, 0)
+    listed, _, _ = post.relay.listed(post.world.parties["west"].identity, post.run, 0)
     assert (len(listed), post.reported) == (len(NAMES), [])
     post.relay._report = away
     post.bring(result)

@@ -34,7 +34,9 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
         partial: header digest to the part of a body that has come.
         offsets: where every upload began.
         hears: told of every message that is announced.
+        listed: where every list began.
         page: most headers in one answer.
+        mark: of the list; empty for a hub of the version before.
         last: what a hostile relay says instead of where its answer ends.
         held: what a hostile relay says instead of how much it holds.
         breaks_at: bytes after which the next upload breaks, once.
@@ -54,7 +56,9 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
     partial: dict[str, bytearray] = field(default_factory=dict)
     offsets: list[int] = field(default_factory=list)
     hears: Callable[[str, MessageHeader], object] = lambda party, header: None
+    listed: list[int] = field(default_factory=list)
     page: int = 3
+    mark: bytes = b"a list"
     last: int | None = None
     held: int | None = None
     breaks_at: int | None = None
@@ -152,10 +156,13 @@ class FakeRelay(relay_pb2_grpc.RelayServiceServicer):
 
     def ListParcels(self, request: Any, context: Any) -> relay_pb2.ListParcelsResponse:
         post = self.post(request.spec_digest.hex())
+        self.listed.append(request.after)
         listed = post.lists(caller(context, "party").name, tuple(post.messages.values()))
-        found = listed[request.after : request.after + self.page]
-        last = request.after + len(found) if self.last is None else self.last
-        return relay_pb2.ListParcelsResponse(parcels=[message.to_bytes() for message in found], last=last)
+        after = request.after if request.mark in (b"", self.mark) else 0
+        found = listed[after : after + self.page]
+        last = after + len(found) if self.last is None else self.last
+        parcels = [message.to_bytes() for message in found]
+        return relay_pb2.ListParcelsResponse(parcels=parcels, last=last, mark=self.mark)
 
     def FetchShortParcels(self, request: Any, context: Any) -> relay_pb2.FetchShortParcelsResponse:
         if not self.short:

@@ -18,7 +18,7 @@ from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import relay_pb2, release_pb2
 from party_node.outgoing import relay as relay_module
-from party_node.outgoing.relay import RelayCalls
+from party_node.outgoing.relay import Listed, RelayCalls
 from party_node.state.session import Outgoing
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World
@@ -78,6 +78,28 @@ def test_all_pages_are_read(world: World, release: str, north: RelayCalls) -> No
     assert world.relay.page == 3
     north.put(sent, ())
     assert [each.message for each in sent] == list(north.messages())
+
+
+@pytest.mark.parametrize("mark", [b"a list", b""], ids=["marked", "of a hub of before"])
+def test_what_was_listed_is_asked_for_again_only_of_another_list(
+    world: World, release: str, north: RelayCalls, mark: bytes
+) -> None:
+    relay, listed, hospital_state = world.relay, Listed(), world.north.hospital_state()
+    sent = [message(world, release, number, b"") for number in range(1, 6)]
+    relay.mark = mark
+
+    def look() -> tuple[list[Message], list[int]]:
+        relay.listed.clear()
+        with connect(hospital_state.enrolment.hub, hospital_state.identity.credentials()) as channel:
+            return list(RelayCalls(channel, release, 30.0, listed).messages()), relay.listed
+
+    north.put([Outgoing(each, None) for each in sent[:4]], ())
+    assert look() == (sent[:4], [0, 3, 4])
+    north.put([Outgoing(sent[4], None)], ())
+    assert look() == (sent, [4, 5] if mark else [0, 3, 5])
+    relay.post(release).messages.pop(sent[0].header.digest())  # as after a restart over an older copy
+    relay.mark = mark and b"another list"
+    assert look() == (sent[1:], [5, 3, 4] if mark else [0, 3, 4])
 
 
 def test_short_bodies_come_with_their_messages_and_are_fetched_together(

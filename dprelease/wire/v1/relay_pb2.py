@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from dprelease.wire.v1 import release_pb2 as dprelease_dot_wire_dot_v1_dot_release__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64prelease/wire/v1/relay.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto\"1\n\x11OpenParcelRequest\x12\x0e\n\x06parcel\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\"$\n\x12OpenParcelResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04\"K\n\x12OpenParcelsRequest\x12\x35\n\x07parcels\x18\x01 \x03(\x0b\x32$.dprelease.wire.v1.OpenParcelRequest\"&\n\x13OpenParcelsResponse\x12\x0f\n\x07offsets\x18\x01 \x03(\x04\"h\n\x11SendParcelRequest\x12\x15\n\rheader_digest\x18\x01 \x01(\x0c\x12\x13\n\x0bspec_digest\x18\x02 \x01(\x0c\x12\'\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\"$\n\x12SendParcelResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\"8\n\x12ListParcelsRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x04\"C\n\x13ListParcelsResponse\x12\x0f\n\x07parcels\x18\x01 \x03(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\r\n\x05whole\x18\x03 \x01(\x08\"P\n\x12\x46\x65tchParcelRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\x15\n\rheader_digest\x18\x02 \x01(\x0c\x12\x0e\n\x06offset\x18\x03 \x01(\x04\">\n\x13\x46\x65tchParcelResponse\x12\'\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\"G\n\x18\x46\x65tchShortParcelsRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\x16\n\x0eheader_digests\x18\x02 \x03(\x0c\"+\n\x19\x46\x65tchShortParcelsResponse\x12\x0e\n\x06\x62odies\x18\x01 \x03(\x0c\x32\xaa\x05\n\x0cRelayService\x12Y\n\nOpenParcel\x12$.dprelease.wire.v1.OpenParcelRequest\x1a%.dprelease.wire.v1.OpenParcelResponse\x12\\\n\x0bOpenParcels\x12%.dprelease.wire.v1.OpenParcelsRequest\x1a&.dprelease.wire.v1.OpenParcelsResponse\x12[\n\nSendParcel\x12$.dprelease.wire.v1.SendParcelRequest\x1a%.dprelease.wire.v1.SendParcelResponse(\x01\x12\\\n\x0bListParcels\x12%.dprelease.wire.v1.ListParcelsRequest\x1a&.dprelease.wire.v1.ListParcelsResponse\x12^\n\x0b\x46\x65tchParcel\x12%.dprelease.wire.v1.FetchParcelRequest\x1a&.dprelease.wire.v1.FetchParcelResponse0\x01\x12n\n\x11\x46\x65tchShortParcels\x12+.dprelease.wire.v1.FetchShortParcelsRequest\x1a,.dprelease.wire.v1.FetchShortParcelsResponse\x12V\n\tAwaitNews\x12#.dprelease.wire.v1.AwaitNewsRequest\x1a$.dprelease.wire.v1.AwaitNewsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64prelease/wire/v1/relay.proto\x12\x11\x64prelease.wire.v1\x1a\x1f\x64prelease/wire/v1/release.proto\"1\n\x11OpenParcelRequest\x12\x0e\n\x06parcel\x18\x01 \x01(\x0c\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\"$\n\x12OpenParcelResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04\"K\n\x12OpenParcelsRequest\x12\x35\n\x07parcels\x18\x01 \x03(\x0b\x32$.dprelease.wire.v1.OpenParcelRequest\"&\n\x13OpenParcelsResponse\x12\x0f\n\x07offsets\x18\x01 \x03(\x04\"h\n\x11SendParcelRequest\x12\x15\n\rheader_digest\x18\x01 \x01(\x0c\x12\x13\n\x0bspec_digest\x18\x02 \x01(\x0c\x12\'\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\"$\n\x12SendParcelResponse\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\"F\n\x12ListParcelsRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x04\x12\x0c\n\x04mark\x18\x03 \x01(\x0c\"Q\n\x13ListParcelsResponse\x12\x0f\n\x07parcels\x18\x01 \x03(\x0c\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\r\n\x05whole\x18\x03 \x01(\x08\x12\x0c\n\x04mark\x18\x04 \x01(\x0c\"P\n\x12\x46\x65tchParcelRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\x15\n\rheader_digest\x18\x02 \x01(\x0c\x12\x0e\n\x06offset\x18\x03 \x01(\x04\">\n\x13\x46\x65tchParcelResponse\x12\'\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x18.dprelease.wire.v1.Chunk\"G\n\x18\x46\x65tchShortParcelsRequest\x12\x13\n\x0bspec_digest\x18\x01 \x01(\x0c\x12\x16\n\x0eheader_digests\x18\x02 \x03(\x0c\"+\n\x19\x46\x65tchShortParcelsResponse\x12\x0e\n\x06\x62odies\x18\x01 \x03(\x0c\x32\xaa\x05\n\x0cRelayService\x12Y\n\nOpenParcel\x12$.dprelease.wire.v1.OpenParcelRequest\x1a%.dprelease.wire.v1.OpenParcelResponse\x12\\\n\x0bOpenParcels\x12%.dprelease.wire.v1.OpenParcelsRequest\x1a&.dprelease.wire.v1.OpenParcelsResponse\x12[\n\nSendParcel\x12$.dprelease.wire.v1.SendParcelRequest\x1a%.dprelease.wire.v1.SendParcelResponse(\x01\x12\\\n\x0bListParcels\x12%.dprelease.wire.v1.ListParcelsRequest\x1a&.dprelease.wire.v1.ListParcelsResponse\x12^\n\x0b\x46\x65tchParcel\x12%.dprelease.wire.v1.FetchParcelRequest\x1a&.dprelease.wire.v1.FetchParcelResponse0\x01\x12n\n\x11\x46\x65tchShortParcels\x12+.dprelease.wire.v1.FetchShortParcelsRequest\x1a,.dprelease.wire.v1.FetchShortParcelsResponse\x12V\n\tAwaitNews\x12#.dprelease.wire.v1.AwaitNewsRequest\x1a$.dprelease.wire.v1.AwaitNewsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,17 +45,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SENDPARCELRESPONSE']._serialized_start=397
   _globals['_SENDPARCELRESPONSE']._serialized_end=433
   _globals['_LISTPARCELSREQUEST']._serialized_start=435
-  _globals['_LISTPARCELSREQUEST']._serialized_end=491
-  _globals['_LISTPARCELSRESPONSE']._serialized_start=493
-  _globals['_LISTPARCELSRESPONSE']._serialized_end=560
-  _globals['_FETCHPARCELREQUEST']._serialized_start=562
-  _globals['_FETCHPARCELREQUEST']._serialized_end=642
-  _globals['_FETCHPARCELRESPONSE']._serialized_start=644
-  _globals['_FETCHPARCELRESPONSE']._serialized_end=706
-  _globals['_FETCHSHORTPARCELSREQUEST']._serialized_start=708
-  _globals['_FETCHSHORTPARCELSREQUEST']._serialized_end=779
-  _globals['_FETCHSHORTPARCELSRESPONSE']._serialized_start=781
-  _globals['_FETCHSHORTPARCELSRESPONSE']._serialized_end=824
-  _globals['_RELAYSERVICE']._serialized_start=827
-  _globals['_RELAYSERVICE']._serialized_end=1509
+  _globals['_LISTPARCELSREQUEST']._serialized_end=505
+  _globals['_LISTPARCELSRESPONSE']._serialized_start=507
+  _globals['_LISTPARCELSRESPONSE']._serialized_end=588
+  _globals['_FETCHPARCELREQUEST']._serialized_start=590
+  _globals['_FETCHPARCELREQUEST']._serialized_end=670
+  _globals['_FETCHPARCELRESPONSE']._serialized_start=672
+  _globals['_FETCHPARCELRESPONSE']._serialized_end=734
+  _globals['_FETCHSHORTPARCELSREQUEST']._serialized_start=736
+  _globals['_FETCHSHORTPARCELSREQUEST']._serialized_end=807
+  _globals['_FETCHSHORTPARCELSRESPONSE']._serialized_start=809
+  _globals['_FETCHSHORTPARCELSRESPONSE']._serialized_end=852
+  _globals['_RELAYSERVICE']._serialized_start=855
+  _globals['_RELAYSERVICE']._serialized_end=1537
 # @@protoc_insertion_point(module_scope)

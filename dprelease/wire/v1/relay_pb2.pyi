@@ -50,22 +50,26 @@ class SendParcelResponse(_message.Message):
     def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
 
 class ListParcelsRequest(_message.Message):
-    __slots__ = ("spec_digest", "after")
+    __slots__ = ("spec_digest", "after", "mark")
     SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
     spec_digest: bytes
     after: int
-    def __init__(self, spec_digest: _Optional[bytes] = ..., after: _Optional[int] = ...) -> None: ...
+    mark: bytes
+    def __init__(self, spec_digest: _Optional[bytes] = ..., after: _Optional[int] = ..., mark: _Optional[bytes] = ...) -> None: ...
 
 class ListParcelsResponse(_message.Message):
-    __slots__ = ("parcels", "last", "whole")
+    __slots__ = ("parcels", "last", "whole", "mark")
     PARCELS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
     parcels: _containers.RepeatedScalarFieldContainer[bytes]
     last: int
     whole: bool
-    def __init__(self, parcels: _Optional[_Iterable[bytes]] = ..., last: _Optional[int] = ..., whole: _Optional[bool] = ...) -> None: ...
+    mark: bytes
+    def __init__(self, parcels: _Optional[_Iterable[bytes]] = ..., last: _Optional[int] = ..., whole: _Optional[bool] = ..., mark: _Optional[bytes] = ...) -> None: ...
 
 class FetchParcelRequest(_message.Message):
     __slots__ = ("spec_digest", "header_digest", "offset")
