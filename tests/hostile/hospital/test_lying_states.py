@@ -128,26 +128,28 @@ APPROVALS = [
 ]
 
 
-@each(APPROVALS)
-def test_no_noise_without_everybodys_approval(world: World, fault: Fault) -> None:
+def test_no_noise_without_everybodys_approval(world: World) -> None:
+    """Every fault for one release, which an honest office may complete in the end."""
     spec, north = world.spec(), world.north
-    state = ("APPROVED", "RUNNING")[APPROVALS.index(fault) % 2]  # approvals are read in the same way in both
-    approvals = fault.act(world, spec)
+    given = [(fault, fault.act(world, spec)) for fault in APPROVALS]
     release = world.coordinator.propose(spec)
     north.cycle()
     if north.status(release) == "waiting":  # it repeats what the earlier release holds
         north.hospital_state().accept(north.record(release))
         north.cycle()
     record, draws = world.coordinator.records[release], len(north.noise.draws)
-    record.consents.extend(approvals)
-    world.coordinator.move(release, state)
-    assert steps(north) == [fault.error]
-    north.cycle()
-    assert north.status(release) == "approved"
-    assert north.record(release).note != "approved here"
-    assert GIVEN[fault.what][1] in north.record(release).note
-    check_untouched(north, release, ["reserve"], draws)
-    del record.consents[1:]
+    for place, (fault, approvals) in enumerate(given):
+        record.consents.extend(approvals)
+        world.coordinator.move(
+            release, ("APPROVED", "RUNNING")[place % 2]
+        )  # approvals are read in the same way in both
+        assert steps(north) == [fault.error], fault.what
+        north.cycle()
+        assert north.status(release) == "approved"
+        assert north.record(release).note != "approved here"
+        assert GIVEN[fault.what][1] in north.record(release).note, fault.what
+        check_untouched(north, release, ["reserve"], draws)
+        del record.consents[1:]
     world.south_approves(release)
     north.cycle()
     check_delivered(world, release)
