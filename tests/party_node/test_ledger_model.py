@@ -114,7 +114,7 @@ class LedgerAndModel(RuleBasedStateMachine):
 
 
 TestLedgerAndModel = LedgerAndModel.TestCase
-TestLedgerAndModel.settings = settings(max_examples=60, stateful_step_count=30, derandomize=True, deadline=None)
+TestLedgerAndModel.settings = settings(max_examples=25, stateful_step_count=30, derandomize=True, deadline=None)
 
 
 def spend(path: Path, worker: int, attempts: int) -> list[str]:

@@ -1,6 +1,7 @@
 """A party that sends something else than the block it sealed: one status, nothing published, and the right bytes welcome."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from dprelease.errors import (
@@ -164,20 +165,19 @@ PROTOCOL = [
 ]
 
 
-@each(PROTOCOL)
-def test_another_protocol_version(north: Party, check: Callable[[], None], hub: Hub, dial: Dial, fault: Fault) -> None:
-    metadata = fault.act()
+def test_another_protocol_version(north: Party, check: Callable[[], None], hub: Hub, dial: Dial) -> None:
     public = Public(dial(hub.public_port)).stub
     sealed = north.sealed.identities["north"].to_bytes()
-    for call in (
-        lambda: north.stub.OpenBlock(
-            intake_pb2.OpenBlockRequest(sealed=sealed), timeout=PATIENCE_SECONDS, metadata=metadata
+    for fault, (method, message) in product(
+        PROTOCOL,
+        (
+            (north.stub.OpenBlock, intake_pb2.OpenBlockRequest(sealed=sealed)),
+            (north.stub.SendBlock, iter(())),
+            (public.ListPublished, public_pb2.ListPublishedRequest()),
         ),
-        lambda: north.stub.SendBlock(iter(()), timeout=PATIENCE_SECONDS, metadata=metadata),
-        lambda: public.ListPublished(public_pb2.ListPublishedRequest(), timeout=PATIENCE_SECONDS, metadata=metadata),
     ):
         with fault.refused() as caught, translated("the hub"):
-            call()
+            method(message, timeout=PATIENCE_SECONDS, metadata=fault.act())
         fault.check_answer(caught)
     check()
 
