@@ -7,10 +7,10 @@ group has its probability p in closed form, and sums of cells A p are observed a
     y ~ N(n A p, n (A diag(p) A' - Ap (Ap)') + diag(s^2)):
 
 sampling and privacy noise at once, negative counts included. Parameters are log rates of the first group, log ratios of the
-others, and logits of the groups' shares. A priori log rates walk with a standard deviation of .7 an interval, log ratios
-are N(0, 2^2) for events and N(0, 1) for losses. Losses depart from their ratio by .5 in each interval, and so do events
-unless hazards are proportional. The mode is found by damped Gauss-Newton steps; the law of the parameters is normal about it,
-with the inverse of the last Hessian.
+others, and logits of the groups' shares. A priori log rates walk with a standard deviation of .7 an interval, and log ratios
+of events and of losses are N(0, 3^2): a narrower law of losses draws ratios of events to 1 if groups lose at different rates.
+Losses depart from their ratio by .5 in each interval, and so do events unless hazards are proportional. The mode is found
+by damped Gauss-Newton steps; the law of the parameters is normal about it, with the inverse of the last Hessian.
 
 Sources: Friedman 1982; Holford 1980. Competing causes: Prentice et al. 1978.
 """
@@ -25,12 +25,11 @@ import numpy as np
 
 from dprelease.arrays import Floats
 
-WALK, LEVEL_SD = 0.7, 3.0
-RATIO_SD, LOSS_RATIO_SD, APART = 2.0, 1.0, 0.5
-LATER_SD = 2.0
+WALK, APART = 0.7, 0.5
+VAGUE_SD = 3.0
+"""Spread of log rates, of log ratios, and of logits of shares about those that the sums have by themselves."""
+LATER_SD = 1.0
 """Spread of what groups differ by after the last cut, where each may be followed for another time."""
-LOGIT_SD = 3.0
-"""Spread of logits of shares about those that the sums have by themselves."""
 STEPS, LONGEST, CLOSE = 60, 2.0, 1e-4
 LEAST_EVENTS = 5.0
 """A start has as many events of each kind."""
@@ -154,23 +153,22 @@ class Exponential:
     def precision(self) -> Floats:
         """(size, size) of the prior."""
         count, q = len(self.cuts), self.rates.shape[-1]
-        found = np.diag(np.full(self.size, LOGIT_SD**-2))
+        found = np.diag(np.full(self.size, VAGUE_SD**-2))
         steps = np.diff(np.eye(count), axis=0) / WALK
-        walk = steps.T @ steps + np.full((count, count), (count * LEVEL_SD) ** -2)
+        walk = steps.T @ steps + np.full((count, count), (count * VAGUE_SD) ** -2)
         at = 0
         for _ in range(self.causes + 1):
             found[at : at + count, at : at + count] = walk
             at += count
         for kind in range(self.causes + 1):
-            wide = LOSS_RATIO_SD if kind == self.causes else RATIO_SD
             free = 1 if self.proportional and kind < self.causes else count
-            spread = np.full((free, free), wide**2) + (APART**2 * np.eye(free) if free > 1 else 0.0)
+            spread = np.full((free, free), VAGUE_SD**2) + (APART**2 * np.eye(free) if free > 1 else 0.0)
             for _ in range(self.groups - 1):
                 found[at : at + free, at : at + free] = np.linalg.inv(spread)
                 at += free
         if self.later and self.groups > 1:
             at = q + self._shares
-            together = np.full((self.groups,) * 2, LOGIT_SD**2) + LATER_SD**2 * np.eye(self.groups)
+            together = np.full((self.groups,) * 2, VAGUE_SD**2) + LATER_SD**2 * np.eye(self.groups)
             found[at : at + self.groups, at : at + self.groups] = np.linalg.inv(together)
         return found
 
