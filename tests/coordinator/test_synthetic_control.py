@@ -55,6 +55,8 @@ def test_unknown_words_of_the_request(office: Office, study: Path) -> None:
 def test_two_times_of_one_hospital(office: Office, study: Path, tmp_path: Path) -> None:
     two = 'mechanism = "synthetic-control"\nseries = [40.0, 45.0]\nintervention = "weight"\n'
     office.report(catalogue("north", columns=(AGE, numeric("weight", 30.0, 200.0))), now=utc_now())
+    written(study, 'north = ["age", "weight"]', two.replace("45.0]", "45.0, 50.0]"))
+    assert "series has 3 values and the donors' 2 columns" in run(str(study)).output
     written(study, 'north = ["age", "weight"]', two)
     shown = run(str(study), "--dry-run", "--keep", str(tmp_path / "kept"))
     assert shown.exit_code == 0, shown.output
