@@ -60,14 +60,13 @@ from benchmarks.accuracy.tables import TABLES, Table
 from benchmarks.common.files import tell_left_out
 from benchmarks.common.report import RESULTS, Results, main
 from dprelease.arrays import Floats
-from dprelease.planning import weighting
+from dprelease.planning.comparison import KNOWN as WEIGHT
 from dprelease.privacy.gaussian import mu_of
 
 Cell = dict[str, Any]
 """One outcome of one table at one target, JSON-ready."""
 
 SEED = 20261121
-WEIGHT = weighting.KNOWN
 """Of an outcome that is known beforehand, as plans propose it."""
 TOLERANCE = 2.0
 """Standard errors of a difference of medians that count as equal."""

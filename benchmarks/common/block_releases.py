@@ -29,7 +29,7 @@ from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.assumptions import PlannedFit, Scenario, draft_of
 from dprelease.mechanisms.noisy_rows.calibration import MixingPlan, plan_mixing
-from dprelease.planning.weighting import outcome_weight
+from dprelease.planning.comparison import outcome_weight
 from dprelease.privacy.gaussian import mu_of
 from dprelease.spec_base import Target
 

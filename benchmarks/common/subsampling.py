@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments import joint_calibration
+from dprelease.mechanisms.moments.calibration import association
 from dprelease.privacy.calibration import least_scale
 from dprelease.privacy.gaussian import check_target, delta_of, mu_of
 from dprelease.privacy.noise import NoiseSource
@@ -189,7 +189,7 @@ def sampled_moments(
         for moved, mu in (
             (norm2**2, of_part),
             (
-                joint_calibration.association(norm2, Fraction(outcomes.shape[1] * unit**2)),
+                association(norm2, Fraction(outcomes.shape[1] * unit**2)),
                 mu_of(epsilon / 2, delta / 2),
             ),
         )

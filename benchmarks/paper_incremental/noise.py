@@ -27,7 +27,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from benchmarks.paper_incremental.factors import levels
 from benchmarks.paper_primo.calibration import covariance_ball
-from dprelease.mechanisms.moments.joint_calibration import association, joint
+from dprelease.mechanisms.moments.calibration import association, joint
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 LEAF = math.sqrt(4.5)

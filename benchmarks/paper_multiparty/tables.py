@@ -3,7 +3,7 @@
 BGM, DGM and RMGM are as published: attributes in [0, 1], noise for |x| <= 1, no intercept; the paper's k, the best of five by
 the test loss, is an oracle's, outside the privacy guarantee. The default and moments take the same columns with their range
 [0, 1] declared, and fit an intercept. The default's request gives the outcome the weight that `coordinator plan` advises, from
-n, the parties' columns and (epsilon, delta) alone (`weighting.outcome_weight`). Blocks keep (epsilon, delta) for each party's
+n, the parties' columns and (epsilon, delta) alone (`comparison.outcome_weight`). Blocks keep (epsilon, delta) for each party's
 block, moments for the whole row. The constant predictor is the exact mean of the private outcomes.
 """
 

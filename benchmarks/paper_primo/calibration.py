@@ -6,7 +6,7 @@ upper triangle (`box`):
     |x| <= R      Delta_1^2 = 2 R^4; R^4 for a single column         |x x^T - x'x'^T|^2 = |x|^4 + |x'|^4 - 2 <x, x'>^2
     |x_c| <= b_c  Delta_1^2 = (sum b_c^2)^2, upper triangle          docs/guarantees.md 11
 
-Both at once, formula (1) of `joint_calibration`. For a ball: docs/guarantees.md,
+Both at once, formula (1) of `moments.calibration`. For a ball: docs/guarantees.md,
 "Where the papers differ". For a box, with u = x o x, c = |<x, x'>|, p and p'
 the sums of u and u', beta = sum b_c^2, the square of the move is at most
 
@@ -30,8 +30,8 @@ from typing import Literal
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.mechanisms.moments.calibration import check_positive, joint, parts
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.joint_calibration import check_positive, joint, parts
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 Body = Literal["ball", "box"]
@@ -90,7 +90,7 @@ def scales(covariance2: Fraction, association2: Fraction, mu2: Fraction, share: 
         covariance2: Delta_1^2 in squared units of the integers released.
         association2: Delta_2^2 in the same.
         mu2: mu^2 > 0.
-        share: q of `joint_calibration.split`.
+        share: q of `moments.calibration.split`.
         body: which of the two noise shapes `covariance2` is for.
 
     Raises:

@@ -6,7 +6,7 @@ The paper's ridge minimises its error bound (equations 24 and 25; 12 to 14 for t
 
 s1 and s2 the noise; h is the radius of the body times the expected length of C^T e, e standard normal: sqrt(n) R sqrt(d) |Y|_F with
 outcomes public, sqrt(n l) sqrt(l) |X|_F with features public. |w|^2 is private; d S^2 / (2 l R^2) is put for it, as in
-`joint_calibration`.
+`moments.calibration`.
 
 Ours are the library's, without an intercept: outcomes have a known mean of 0 (`data`), so that no mean is paid for, and
 rows of alleles have the constant among their features. What a release pays for it is measured in `release`.

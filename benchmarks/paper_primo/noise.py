@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.paper_primo.calibration import Body, covariance_ball, covariance_box, scales
 from benchmarks.paper_primo.data import Features
 from dprelease.arrays import Floats
-from dprelease.mechanisms.moments.joint_calibration import association, joint, split
+from dprelease.mechanisms.moments.calibration import association, joint, split
 
 _UNIT = Fraction(2) ** 48
 """Squared grid units of one, so fine that the grid's own variance vanishes."""
@@ -68,7 +68,7 @@ def published(radius2: float, outcome2: float, epsilon: float, delta: float) -> 
 
 
 def corrected(features: Features, outcomes: int, outcome2: float, mu: float) -> Noise:
-    """What mu needs, split by `joint_calibration.split`.
+    """What mu needs, split by `moments.calibration.split`.
 
     Args:
         features: whose bounds count.

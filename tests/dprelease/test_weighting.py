@@ -8,8 +8,8 @@ import pytest
 from dprelease.data.columns import LARGEST_WEIGHT
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Scenario
+from dprelease.planning.comparison import Weighing, outcome_weight
 from dprelease.planning.forecast import forecast, proposed
-from dprelease.planning.weighting import Weighing, outcome_weight
 from dprelease.spec_base import Target
 from tests.support.plans import changed, planned
 from tests.support.specs import numeric

@@ -13,7 +13,7 @@ from tests.end_to_end.test_moments import hospitals
 
 pytestmark = pytest.mark.end_to_end
 
-ALTERED = ("-m", "tests.support.faulty", "outlier@dprelease.mpc.matrix_product:masked", "--")
+ALTERED = ("-m", "tests.support.faulty", "outlier@dprelease.mpc.exchange:masked", "--")
 
 
 @pytest.mark.slow  # five rounds of three hospitals; without processes, `tests/party_node/test_joint_proof_crashes.py` tries it

@@ -72,7 +72,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.mechanisms.base import Inputs
 from dprelease.mechanisms.moments.privatize import OwnMoments, coded
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.matrix_product import masked, second_share
+from dprelease.mpc.exchange import masked, second_share
 from dprelease.mpc.schedule import Schedule
 from party_node.state.frozen import FrozenRows
 from party_node.state.session import SessionFolder

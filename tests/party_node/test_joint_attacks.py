@@ -17,8 +17,8 @@ from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.mpc import exchange as exchange_module
-from dprelease.mpc import matrix_product as products_module
-from dprelease.mpc.matrix_product import masked, second_share
+from dprelease.mpc import exchange as products_module
+from dprelease.mpc.exchange import masked, second_share
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Schedule

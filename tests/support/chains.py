@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dprelease.estimators.evidence import posterior
+from dprelease.estimators.evidence import evidence
 
 
 @contextmanager
@@ -17,8 +17,8 @@ def chains(warm_up: int, kept: int) -> Iterator[None]:
         kept: turns that are kept of each chain; production's are 50.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(posterior, "WARM_UP", warm_up)
-        patch.setattr(posterior, "KEPT", kept)
-        posterior._draw.cache_clear()
+        patch.setattr(evidence, "WARM_UP", warm_up)
+        patch.setattr(evidence, "KEPT", kept)
+        evidence._draw.cache_clear()
         yield
-    posterior._draw.cache_clear()
+    evidence._draw.cache_clear()

@@ -31,7 +31,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from demo.consortium import ROOT, Consortium
-from dprelease.estimators.evidence import posterior
+from dprelease.estimators.evidence import evidence
 from tests.support.replaced import PROJECT
 
 IN_PLACE = ("tests.support.faulty", "tests.support.recorded")
@@ -138,7 +138,7 @@ _origin = cache(_Origin)
 
 
 def _import_everything() -> None:
-    posterior.WARM_UP, posterior.KEPT = 60, 40  # fits of end-to-end tests are read with their errors, not compared
+    evidence.WARM_UP, evidence.KEPT = 60, 40  # fits of end-to-end tests are read with their errors, not compared
     for package in PROJECT:
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
             if not module.name.endswith("__main__"):

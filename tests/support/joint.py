@@ -14,7 +14,7 @@ from dprelease.mechanisms.moments.privatize import coded, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import in_memory
 from dprelease.mpc.correlated_randomness import deal, read_randomness
-from dprelease.mpc.matrix_product import masked, share
+from dprelease.mpc.exchange import masked, share
 from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair

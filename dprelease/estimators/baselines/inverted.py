@@ -30,7 +30,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.gain import gained, inside
 from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, Solution, solve
 from dprelease.estimators.quality import Quality, ScaledFit
-from dprelease.mechanisms.moments.joint_calibration import EXPLAINED
+from dprelease.mechanisms.moments.calibration import EXPLAINED
 from dprelease.mechanisms.moments.released import Moments
 
 
@@ -178,7 +178,7 @@ def primo_ridge(features: int, covariance: float, association: float) -> float:
     """lambda of ``primo``, from public numbers: what balances the bound on the error of a ridge that noise makes.
 
     The bound is d L (s1^2 |w|^2 + s2^2)/lambda + lambda |w|^2 with L = log(2 d^2 / rho), least at
-    lambda^2 = d L (s1^2 + s2^2/|w|^2). |w|^2 is not known and must not be looked at; `joint_calibration.EXPLAINED` is assumed, of
+    lambda^2 = d L (s1^2 + s2^2/|w|^2). |w|^2 is not known and must not be looked at; `calibration.EXPLAINED` is assumed, of
     outcomes and features that fill their bounds.
 
     Args:

@@ -13,6 +13,38 @@ All of it is rational arithmetic; scales are doubles rounded up, whose exact squ
 If outcomes are named, their association with the features has noise of its own, and both share mu (`outcome_calibration`).
 
 Source: docs/guarantees.md 11, 12 and 16.
+
+How much noise PRIMO takes: the sensitivity of X^T Y, one calibration for both X^T X and X^T Y, and how to split it.
+
+Neighbours differ in one patient's row (x, y), or in its private part where a side is public. All lengths are given squared
+and all arithmetic is rational, so nothing is rounded before the scales, which are rounded up.
+
+Covariance, X^T X, variance s1^2: Delta_1^2 is that of what is released of it (`outcome_calibration`).
+
+Association, X^T Y, variance s2^2: Delta_2^2 = 4 R^2 S^2 with |y| <= S. With Y public (feature privacy) S is max |y_i| over the
+public rows, with X public (label privacy) R is max |x_i|.
+
+Both at once. With A = Delta_1^2 / s1^2 and Q = Delta_2^2 / (2 s2^2),
+
+    mu^2 = A + Q + Q^2 / (4A)  if Q <= 2A,  else 2Q,                                                                 (1)
+
+less than the sum A + 2Q. For rows in a ball: docs/guarantees.md,
+"Where the papers differ"; for columns within bounds: `outcome_calibration`.
+
+Split. Let q = Q/(2A), 0 < q <= 1 (beyond 1 the covariance gets noisier for nothing). Then mu^2 = A (1 + q)^2 and
+
+    s1^2 = Delta_1^2 (1 + q)^2 / mu^2,     s2^2 = Delta_2^2 (1 + q)^2 / (4 q mu^2).
+
+Outcome i's weights w are off by (X^T X)^-1 (E_2 - E_1 w), so up to a factor the same for all, by s2^2 + omega s1^2 with omega =
+|w|^2 (d + 1)/(2 d) where entries off the diagonal have variance s1^2/2. (1 + q)^2 (kappa + 1/q), kappa = 4 Delta_1^2 omega /
+Delta_2^2, is least where 2 kappa q^2 + q = 1:
+
+    q = 2 / (1 + sqrt(1 + 8 kappa)).                                                                                 (2)
+
+Unknown is |w|^2. If the features explain the part e of outcomes that fill their bounds, |w|^2 = e d (S^2/l) / R^2, hence
+kappa = e (d + 1)/l: public numbers and a guess. Few outcomes need a good covariance, many a good association.
+
+Source: PRIMO (2023), Algorithms 1 and 2, with the sensitivities of docs/guarantees.md, "Where the papers differ".
 """
 
 from __future__ import annotations
@@ -23,9 +55,87 @@ from fractions import Fraction
 
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import EntryKind
-from dprelease.mechanisms.moments.joint_calibration import LARGEST_SPLIT, joint, parts
 from dprelease.mechanisms.moments.sensitivity import Sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
+
+EXPLAINED = Fraction(1, 2)
+"""e of the derivation unless the caller knows better."""
+
+LARGEST_SPLIT = Fraction(1023, 1024)
+"""q stays below 1, where rounding of the scales could leave formula (1)."""
+
+_ROOT_BITS = 40
+
+
+def association(radius2: Fraction, outcome2: Fraction) -> Fraction:
+    """Delta_2^2 = 4 R^2 S^2 of X^T Y, the same for full, feature and label privacy.
+
+    Args:
+        radius2: R^2; with X public, max |x_i|^2 over its rows.
+        outcome2: S^2; with Y public, max |y_i|^2 over its rows.
+
+    Raises:
+        InvalidInput: a bound that is not positive.
+    """
+    check_positive("the bound of the features", radius2)
+    check_positive("the bound of the outcomes", outcome2)
+    return 4 * radius2 * outcome2
+
+
+def joint(covariance2: Fraction, association2: Fraction) -> Fraction:
+    """mu^2 of both releases together, formula (1).
+
+    Args:
+        covariance2: A = Delta_1^2 / s1^2 > 0.
+        association2: Delta_2^2 / s2^2 >= 0, twice the Q of the formula.
+    """
+    half = association2 / 2
+    return covariance2 + half + half**2 / (4 * covariance2) if half <= 2 * covariance2 else association2
+
+
+def split(features: int, outcomes: int, explained: Fraction = EXPLAINED) -> Fraction:
+    """q of formula (2) from public numbers, the same on every machine: in (0, 1], more of it to the covariance when small.
+
+    Args:
+        features: d.
+        outcomes: l.
+        explained: e in [0, 1], the part of the outcomes that the features are guessed to explain.
+
+    Raises:
+        InvalidInput: no feature, no outcome, or a part that is none.
+    """
+    check_positive("the number of features", Fraction(features))
+    check_positive("the number of outcomes", Fraction(outcomes))
+    if not 0 <= explained <= 1:
+        raise InvalidInput(f"the part of the outcomes that the features explain lies between 0 and 1, not {explained}")
+    under = 1 + 8 * explained * Fraction(features + 1, outcomes)
+    root = Fraction(math.isqrt((under.numerator << (2 * _ROOT_BITS)) // under.denominator), 1 << _ROOT_BITS)
+    return min(Fraction(1), Fraction(round(2 / (1 + root) * 2**16) or 1, 2**16))
+
+
+def parts(mu2: Fraction, share: Fraction) -> tuple[Fraction, Fraction]:
+    """(Delta_1^2 / s1^2, Delta_2^2 / s2^2) of the least variances that give mu to both releases together.
+
+    Args:
+        mu2: mu^2 > 0.
+        share: q of `split`.
+
+    Raises:
+        InvalidInput: a budget or share that is not positive, or a share above 1.
+    """
+    check_positive("mu^2", mu2)
+    check_positive("the share", share)
+    if share > 1:
+        raise InvalidInput(f"a share above 1, here {share}, makes the covariance noisier and nothing better")
+    covariance = mu2 / (1 + share) ** 2
+    return covariance, 4 * share * covariance
+
+
+def check_positive(name: str, value: Fraction) -> None:
+    """Refuse what is not positive, by its name."""
+    if value <= 0:
+        raise InvalidInput(f"{name} must be positive, not {value}")
+
 
 FINEST = 100.0
 """Least noise scale of a party's share. At it kappa' is below 1e-10000 for any number of entries that fits a disk."""
@@ -52,7 +162,7 @@ def share_scales(
         collusion_threshold: t < m, parties that may pool what they saw.
         grid_bits: b.
         rows_per_subject: q.
-        split: q of `joint_calibration`, in (0, 1) where outcomes are named; 1 where every feature is public, 0 without outcomes.
+        split: q of (2), in (0, 1) where outcomes are named; 1 where every feature is public, 0 without outcomes.
 
     Raises:
         InvalidInput: a split that does not fit the sensitivity.

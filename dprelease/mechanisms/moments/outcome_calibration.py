@@ -19,7 +19,7 @@ Association. Its square moves by at most
 
 Both. With A = R^4/s1^2 and Q = 2 R^2 (S2 + T2)/s2^2 the terms in c, -c^2/s1^2 + 2 (S2 + T2)|c|/s2^2, are at most Q^2/(4A);
 the rest is convex in the squares of the numbers, and at a vertex with h of them at zero no larger than at none, as for the
-covariance alone: A + Q. Hence mu^2 <= A + Q + Q^2/(4A), formula (1) of `joint_calibration` with Delta_1 = R^2 and
+covariance alone: A + Q. Hence mu^2 <= A + Q + Q^2/(4A), formula (1) of `calibration` with Delta_1 = R^2 and
 Delta_2^2 = 4 R^2 (S2 + T2), where Q <= 2A; beyond, the sum A + 2Q. Without private features it is Delta_2^2/s2^2 alone, with
 R^2 = P2 and without T2.
 
@@ -48,7 +48,7 @@ import numpy.typing as npt
 from dprelease.data.column import Variable
 from dprelease.data.columns import public
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.mechanisms.moments import joint_calibration
+from dprelease.mechanisms.moments.calibration import LARGEST_SPLIT, association, split
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.mechanisms.moments.sensitivity import Sensitivity
 
@@ -79,7 +79,7 @@ def outcome_sensitivity(layout: Layout, public_norm2: Fraction | None = None) ->
     return Sensitivity(
         squared=norm2**2 if private else Fraction(0),
         diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
-        association=joint_calibration.association(norm2, outcome_norm2),
+        association=association(norm2, outcome_norm2),
         square_weight=norm2 * (1 if private else Fraction(11, 4)) * squares,
     )
 
@@ -89,7 +89,7 @@ def best_split(layout: Layout) -> Fraction:
     if not outcome_sensitivity(layout).squared:
         return Fraction(1)
     outcomes = int(layout.outcome.sum())
-    return min(joint_calibration.LARGEST_SPLIT, joint_calibration.split(len(layout.variables) - outcomes, outcomes))
+    return min(LARGEST_SPLIT, split(len(layout.variables) - outcomes, outcomes))
 
 
 def _norm2(variables: list[Variable]) -> int:

@@ -51,7 +51,7 @@ class Association(Value):
 
     Attributes:
         outcomes: names of columns; every other column is a feature.
-        split: q, how much of the budget the association gets (`joint_calibration`); 1 where every feature is public.
+        split: q, how much of the budget the association gets (`calibration`); 1 where every feature is public.
         scale: noise scale of each party's share of an entry of the association.
         square_scale: the same for the square of an outcome; 0 where no outcome is a private number.
         public_norm2: T2, the largest squared norm of a patient's public outcomes, in scaled units, as the one party that has them

@@ -12,7 +12,7 @@ from benchmarks.accuracy.tables import TABLES
 from benchmarks.common.fits import fit_moments
 from benchmarks.common.moment_releases import both_rounds
 from dprelease.data.ranges import Range
-from dprelease.estimators.evidence.posterior import posterior
+from dprelease.estimators.evidence.evidence import posterior
 from dprelease.estimators.moments.gain import IN_PUBLIC_BOUNDS, IN_RANGES
 from dprelease.estimators.moments.posterior_fit import _needed
 from dprelease.estimators.quality import Quality

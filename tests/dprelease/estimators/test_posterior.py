@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dprelease.estimators.evidence import posterior as _posterior
+from dprelease.estimators.evidence import evidence as _posterior
 from dprelease.estimators.evidence.density import EDGE, SPREAD, Density
-from dprelease.estimators.evidence.posterior import posterior, seeding
+from dprelease.estimators.evidence.evidence import posterior, seeding
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.privacy.public_stream import PublicNormals

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.common.fits import fit_moments
 from benchmarks.moments_utility import gram
 from benchmarks.paper_primo.projection import project
+from dprelease.estimators.evidence.evidence import posterior
 from dprelease.estimators.evidence.marginals import Marginals
-from dprelease.estimators.evidence.posterior import posterior
 from dprelease.estimators.moments.public_columns import PublicSide, associated
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.mechanisms.moments.entries import Layout

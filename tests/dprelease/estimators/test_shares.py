@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from dprelease.estimators.evidence.density import SHARE
-from dprelease.estimators.evidence.posterior import posterior
+from dprelease.estimators.evidence.evidence import posterior
 from tests.dprelease.estimators.moments import noisy_moments
 from tests.support.specs import categorical, numeric
 

@@ -8,7 +8,7 @@ from benchmarks.common.fits import fit_moments
 from benchmarks.coverage.long_tails import TABLES
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence import evidence
-from dprelease.estimators.evidence.posterior import posterior
+from dprelease.estimators.evidence.evidence import posterior
 from dprelease.estimators.moments.spectral_ridge import fit_spectral
 from dprelease.mechanisms.moments.entries import Layout
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments

@@ -11,9 +11,7 @@ from dprelease.canonical import sha256
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import Ring
-from dprelease.intersection.ring_pass import RingPass
-from dprelease.intersection.session import AlignmentSession, Common, RunEnvironment
-from dprelease.intersection.tables import Tables
+from dprelease.intersection.session import AlignmentSession, Common, RingPass, RunEnvironment, Tables
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.round import Round

@@ -10,7 +10,7 @@ import pytest
 
 from dprelease.errors import IntegrityError
 from dprelease.intersection import curve
-from dprelease.intersection.ring_pass import RingPass
+from dprelease.intersection.session import RingPass
 from dprelease.mpc.messages import MessageHeader
 from tests.dprelease.intersection.conftest import SETS
 from tests.dprelease.intersection.driver import RUN, Driver, element, side_of

@@ -10,9 +10,8 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.calibration import share_scales, spent
+from dprelease.mechanisms.moments.calibration import LARGEST_SPLIT, share_scales, spent
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.joint_calibration import LARGEST_SPLIT
 from dprelease.mechanisms.moments.outcome_calibration import best_split, outcome_sensitivity
 from dprelease.privacy.calibration import UNBOUNDED
 from tests.support.kinds import kind_of

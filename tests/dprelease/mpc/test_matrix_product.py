@@ -8,7 +8,7 @@ import pytest
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.matrix_product import first_share, masked, second_share
+from dprelease.mpc.exchange import first_share, masked, second_share
 from dprelease.mpc.modulus import FIELD
 from tests.support.specs import build_spec, numeric, random_rows
 

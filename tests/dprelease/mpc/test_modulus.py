@@ -19,8 +19,8 @@ from dprelease.identity.signing import new_private_key
 from dprelease.mpc import exchange
 from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import derive_again
+from dprelease.mpc.exchange import masked
 from dprelease.mpc.in_memory import multiply
-from dprelease.mpc.matrix_product import masked
 from dprelease.mpc.modulus import FIELD, MODULI, RING, Field, Modulus, P
 from dprelease.mpc.ring import SecretStream, Words
 from dprelease.mpc.schedule import COORDINATOR, Schedule

@@ -14,7 +14,7 @@ from dprelease.arrays import Codes
 from dprelease.errors import Conflict, IntegrityError, Irreparable, ProofRefused
 from dprelease.mpc import exchange, session
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal
-from dprelease.mpc.matrix_product import masked
+from dprelease.mpc.exchange import masked
 from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message, sign_message
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proofs import Proofs

@@ -23,9 +23,9 @@ from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.files.settings import Mistakes
 from dprelease.mechanisms.draft import Draft
+from dprelease.mechanisms.moments.calibration import parts
 from dprelease.mechanisms.moments.claims import claim_of, power_of_two, proof_error, unproved
 from dprelease.mechanisms.moments.entries import EntryKind
-from dprelease.mechanisms.moments.joint_calibration import parts
 from dprelease.mechanisms.moments.privatize import coded, places, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of, moved_by
 from dprelease.mechanisms.moments.words import NOT_REVIEWED
