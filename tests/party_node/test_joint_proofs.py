@@ -1,13 +1,15 @@
 """Sessions with range proofs at a coordinator that deals: exact, and begun anew where it has lost what it dealt."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from dprelease.errors import IntegrityError, PeerUnavailable
-from dprelease.mpc.messages import Message
+from dprelease.mpc.messages import CHALLENGES, SHOWN, Message
 from tests.party_node.joint_world import JointWorld
 from tests.party_node.test_joint_computation import exact
+from tests.party_node.test_joint_hostile import flip
 from tests.party_node.test_joint_proof_crashes import start
 
 
@@ -64,6 +66,23 @@ def test_a_hospital_that_asks_again_is_told_the_same(folder: Path) -> None:
     assert len({message.to_bytes() + body for message, body in asked}) == 2
     assert len(asked) > 4
     world.office.answer = answer  # type: ignore[method-assign]
+    world.run()
+    assert exact(world)
+    assert {site.state.round for site in world.sites.values()} == {1}
+
+
+def test_a_relay_that_alters_any_message_of_proofs_is_named(folder: Path) -> None:
+    """One kind after the other, in the order in which bodies are read. With an honest relay all goes on in the same round."""
+    world = start(folder, 3)
+    for kind in (*CHALLENGES[:1], "matrices", CHALLENGES[1], "lines", CHALLENGES[2], "answer", *SHOWN, "checked"):
+        world.post.serves = lambda party, header, body, kind=kind: flip(body, 0) if header.kind == kind else body  # type: ignore[misc]
+        told = [said for said in world.looks(8).values() if not said.startswith("waits for ")]
+        assert told
+        assert all(
+            re.fullmatch(f"the hub's relay handed out a {kind} of . that it did not sign", said) for said in told
+        )
+        assert all(site.block is None for site in world.sites.values())
+    world.post.serves = lambda party, header, body: body
     world.run()
     assert exact(world)
     assert {site.state.round for site in world.sites.values()} == {1}
