@@ -13,7 +13,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dprelease.data.column import OTHER, DeclaredColumn, Name
-from dprelease.data.kinds import CategoricalColumn, Number, NumericColumn, OrderedColumn
+from dprelease.data.kinds import CategoricalColumn, Number, NumericColumn
+from dprelease.data.ordered import OrderedColumn
 from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
 
