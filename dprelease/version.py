@@ -1,5 +1,3 @@
 """The software's version and the protocol's."""
 
-from importlib.metadata import version
-
-__version__ = version("dprelease")
+__version__ = "0.1.0"

@@ -1,7 +1,9 @@
 """A loaded release does what its docstrings show, and notebooks display it."""
 
 import doctest
+import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -127,3 +129,13 @@ def test_without_what_fetches_a_folder_is_all(release: Dataset, monkeypatch: pyt
     monkeypatch.setattr(dataset, "entry_points", lambda group: ())
     with pytest.raises(InvalidInput, match="only a folder with root=FILE can be loaded"):
         dprelease.load("https://mirror.example.org", root="00" * 32)
+
+
+def test_a_checkout_that_nobody_installed_loads_a_folder(folder: Path, release: Dataset):
+    hidden = "import importlib.metadata as m; m.MetadataPathFinder.find_distributions = lambda *_: iter(())"
+    places = f"{str(folder / 'blood-pressure')!r}, {str(folder / 'root.pem')!r}"
+    asked = f"import dprelease; print(dprelease.load({places}).digest)"
+    words = [sys.executable, "-c", f"{hidden}; {asked}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.strip() == release.digest
+    assert dprelease.__version__ == version("dprelease")
