@@ -261,9 +261,11 @@ def load(
         Dataset(..., moments, 2000 patients, 5 columns)
     """
     if root is not None and hub is None and mirror is None and Path(root).is_file() and Path(name).is_dir():
-        return _as_dataset(load_folder(name, root))
-    found = _opener()(str(name), None if root is None else str(root), hub, mirror, None if home is None else Path(home))
-    return _as_dataset(found)
+        found = load_folder(name, root)
+    else:
+        chosen = None if root is None else str(root)
+        found = _opener()(str(name), chosen, hub, mirror, None if home is None else Path(home))
+    return Dataset(found.spec, found.blocks, found.guarantee, found.upto, found.known)
 
 
 def _opener() -> Opener:
@@ -276,7 +278,3 @@ def _opener() -> Opener:
     raise InvalidInput(
         "only a folder with root=FILE can be loaded without the package installed; pip install 'dprelease[learner]'"
     )
-
-
-def _as_dataset(release: Release) -> Dataset:
-    return Dataset(release.spec, release.blocks, release.guarantee, release.upto, release.known)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
@@ -24,6 +24,8 @@ INDEX = "index.json"
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 """How many there are of something."""
+Told = Mapping[str, Mapping[str, Any]]
+"""Digest to the facts that a signed manifest tells of its release."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ def together(lines: Iterable[Listed]) -> list[list[Listed]]:
     return list(found.values())
 
 
-def listing(lines: Sequence[Listed]) -> Document:
+def listing(lines: Sequence[Listed], told: Told | None = None) -> Document:
     """A list for people and programs; checkpoints of a stream stand together, where its newest one stands."""
+    more = () if told is None else ("licence", "creators", "description")
     groups = together(lines)
     streams = any(group[0].checkpoint for group in groups)
     rows = [
@@ -83,6 +86,7 @@ def listing(lines: Sequence[Listed]) -> Document:
             line.rows,
             line.columns,
             Said(line.size, f"{max(line.size / 2**10, 0.1):,.1f}"),
+            *(told[line.digest].get(name, "") for name in more if told),
         )
         for line in chain.from_iterable(groups)
     ]
@@ -94,6 +98,7 @@ def listing(lines: Sequence[Listed]) -> Document:
         Heading("rows", "patients"),
         "columns",
         Heading("size", "KiB"),
+        *more,
     )
     return Document("", tables=(Table.of("releases", headings, rows),))
 

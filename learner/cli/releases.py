@@ -29,14 +29,12 @@ from learner.client.download import consortium_of, fetch
 from learner.client.library import Library, Opened, open_release, open_verified
 from learner.client.mirror import Mirror, split_release
 from learner.client.pinned_roots import TrustStore
-from learner.client.sources import SourceAddress, answered, hub_first, mirrors_first, signed_manifests
-from learner.listing import listing
+from learner.client.sources import ListingSource, SourceAddress, answered, hub_first, mirrors_first, signed_manifests
+from learner.listing import Listed, Told, listing
 
 from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
 OUT_TOO = {"token_normalize_func": lambda name: "output" if name == "out" else name}
 """For commands whose ``--output`` was called ``--out`` before."""
-
-
 BUDGET = "The budget is {}. A release alone does not show that others keep to it: learner spending adds up what was published."
 MOST_LISTED = 1000
 """Releases in a table; it is made whole before its first line is printed."""
@@ -57,9 +55,10 @@ def write_file(output: Path, text: str) -> None:
 
 @click.command("list")
 @from_option
+@click.option("--about", is_flag=True, help="Fetch each signed manifest, too, for licence, creators and description.")
 @json_option
 @click.pass_obj
-def list_releases(home: Path, name: str | None, as_json: bool) -> None:
+def list_releases(home: Path, name: str | None, about: bool, as_json: bool) -> None:
     """List what a consortium has published, newest first, as its hub says or else a mirror; of very many the newest 1,000.
 
     \b
@@ -67,9 +66,17 @@ def list_releases(home: Path, name: str | None, as_json: bool) -> None:
       learner list --from trial
       learner list --json              # all of them
     """
-    most = None if as_json else MOST_LISTED + 1
-    lines = answered(hub_first(TrustStore(home).get(name)), lambda source: list(islice(source.releases(), most)), tell)
-    print_document(listing(lines if as_json else lines[:MOST_LISTED]), as_json=as_json)
+    most, consortium = None if as_json else MOST_LISTED + 1, TrustStore(home).get(name)
+
+    def asked(source: ListingSource) -> tuple[list[Listed], Told | None]:
+        if not about:
+            return list(islice(source.releases(), most)), None
+        manifests = {made.spec.digest(): made for made in islice(signed_manifests(source, consortium), most)}
+        told = {digest: made.spec.about.facts if made.spec.about else {} for digest, made in manifests.items()}
+        return [Listed.of(digest, made) for digest, made in manifests.items()], told
+
+    lines, told = answered(hub_first(consortium), asked, tell)
+    print_document(listing(lines if as_json else lines[:MOST_LISTED], told), as_json=as_json)
     if not as_json and len(lines) > MOST_LISTED:
         tell(f"these are the newest {MOST_LISTED:,}; learner list --json prints all")
 
@@ -162,8 +169,7 @@ def _beside(opened: Opened) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from dprelease.publication.plain import LAYOUT
 
     found = compared(opened.folder, opened.release)
-    wrong = found.differing
-    if not wrong:
+    if not (wrong := found.differing):
         return (), ("Files beside the release follow from its signed bytes.",)
     if found.altered:
         return wrong, (f"The signed release is genuine. Not made from its bytes: {listed(wrong)}.",)

@@ -14,6 +14,7 @@ from dprelease.release.folder import ReleaseFolder
 from learner.hub.storage import Storage
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.world import CONSORTIUM, World, publish_to
+from tests.support.web import Handler, serving
 
 ABOUT: dict[str, Any] = {
     "description": "Blood & sugar",
@@ -123,6 +124,23 @@ def test_a_licence_that_the_repository_does_not_list_is_named(
     release = published(world, tmp_path / "hub", licence=licence)
     assert run("deposit", release.path, tmp_path / "deposit").exit_code == 0
     assert json.loads((tmp_path / "deposit" / "metadata.json").read_text())["metadata"]["rights"] == [rights]
+
+
+def test_a_list_tells_what_signed_manifests_say_of_releases(world: World, tmp_path: Path) -> None:
+    digests = [published(world, tmp_path / "hub", **said).path.name for said in ({"about": None}, {})]
+    list_of = runner(tmp_path / "home")
+    with serving(tmp_path / "hub" / "published", Handler) as web:
+        told = ("--root", world.root_path, "--mirror", web.url, "--yes")
+        assert list_of("trust", "add", CONSORTIUM, *told).exit_code == 0
+        lines = json.loads(list_of("list", "--about", "--json").stdout)["releases"]
+        plain = json.loads(list_of("list", "--json").stdout)["releases"]
+        shown = list_of("list", "--about").stdout
+    said = {line["digest"]: [line.pop(name) for name in ("licence", "creators", "description")] for line in lines}
+    assert said == dict(
+        zip(digests, (["", "", ""], ["CC-BY-4.0", "Author, Anna; A clinic", "Blood & sugar"]), strict=True)
+    )
+    assert lines == plain
+    assert all(word in " ".join(shown.split()) for word in ("licence", "CC-BY-4.0", "Blood & sugar"))
 
 
 def test_what_cannot_be_deposited_is_refused_and_leaves_nothing(world: World, run: Run, tmp_path: Path) -> None:
