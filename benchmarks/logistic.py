@@ -158,7 +158,7 @@ def _on_rows(table: pd.DataFrame, names: tuple[str, ...], regression: Regression
     yes = regression.value(table.iloc[:, 0])
     whole, with_it = (np.bincount(at, each, len(rows)) / len(table) for each in (np.ones_like(yes), yes))
     fit = regression.model.of(rows, whole, with_it)
-    return fit.coef[1:], fit.errors(len(table))[1:]
+    return fit.coef[1:], np.sqrt(np.diag(fit.inverse)[1:] / len(table))
 
 
 def measure(table: pd.DataFrame, n: int, draws: int, regression: Regression = LOGISTIC) -> Measured:

@@ -127,11 +127,6 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
         InvalidInput: a release without moments, an unknown name, a name that is there twice (as both levels of a binary are), an
             outcome-only column, or too many columns.
     """
-    if release.view.kind != "moments":
-        raise InvalidInput(
-            f"analyses need sums of products of all columns, which a release of mechanism {release.spec.mechanism!r} does not "
-            "have; ask for one of mechanism 'moments'"
-        )
     declared = {release.column(name).name for name in names}
     outcome_only = declared & set(release.spec.outcomes)
     if outcome_only:

@@ -84,11 +84,6 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
         InvalidInput: an unknown name, no exits, no moments, products that are not released, a group of too few patients, no events
             that noise tells from none, or an indicator of something else.
     """
-    if release.view.kind != "moments":
-        raise InvalidInput(
-            f"analyses need sums of products of all columns, which a release of mechanism {release.spec.mechanism!r} does not "
-            "have; ask for one of mechanism 'moments'"
-        )
     named = [name for name in (exit, by, event) if name is not None]
     if len(set(named)) < len(named):
         raise InvalidInput("exits, groups and the event need different columns")
@@ -100,7 +95,7 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
     view = _View(products, {name: _Coded.of(products, levels(release, name)) for name in named})
     places = view.coded[exit].places
     margin, spread = view.pooled(places, named)
-    noise = float(view.noise(0, places).max())
+    noise = float(products.noise_between([0], places).max())
     groups: tuple[str, ...] = ("",)
     told: tuple[bool, ...] = (True,)
     order: tuple[int, ...] = (0,)
@@ -182,10 +177,6 @@ class _View:
 
     products: Moments
     coded: dict[str, _Coded]
-
-    def noise(self, row: int, places: tuple[int, ...]) -> Floats:
-        found: Floats = self.products.noise_between([row], places)[0]
-        return found
 
     def cells(self, places: tuple[int, ...], other: int) -> tuple[Floats, Floats]:
         """Sums of products of variables with another one, and their noise."""

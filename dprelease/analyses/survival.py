@@ -146,7 +146,7 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
         of_counts=True,
         curves=curves,
         exits=found.exits,
-        at_risk=_at_risk(counts["numbers at risk"], names, len(found.exits.cuts) + 1),
+        at_risk=dict(zip(names, np.split(counts["numbers at risk"].estimate, len(names)), strict=True)),
     )
 
 
@@ -264,10 +264,6 @@ def _counts(
         "numbers at risk": Estimates(rows, risk.reshape(DRAWS, -1), units=unit * len(rows)),
         "events": Estimates(words, events, units=unit * len(words)),
     }
-
-
-def _at_risk(counts: Estimates, names: list[str], times: int) -> dict[str, Floats]:
-    return dict(zip(names, counts.estimate.reshape(len(names), times), strict=True))
 
 
 def _caveats(found: ExitSums, event: str | None, by: str | None) -> tuple[str, ...]:

@@ -108,11 +108,6 @@ class Logit:
         """
         return _inverse(self.information)
 
-    def errors(self, patients: int) -> Floats:
-        """(q,) standard errors of as many patients."""
-        found: Floats = np.sqrt(np.diag(self.inverse) / patients)
-        return found
-
     @staticmethod
     def _loss(design: Floats, share: Floats, yes: Floats, coef: Floats) -> float:
         """Minus the log-likelihood of a patient."""

@@ -17,7 +17,7 @@ Sources: Friedman 1982; Holford 1980. Competing causes: Prentice et al. 1978.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -261,24 +261,28 @@ def fit_exponential(
         found: Floats = patients * model.cells(theta).reshape(len(theta), -1) @ design.T
         return found
 
+    def cost(theta: Floats) -> float:
+        away, apart = observed - expected(theta[None])[0], theta - centre
+        return float(away @ weight @ away + apart @ precision @ apart)
+
     theta, damping, hessian = centre.copy(), 1e-3, precision
     for _ in range(STEPS):
-        weight = _inverse(_spread(model, theta, design, noise, patients))
+        weight = np.asarray(np.linalg.inv(_spread(model, theta, design, noise, patients)), np.float64)
         ahead, behind = np.split(expected(_around(theta)), 2)
         slope = (ahead - behind).T / (2 * DIFFERENCE)
         gradient = slope.T @ weight @ (observed - expected(theta[None])[0]) - precision @ (theta - centre)
         hessian = slope.T @ weight @ slope + precision
-        before, largest = _cost(expected, theta, centre, observed, weight, precision), 0.0
+        before, largest = cost(theta), 0.0
         for _ in range(12):
             step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), gradient)
             step *= min(1.0, LONGEST / np.abs(step).max())
-            if _cost(expected, theta + step, centre, observed, weight, precision) <= before + 1e-9:
+            if cost(theta + step) <= before + 1e-9:
                 theta, damping, largest = theta + step, max(damping / 5, 1e-9), float(np.abs(step).max())
                 break
             damping *= 6
         if largest < CLOSE:
             break
-    covariance = _inverse(hessian)
+    covariance = np.asarray(np.linalg.inv(hessian), np.float64)
     moved = covariance @ slope.T @ weight * noise  # by one standard deviation of each sum's noise, to first order
     share = model.cells(theta[None])[0].ravel()
     spread = patients * (np.diag(share) - np.outer(share, share))
@@ -297,23 +301,6 @@ def _around(theta: Floats) -> Floats:
     step = DIFFERENCE * np.eye(len(theta))
     found: Floats = theta + np.vstack([step, -step])
     return found
-
-
-def _inverse(matrix: Floats) -> Floats:
-    found: Floats = np.asarray(np.linalg.inv(matrix), np.float64)
-    return found
-
-
-def _cost(
-    expected: Callable[[Floats], Floats],
-    theta: Floats,
-    centre: Floats,
-    observed: Floats,
-    weight: Floats,
-    precision: Floats,
-) -> float:
-    away, apart = observed - expected(theta[None])[0], theta - centre
-    return float(away @ weight @ away + apart @ precision @ apart)
 
 
 def _spread(model: Exponential, theta: Floats, design: Floats, noise: Floats, patients: int) -> Floats:

@@ -309,7 +309,7 @@ class Release:
         Raises:
             InvalidInput: the release has rows, not moments.
         """
-        return self._only(Moments, self.regressable, "rows, not moments")  # type: ignore[type-abstract]
+        return self._only(Moments, self.regressable, "rows, not moments; ask for one of 'moments'")  # type: ignore[type-abstract]
 
     @cached_property
     def ranged(self) -> Mapping[str, Number]:

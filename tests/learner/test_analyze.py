@@ -138,7 +138,7 @@ def test_a_release_of_rows_is_refused(folder: ReleaseFolder, world: World, tmp_p
     CliRunner().invoke(main, [*home, "trust", "add", CONSORTIUM, *root])
     refused = CliRunner().invoke(main, [*home, "analyze", "correlate", str(folder.path), "age", "glucose"])
     assert refused.exit_code == EXIT["InvalidInput"]
-    assert "mechanism 'mixed' does not have; ask for one of mechanism 'moments'" in refused.stderr
+    assert "mechanism 'mixed' has rows, not moments; ask for one of 'moments'" in refused.stderr
 
 
 def test_an_outcome_apart_is_refused(tmp_path: Path) -> None:
