@@ -54,7 +54,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files whose tests wait for processes are spread among the others: the core that one worker leaves, another one takes."""
     files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
+    root = Path(__file__).parent
+    for item in sorted(items, key=lambda item: item.path.parent != root):  # R is in a file of ours, and takes long
         files.setdefault(item.path, []).append(item)
     kinds: dict[bool, list[list[pytest.Item]]] = {True: [], False: []}
     for own in files.values():

@@ -1,4 +1,4 @@
-"""kill -9 of every role at every step of a joint computation: one release, one block of each party, nothing fresh.
+"""kill -9 of every role at every step of a joint computation, and between rounds: one release, the same blocks, one charge.
 
 The crash points are reached by name (tests/support/faulty.py). All of them share one consortium of three hospitals, in
 which each deals for the other two.
@@ -68,16 +68,38 @@ DEALER = {
     "before it deals": "kill-before@coordinator.service.dealer:deal",
     "dealt, not kept": "kill-after@coordinator.service.dealer:deal",
 }
+ROUNDS_AT_A_PARTY = {
+    "ranges drawn, nothing sealed": "kill-after@party_node.computation.releases:privatize",
+    "ranges sealed, not noted": "kill-after@party_node.state.vault:Vault.seal",
+    "ranges noted, not charged": "kill-after@party_node.state.ledger:Ledger.make",
+    "charged, not sent": "kill-before@party_node.outgoing.hub:upload",
+    "ranges sent": "kill-after@party_node.outgoing.hub:upload",
+    "a peer's ranges fetched": "kill-after@party_node.computation.rounds:fetch_block",
+    "peers' ranges checked, not kept": "kill-before@party_node.state.vault:RoundFolder.keep",
+    "peers' ranges kept": "kill-after@party_node.state.vault:RoundFolder.keep",
+    "before it joins the session": "kill-before@party_node.state.session:SessionFolder.begin",
+    "moments drawn, nothing sealed": "kill-after@party_node.computation.sessions:privatize",
+    "moments sealed, not noted": "kill-after@party_node.state.vault:Vault.seal#2",
+}
+ROUNDS_AT_THE_HUB = {
+    "a first block arrives": "kill-before@learner.hub.intake:Intake.begin",
+    "the first round is whole": "kill-after@learner.hub.storage:Storage.complete#3",
+    "first blocks are asked for": "kill-after@learner.hub.intake:Intake.earlier_blocks",
+    "a first block is fetched": "kill-after@learner.hub.intake:Intake.earlier_block",
+    "the last block is here": "kill-after@learner.hub.storage:Storage.complete#6",
+}
 USUAL = {
     "party": {"dealt, nothing frozen"},
     "hub": {"masked columns arrive"},
     "coordinator": set(),
     "dealer": {"dealt, not kept"},
     "disk": {"masking"},
+    "rounds at a party": {"ranges sealed, not noted"},
+    "rounds at the hub": {"a first block is fetched"},
 }
 """What every run tries; `make test-slow` tries the others. A cut before every step of one of two hospitals, without processes, is
-tried every time in `tests/party_node/test_joint_crashes.py`; `test_streams_crashes.py` kills one that drew noise, and the
-coordinator between approvals."""
+tried every time in `tests/party_node/test_joint_crashes.py`, between rounds a third of them in `test_rounds.py` there;
+`test_streams_crashes.py` kills one that drew noise, and the coordinator between approvals."""
 
 FULL_DISKS = {
     "session": "full@party_node.state.session:write_durably",
@@ -106,34 +128,37 @@ def consortium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consortium]
         assert audit(started.folder) == []
 
 
-def _crash(consortium: Consortium, name: str, fault: str, parties: int = 3) -> str:
+def _crash(consortium: Consortium, name: str, fault: str, parties: int = 3, **request: object) -> str:
     """Run a role with a fault until it dies of it in the middle of a computation; start it again; the release's digest."""
     consortium.halt(name)
     consortium.restart(name, launcher=("-m", "tests.support.faulty", fault, "--"))
-    release = _propose(consortium, f"{name}: {fault}", parties)
+    release = _propose(consortium, f"{name}: {fault}", parties, **request)
     assert consortium.died(name) == -signal.SIGKILL
     consortium.restart(name)
     return release
 
 
-def _propose(consortium: Consortium, title: str, parties: int = 3) -> str:
+def _propose(consortium: Consortium, title: str, parties: int = 3, **request: object) -> str:
     hospitals = _hospitals(parties)
     columns = other_columns(hospitals, next(NUMBERS))
-    return propose(consortium, hospitals, columns, title=title, mechanism="moments", epsilon=2.0)
+    return propose(consortium, hospitals, columns, title=title, mechanism="moments", epsilon=2.0, **request)
 
 
-def _exactly_one_release(consortium: Consortium, release: str) -> None:
+def _exactly_one_release(consortium: Consortium, release: str, rounds: int = 1) -> None:
     assert final_state(consortium, release) == "PUBLISHED"
     folder = consortium.hub / "storage" / "published" / release
     manifest = Manifest.from_bytes((folder / "manifest.json").read_bytes())
+    assert len(manifest.blocks) == rounds * len(manifest.spec.parties)
     for entry in manifest.blocks:
-        party = entry.sealed.party
-        home = consortium.hospital(party)
-        sealed = (home / "state" / "sealed" / f"{release}.0.block").read_bytes()
-        assert (folder / "blocks" / f"{party}.0.block").read_bytes() == sealed
+        home, name = consortium.hospital(entry.sealed.party), f"{entry.sealed.sequence}.block"
+        sealed = (home / "state" / "sealed" / f"{release}.{name}").read_bytes()
+        assert (folder / "blocks" / f"{entry.sealed.party}.{name}").read_bytes() == sealed
         shown = json.loads(consortium.run("party-node", "ledger", "show", "--json", home=home))
         kinds = [line["kind"] for line in shown["entries"] if line["release"] == release]
-        assert kinds == ["reserve", "charge", "send", "made"]
+        if rounds == 1:
+            assert kinds == ["reserve", "charge", "send", "made"]
+        else:
+            assert sorted(kinds) == ["charge", "made", "made", "reserve", "send"]
 
 
 @pytest.mark.parametrize("fault", crash_points(PARTY, USUAL["party"]))
@@ -144,6 +169,21 @@ def test_a_party_is_killed(consortium: Consortium, fault: str) -> None:
 @pytest.mark.parametrize("fault", crash_points(HUB, USUAL["hub"]))
 def test_the_hub_is_killed(consortium: Consortium, fault: str) -> None:
     _exactly_one_release(consortium, _crash(consortium, "hub", fault))
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        pytest.param(name, *point.values, id=point.id, marks=point.marks)
+        for name, table, usual in (
+            ("clinic", ROUNDS_AT_A_PARTY, "rounds at a party"),
+            ("hub", ROUNDS_AT_THE_HUB, "rounds at the hub"),
+        )
+        for point in crash_points(table, USUAL[usual])
+    ],
+)
+def test_a_role_is_killed_between_the_rounds_of_a_release(consortium: Consortium, name: str, fault: str) -> None:
+    _exactly_one_release(consortium, _crash(consortium, name, fault, ranges="first"), rounds=2)
 
 
 @pytest.mark.parametrize("fault", crash_points(COORDINATOR, USUAL["coordinator"]))

@@ -105,7 +105,7 @@ def test_ranges_find_bounds_and_moments_use_them(consortium: Consortium) -> None
 
 
 def test_a_first_round_finds_bounds_and_serves_later_releases(consortium: Consortium) -> None:
-    """Fits are in the unit of the data. Hospitals whose bounds are all known make one block less, in `test_rounds_crashes`."""
+    """Fits are in the unit of the data. Hospitals whose bounds are all known make one block less, in `test_moments_crashes`."""
     parties = hospitals()
     found(consortium, parties, epsilon=600.0)
     release = propose(consortium, parties, mechanism="moments", ranges="first", clip=2, epsilon=10.0)

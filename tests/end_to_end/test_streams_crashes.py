@@ -49,7 +49,7 @@ USUAL = {
     "coordinator": {"all but one approved"},
 }
 """What every run tries; `make test-slow` tries the others. A cut after the increments are kept, without processes, is tried every
-time in `tests/party_node/test_streams_crashes.py`, and one after the seal by processes in `test_rounds_crashes.py`."""
+time in `tests/party_node/test_streams_crashes.py`, and one after the seal by processes in `test_moments_crashes.py`."""
 
 MONTHS = 1 + len(PARTY) + len(HUB) + len(COORDINATOR) + 1
 

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from learner.cli.main import main
 from tests.learner.moments import opened
 from tests.learner.world import World
 from tests.support.specs import TWO_PARTIES, categorical
@@ -18,11 +20,11 @@ LEVELS = (*HOSTILE, *(f"honest {at}" for at in range(20)))
 
 def said(command: list[str], *, terminal: bool) -> bytes:
     """What a command that fails writes, all of it."""
-    line = [sys.executable, "-m", "learner", *command]
     if not terminal:
-        done = subprocess.run(line, capture_output=True, check=False)
-        assert done.returncode == 2
-        return done.stdout + done.stderr
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 2
+        return done.output_bytes
+    line = [sys.executable, "-m", "learner", *command]
     ours, theirs = pty.openpty()
     with subprocess.Popen(line, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
