@@ -66,13 +66,13 @@ def test_names_that_are_not_there_are_said_to_be_missing() -> None:
 BLOCKED = """
 import json, sys
 from importlib import import_module
-tried = json.loads(sys.argv[2])
-sys.modules.update((package, None) for package, _ in tried)
-for _, words in tried:
+for package, words in json.loads(sys.argv[2]):
+    sys.modules[package] = None
     try:
         import_module(sys.argv[1]).main(words)
     except SystemExit as ended:
         print(ended.code, flush=True)
+    del sys.modules[package]
 """
 
 FIRST_WORDS = {  # of a line, to what it must not begin without
@@ -83,8 +83,8 @@ FIRST_WORDS = {  # of a line, to what it must not begin without
     ("party_node", "check"): ("pyarrow", "party"),
     ("party_node", "declare", "patients.csv"): ("pyarrow", "party"),
     ("party_node", "public", "norm", "age"): ("pyarrow", "party"),
-    ("learner", "deposit", "x", "y"): ("jinja2", "learner"),
     ("learner", "fetch", "https://mirror.example.org/0"): ("urllib3", "learner"),
+    ("learner", "deposit", "x", "y"): ("jinja2", "learner"),
     ("learner", "export", "x", "--format", "parquet", "--output", "x"): ("pyarrow", "learner"),
     ("learner", "plan", "--plot", "plan.png"): ("matplotlib", "plot"),
 }
