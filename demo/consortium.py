@@ -264,11 +264,11 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
     Raises:
         CommandFailed: it does not within `seconds`.
     """
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        if (waited := time.monotonic() - began) > seconds:
             raise CommandFailed(("wait",), os.EX_TEMPFAIL, f"waited {seconds:g} s for {what}")
-        time.sleep(0.05)
+        time.sleep(min(0.05 + waited / 4, 0.5))  # commands that it runs take time from what it waits for
 
 
 def _text(file: IO[bytes]) -> str:
