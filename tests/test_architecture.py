@@ -257,7 +257,7 @@ def test_secret_keystreams_are_another_type_than_public_ones() -> None:
     assert holders == {
         f"dprelease.{name}"
         for name in (
-            "intersection.tables",
+            "intersection.session",
             "mpc.modulus",
             "mpc.proof.plan",
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper_synthetic_control.published import Pool, published_objective, tight_output
-from dprelease.mechanisms.synthetic_control.mechanism import noisy_panel
+from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
 from dprelease.privacy.noise import NoiseSource, SecureNoise
 from dprelease.privacy.pure import epsilon_within
