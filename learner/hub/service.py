@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dprelease.errors import InvalidInput
@@ -34,13 +35,33 @@ from learner.hub.uploads import Upload, on_disk
 from learner.listing import Listed
 
 
-class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
+class _ForParties:
     """For parties, over mutual TLS."""
 
+    def __init__(self, revocations: Revocations, streams: OpenStreams) -> None:
+        self._revocations, self._streams = revocations, streams
+
+    def _caller(self, context: Any) -> Identity:
+        identity = caller(context, "party")
+        self._revocations.check(identity)
+        return identity
+
+    async def _send(
+        self, context: Any, identity: Identity, find: Callable[[], Path], offset: int
+    ) -> AsyncIterator[bytes]:
+        """A file that a party asked for, until its key is revoked."""
+        with self._revocations.during(identity, context.end), on_disk():
+            async with aclosing(stream_chunks(context, find, offset, self._streams.__len__)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+
+class IntakeServicer(_ForParties, intake_pb2_grpc.IntakeServiceServicer):
+    """Blocks of parties."""
+
     def __init__(self, intake: Intake, revocations: Revocations, streams: OpenStreams) -> None:
+        super().__init__(revocations, streams)
         self._intake = intake
-        self._revocations = revocations
-        self._streams = streams
 
     def OpenBlock(self, request: intake_pb2.OpenBlockRequest, context: Any) -> intake_pb2.OpenBlockResponse:  # noqa: N802
         """Announce a block."""
@@ -74,22 +95,14 @@ class IntakeServicer(intake_pb2_grpc.IntakeServiceServicer):
             sealed=[sealed.to_bytes() for sealed in found], own=[sealed.to_bytes() for sealed in own]
         )
 
-    async def FetchEarlierBlock(  # type: ignore[override] # noqa: N802 - the answers are encoded already
+    def FetchEarlierBlock(  # type: ignore[override] # noqa: N802 - the answers are encoded already
         self, request: intake_pb2.FetchEarlierBlockRequest, context: Any
     ) -> AsyncIterator[bytes]:
         """Stream one of them."""
         identity = self._caller(context)
         key = BlockKey(request.spec_digest.hex(), request.party, request.sequence)
         find = partial(self._intake.earlier_block, identity, key, request.offset)
-        with self._revocations.during(identity, context.end), on_disk():
-            async with aclosing(stream_chunks(context, find, request.offset, self._streams.__len__)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-
-    def _caller(self, context: Any) -> Identity:
-        identity = caller(context, "party")
-        self._revocations.check(identity)
-        return identity
+        return self._send(context, identity, find, request.offset)
 
 
 async def receive(
@@ -131,13 +144,12 @@ async def receive(
     return await call.work(upload.finish)
 
 
-class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
-    """For parties, over mutual TLS."""
+class RelayServicer(_ForParties, relay_pb2_grpc.RelayServiceServicer):
+    """Parcels of parties."""
 
     def __init__(self, relay: Relay, revocations: Revocations, streams: OpenStreams, news: News) -> None:
+        super().__init__(revocations, streams)
         self._relay = relay
-        self._revocations = revocations
-        self._streams = streams
         self._news = news
 
     def OpenParcel(self, request: relay_pb2.OpenParcelRequest, context: Any) -> relay_pb2.OpenParcelResponse:  # noqa: N802
@@ -179,17 +191,13 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
             bodies = self._relay.short_bodies(identity, request.spec_digest.hex(), parcels)
         return relay_pb2.FetchShortParcelsResponse(bodies=bodies)
 
-    async def FetchParcel(  # type: ignore[override] # noqa: N802 - the answers are encoded already
+    def FetchParcel(  # type: ignore[override] # noqa: N802 - the answers are encoded already
         self, request: relay_pb2.FetchParcelRequest, context: Any
     ) -> AsyncIterator[bytes]:
         """Stream the body of a parcel."""
         identity = self._caller(context)
         named = (request.spec_digest.hex(), request.header_digest.hex(), request.offset)
-        find = partial(self._relay.body, identity, *named)
-        with self._revocations.during(identity, context.end), on_disk():
-            async with aclosing(stream_chunks(context, find, request.offset, self._streams.__len__)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
+        return self._send(context, identity, partial(self._relay.body, identity, *named), request.offset)
 
     async def AwaitNews(  # noqa: N802
         self, request: release_pb2.AwaitNewsRequest, context: Any
@@ -198,11 +206,6 @@ class RelayServicer(relay_pb2_grpc.RelayServiceServicer):
         identity = caller(context, "party")
         with self._revocations.during(identity, context.end):
             return release_pb2.AwaitNewsResponse(latest=await self._news.after(identity.name, request.seen))
-
-    def _caller(self, context: Any) -> Identity:
-        identity = caller(context, "party")
-        self._revocations.check(identity)
-        return identity
 
 
 class PublicServicer(public_pb2_grpc.PublicServiceServicer):

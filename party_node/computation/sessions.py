@@ -34,7 +34,7 @@ from party_node.computation.work import put_back, take_turns
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import HubConnection
 from party_node.outgoing.office import Coordinator
-from party_node.outgoing.relay import Listed, RelayCalls
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Record
 from party_node.state.session import SHORT_BODY, SessionFolder, UsedSeeds
 
@@ -60,19 +60,19 @@ class DealingCalls(Protocol):
         """Its answer about a proof towards us, of so many bytes, given our signed third challenge and its body."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Remembered:
     """Memory of this process about one release.
 
     Attributes:
-        listed: what the relay has listed.
+        relay: calls to it, which know what it has listed.
         checked: those whose signatures were checked.
         seeds: those that we dealt, for as long as proofs need them: never on a disk.
         mapped: our matrix and its bits, in files without a name.
         bodies: small ones of messages for us: each look needs those of all steps before, and each call to the hub counts.
     """
 
-    listed: Listed = field(default_factory=Listed)
+    relay: RelayCalls | None = None
     checked: set[Message] = field(default_factory=set)
     seeds: DealtSeeds = field(default_factory=DealtSeeds)
     mapped: dict[str, Codes] = field(default_factory=dict)
@@ -262,8 +262,10 @@ class JointWork:
         return self._seen.setdefault(record.digest, Remembered())
 
     def _relay(self, record: Record) -> RelayCalls:
-        stall = self._hospital.settings.daemon.stall_seconds
-        return RelayCalls(self._hub.channel(), record.digest, stall, self._seen_of(record).listed)
+        seen, over = self._seen_of(record), (self._hub.channel(), self._hospital.settings.daemon.stall_seconds)
+        if seen.relay is None or (seen.relay.channel, seen.relay.stall_seconds) != over:
+            seen.relay = RelayCalls(over[0], record.digest, over[1])
+        return seen.relay
 
     def _charge(self, record: Record, own: tuple[SealedBlock, ...]) -> None:
         """Before the first masked column leaves. From here on nothing is refunded: these are bytes of ours."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import grpc
 
@@ -29,25 +28,6 @@ MOST_MESSAGES = 50_000
 """Most messages of one release or run that are read: a hundred hospitals that deal to one another send 20,000 in a round."""
 
 
-@dataclass
-class Listed:
-    """What the relay has listed of one release or run: of a list with a mark only what is new is asked for again.
-
-    Attributes:
-        messages: in their order.
-        after: number at which the last answer ended.
-        mark: of the list; a relay of before gives none.
-    """
-
-    messages: dict[Message, None] = field(default_factory=dict)
-    after: int = 0
-    mark: bytes = b""
-
-    def begin(self, mark: bytes) -> None:
-        """Forget all, for another list."""
-        self.messages, self.after, self.mark = {}, 0, mark
-
-
 class RelayCalls:
     """Calls over one channel.
 
@@ -55,47 +35,46 @@ class RelayCalls:
         channel: to the hub's listener for parties.
         release: digest of the release or run.
         stall_seconds: longest stand-still before an attempt is given up.
-        listed: what earlier calls have seen.
     """
 
-    def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float, listed: Listed | None = None) -> None:
-        self._listed = Listed() if listed is None else listed
-        if not self._listed.mark:
-            self._listed.begin(b"")
-        self._count = 0
+    def __init__(self, channel: grpc.Channel, release: str, stall_seconds: float) -> None:
+        self.channel, self.stall_seconds = channel, stall_seconds
+        self._listed: dict[Message, None] = {}
+        self._after, self._mark = 0, b""
         self._answers_short = True
         self._stub = relay_pb2_grpc.RelayServiceStub(channel)
         self._send = channel.stream_unary(
             f"{OUR_METHODS}v1.RelayService/SendParcel", None, relay_pb2.SendParcelResponse.FromString
         )
         self._release = bytes.fromhex(release)
-        self._stall_seconds = stall_seconds
 
     def messages(self) -> tuple[Message, ...]:
-        """All messages of the release that are there now, unchecked; only those that are new are asked for.
+        """All messages of the release that are there now, unchecked; of a list with a mark only new ones are asked for.
 
         Raises:
             IntegrityError: one cannot be read.
             PeerUnavailable, NotFound, ...: as the relay answers.
         """
-        seen = self._listed
+        count = 0
+        if not self._mark:
+            self._listed, self._after = {}, 0
         while True:
-            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=seen.after, mark=seen.mark)
+            request = relay_pb2.ListParcelsRequest(spec_digest=self._release, after=self._after, mark=self._mark)
             answer = ask(RELAY, self._stub.ListParcels, request)
-            if answer.mark != seen.mark:
-                seen.begin(answer.mark)
-            if answer.parcels and answer.last <= seen.after:
+            if answer.mark != self._mark:
+                self._listed, self._after, self._mark = {}, 0, answer.mark
+            if answer.parcels and answer.last <= self._after:
                 raise IntegrityError(f"{RELAY} lists the same messages again and again")
-            self._count += len(answer.parcels)  # as they come: one that is listed twice counts twice
-            if max(self._count, len(seen.messages)) > MOST_MESSAGES:
+            count += len(answer.parcels)  # as they come: one that is listed twice counts twice
+            if max(count, len(self._listed)) > MOST_MESSAGES:
                 raise IntegrityError(f"{RELAY} lists more messages than a session has")
             try:
-                seen.messages |= dict.fromkeys(map(Message.from_bytes, answer.parcels))
+                self._listed |= dict.fromkeys(map(Message.from_bytes, answer.parcels))
             except InvalidInput as error:
                 raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
-            seen.after = max(seen.after, answer.last)
+            self._after = max(self._after, answer.last)
             if answer.whole or not answer.parcels:
-                return tuple(seen.messages)
+                return tuple(self._listed)
 
     def put(self, outgoing: Iterable[Outgoing], there: Iterable[Message]) -> bool:
         """Send every frozen message that is not among those that are there; say whether there was one."""
@@ -119,7 +98,7 @@ class RelayCalls:
                 header = each.message.header
                 digest = bytes.fromhex(header.digest())
                 first = relay_pb2.SendParcelRequest(header_digest=digest, spec_digest=self._release)
-                bring(RELAY, "message", self._send, first, body or each.body, header, held, self._stall_seconds)
+                bring(RELAY, "message", self._send, first, body or each.body, header, held, self.stall_seconds)
 
     def _announce(self, together: Sequence[Outgoing], bodies: Sequence[bytes]) -> list[int]:
         """How much of each the relay holds once it knows of all; a hub of the version before is told of one at a time."""
@@ -158,7 +137,7 @@ class RelayCalls:
         if not self._answers_short:
             return {}
         room, asked = MOST_SHORT - wanted.size, [wanted]
-        for header in (message.header for message in self._listed.messages if message.header.round == wanted.round):
+        for header in (message.header for message in self._listed if message.header.round == wanted.round):
             fits = 0 < header.size <= min(SHORT_BODY, room) and len(asked) < MOST_ASKED
             if fits and party in header.receivers and header != wanted and header not in known:
                 room -= header.size
@@ -206,7 +185,7 @@ class RelayCalls:
         )
         with translated(RELAY):
             call = self._stub.FetchParcel(request, metadata=VERSION)
-            yield from received(call, position, header.size, self._stall_seconds)
+            yield from received(call, position, header.size, self.stall_seconds)
 
 
 def _calls(lacking: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:

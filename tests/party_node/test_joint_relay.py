@@ -18,7 +18,7 @@ from dprelease.wire import chunks
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import relay_pb2, release_pb2
 from party_node.outgoing import relay as relay_module
-from party_node.outgoing.relay import Listed, RelayCalls
+from party_node.outgoing.relay import RelayCalls
 from party_node.state.session import Outgoing
 from tests.party_node.joint_release import joint_spec
 from tests.party_node.world import World
@@ -84,14 +84,13 @@ def test_all_pages_are_read(world: World, release: str, north: RelayCalls) -> No
 def test_what_was_listed_is_asked_for_again_only_of_another_list(
     world: World, release: str, north: RelayCalls, mark: bytes
 ) -> None:
-    relay, listed, hospital_state = world.relay, Listed(), world.north.hospital_state()
+    relay = world.relay
     sent = [message(world, release, number, b"") for number in range(1, 6)]
     relay.mark = mark
 
     def look() -> tuple[list[Message], list[int]]:
         relay.listed.clear()
-        with connect(hospital_state.enrolment.hub, hospital_state.identity.credentials()) as channel:
-            return list(RelayCalls(channel, release, 30.0, listed).messages()), relay.listed
+        return list(north.messages()), relay.listed
 
     north.put([Outgoing(each, None) for each in sent[:4]], ())
     assert look() == (sent[:4], [0, 3, 4])
