@@ -5,53 +5,78 @@ All randomness follows from fixed seeds, so that every run writes the same bytes
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dprelease.arrays import Integers
 from dprelease.mpc.modulus import FIELD, P
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proof.dealer import encoded_answer
 from dprelease.mpc.proof.plan import ProofPlan
-from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import coefficients
 from dprelease.mpc.proof.verifier import RangeVerifier, residuals
+from dprelease.mpc.ring import Words
 from tests.support.range_proofs import CONTEXT, Liar, plan_of, verifier_sums
 
 FILE = "range-proofs.json"
 MASK, SEED, CHI, C1, C2, C3 = (bytes([each] * 32) for each in range(0x31, 0x37))
 G = 16
-CLAIM = Claim(
-    (GridInterval(-G, G), GridInterval(-G, G), GridInterval(0, G, G), GridInterval(0, G, G)),
-    (OneHot((2, 3), G, open=True),),
-    (RowNorm((1,), 200),),
-)
-CODES = np.array([[-16, 14, 0, 16], [16, -14, 16, 0], [3, 0, 0, 0]])
-PLAN = plan_of(CLAIM, len(CODES))
+NUMBER, BINARY, LEVEL = GridInterval(-G, G), GridInterval(-G, G, 2 * G), GridInterval(0, G, G)
 
+Changes = Mapping[tuple[int, int], int]
+SAME: Changes = {}
+Told = tuple[bytes, bytes, bytes]
+TOLD: Told = C1, C2, C3
 Messages = dict[str, bytes]
 """All that comes to the receiver of a proof, by kind, decrypted and whole."""
 
 
-def _masks(first: int, rows: int) -> Any:
-    return FIELD.read(MASK, first, rows, PLAN.width)
+@dataclass(frozen=True)
+class Example:
+    """An honest prover's plan and codes, and what others send: cells, and steps that bits say, by (row, column or number)."""
+
+    plan: ProofPlan
+    codes: Integers
+
+    def masks(self, first: int, rows: int) -> Words:
+        return FIELD.read(MASK, first, rows, self.plan.width)
+
+    def messages(self, cells: Changes = SAME, steps: Changes = SAME, told: Told = TOLD) -> Messages:
+        """A prover's, and those of a dealer that was told these challenges."""
+        codes, said = self.codes.copy(), np.stack(self.plan.claim.steps(self.codes), 1)
+        for changed, to in ((codes, cells), (said, steps)):
+            for place, value in to.items():
+                changed[place] = value
+        prover = Liar(self.plan, codes, self.masks, SEED, CHI)
+        prover.said = [*said.T]
+        return {
+            "columns": FIELD.encode([prover.masked_columns(0, self.plan.rows)]),
+            "bits": self.plan.encode_bits(prover.masked_bits(0, self.plan.rows)),
+            "matrices": prover.first(C1),
+            "lines": prover.second(C1, C2),
+            "answer": encoded_answer(self.plan, self.masks, SEED, told),
+        }
 
 
-def messages(codes: Any = CODES, said: Any = None, third: bytes = C3) -> Messages:
-    """A prover's and a dealer's; `said` are the steps that a liar's bits say, `third` what the dealer takes for c3."""
-    prover = (RangeProver if said is None else Liar)(PLAN, codes, _masks, SEED, CHI)
-    if isinstance(prover, Liar):
-        prover.said = said
-    return {
-        "columns": FIELD.encode([prover.masked_columns(0, PLAN.rows)]),
-        "bits": PLAN.encode_bits(prover.masked_bits(0, PLAN.rows)),
-        "matrices": prover.first(C1),
-        "lines": prover.second(C1, C2),
-        "answer": encoded_answer(PLAN, _masks, SEED, (C1, C2, third)),
-    }
-
-
-GOOD = messages()
+SMALL = Example(
+    plan_of(Claim((NUMBER, NUMBER, LEVEL, LEVEL), (OneHot((2, 3), G, open=True),), (RowNorm((1,), 200),)), 3),
+    np.array([[-16, 14, 0, 16], [16, -14, 16, 0], [3, 0, 0, 0]]),
+)
+LONG = Example(
+    plan_of(
+        Claim(
+            (NUMBER, NUMBER, NUMBER, BINARY, LEVEL, LEVEL, LEVEL),
+            (OneHot((4, 5, 6), G),),
+            (RowNorm((0, 1), 400), RowNorm((2,), 100)),
+        ),
+        33,
+    ),
+    np.array([[row % 14, -row % 14, row % 11, (-G, G)[row % 2], *np.roll([G, 0, 0], row)] for row in range(33)]),
+)
+"""Rows of two lines, bits of two units with a number across both, two norms and a category that is not open."""
+PLAN, GOOD = SMALL.plan, SMALL.messages()
 
 
 def decide(plan: ProofPlan, chi: bytes, challenges: tuple[bytes, ...], said: Mapping[str, bytes]) -> None:
@@ -98,49 +123,37 @@ def _refused(says: str) -> Callable[[Fault], Fault]:
 @_refused(_EQUATIONS)
 def cell_of_2_to_the_40() -> Messages:
     """A cell is 2^40; the bits say 3. It would show a row of the receiver."""
-    return _cell(2, 0, 1 << 40)
+    return SMALL.messages({(2, 0): 1 << 40})
 
 
 @_refused(_EQUATIONS)
 def one_step_beyond() -> Messages:
     """A cell is 17, and its bits say 16."""
-    return _cell(1, 0, G + 1)
+    return SMALL.messages({(1, 0): G + 1})
 
 
 @_refused(_EQUATIONS)
 def other_bits() -> Messages:
     """A cell is 4, in its bounds, and its bits say 3."""
-    return _cell(2, 0, 4)
-
-
-def _cell(row: int, column: int, value: int) -> Messages:
-    codes = CODES.copy()
-    codes[row, column] = value
-    return messages(codes, CLAIM.steps(CODES))
+    return SMALL.messages({(2, 0): 4})
 
 
 @_refused(_EQUATIONS)
 def two_levels() -> Messages:
     """A row has both levels of the category, and bits say so."""
-    codes, steps = CODES.copy(), CLAIM.steps(CODES)
-    codes[0, 2], steps[2] = G, np.array([1, 1, 0])
-    return messages(codes, steps)
+    return SMALL.messages({(0, 2): G}, {(0, 2): 1})
 
 
 @_refused(_EQUATIONS)
 def half_a_level() -> Messages:
     """Two levels are 8, neither 0 nor 16. They add up to 16, and the bits say 0 and 16."""
-    codes = CODES.copy()
-    codes[0, 2:] = G // 2
-    return messages(codes, CLAIM.steps(CODES))
+    return SMALL.messages({(0, 2): G // 2, (0, 3): G // 2})
 
 
 @_refused(_EQUATIONS)
 def norm_too_long() -> Messages:
     """A number is 15, in its bounds, its square 225 above the norm's 200, and the slack 0."""
-    codes, steps = CODES.copy(), CLAIM.steps(CODES)
-    codes[0, 1], steps[1], steps[-1] = 15, np.array([31, 2, 16]), np.array([0, 4, 200])
-    return messages(codes, steps)
+    return SMALL.messages({(0, 1): 15}, {(0, 1): 31, (0, 5): 0})
 
 
 @_refused(_EQUATIONS)
@@ -161,13 +174,19 @@ def second_equation_mended() -> Messages:
 @_refused(_EQUATIONS)
 def bit_flipped() -> Messages:
     """One bit of u is another one."""
-    return {**GOOD, "bits": bytes([GOOD["bits"][0] ^ 1]) + GOOD["bits"][1:]}
+    return _flipped(GOOD, 0, 1)
+
+
+def _flipped(good: Messages, byte: int, mask: int) -> Messages:
+    bits = bytearray(good["bits"])
+    bits[byte] ^= mask
+    return {**good, "bits": bytes(bits)}
 
 
 @_refused(_EQUATIONS)
 def answer_to_another_challenge() -> Messages:
     """The dealer was told another third challenge."""
-    return messages(third=bytes(32))
+    return SMALL.messages(told=(C1, C2, bytes(32)))
 
 
 @_refused(_EQUATIONS)
@@ -209,6 +228,28 @@ def _of_another_form() -> None:
 
 _of_another_form()
 
+BAD_LONG: dict[str, tuple[Messages, str]] = {
+    "last-row-beyond": (LONG.messages({(32, 0): G + 1}), "The cell of the last row is 17."),
+    "binary-that-is-neither": (LONG.messages({(31, 3): 0}), "A binary is 0, neither -16 nor 16."),
+    "no-level": (LONG.messages({(3, 4): 0}, {(3, 4): 0}), "A row has no level of the category, and bits say so."),
+    "second-norm-too-long": (
+        LONG.messages({(32, 2): 11}, {(32, 2): G + 11, (32, 8): 0}),
+        "A number is 11, its square 121 above the second norm's 100, and the slack 0.",
+    ),
+    "answer-to-another-first-challenge": (
+        LONG.messages(told=(C2, C2, C3)),
+        "The dealer was told another first challenge.",
+    ),
+    "answer-to-another-second-challenge": (
+        LONG.messages(told=(C1, C1, C3)),
+        "The dealer was told another second challenge.",
+    ),
+    "unused-bit": (
+        _flipped(LONG.messages(), -1, 128),
+        "The last bit of the last row is another one. No number has it.",
+    ),
+}
+
 
 def _alike(one: bytes, other: bytes) -> int:
     """With how many equal bytes both begin."""
@@ -216,10 +257,10 @@ def _alike(one: bytes, other: bytes) -> int:
     return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
-def patches(bad: Mapping[str, bytes]) -> list[dict[str, Any]]:
+def patches(good: Messages, bad: Messages) -> list[dict[str, Any]]:
     """How messages differ from the good ones: the bytes in the place of so many from an offset on."""
     found = []
-    for kind, old in GOOD.items():
+    for kind, old in good.items():
         new = bad[kind]
         if new != old:
             start = _alike(old, new)
@@ -238,33 +279,33 @@ def patched(good: Mapping[str, str], changes: list[dict[str, Any]]) -> Messages:
     return made
 
 
-def to_bytes() -> bytes:
-    """The file."""
-    first = PLAN.combination(C1)
-    listed = {
-        "page": "docs/range_proofs.md",
+def listed(example: Example, bad: Mapping[str, tuple[Messages, str, str]]) -> dict[str, Any]:
+    """An example, with the good messages and bad ones: what is wrong with each, and what a receiver says."""
+    claim, first, good = example.plan.claim, example.plan.combination(C1), example.messages()
+    return {
         "context": {name: getattr(CONTEXT, name) for name in ("task", "session", "sender", "receiver", "dealer")},
         "claim": {
-            "columns": [{"lower": each.lower, "upper": each.upper, "step": each.step} for each in CLAIM.columns],
-            "groups": [{"columns": each.columns, "level": each.level, "open": each.open} for each in CLAIM.groups],
-            "norms": [{"columns": each.columns, "squared": each.squared} for each in CLAIM.norms],
+            "columns": [{"lower": each.lower, "upper": each.upper, "step": each.step} for each in claim.columns],
+            "groups": [{"columns": each.columns, "level": each.level, "open": each.open} for each in claim.groups],
+            "norms": [{"columns": each.columns, "squared": each.squared} for each in claim.norms],
         },
-        "codes": CODES.tolist(),
+        "codes": example.codes.tolist(),
         "seeds": {"mask": MASK.hex(), "s": SEED.hex(), "chi": CHI.hex()},
         "challenges": [C1.hex(), C2.hex(), C3.hex()],
-        "alpha": first.alpha(0, PLAN.rows).tolist(),
+        "alpha": first.alpha(0, example.plan.rows).tolist(),
         "gamma": first.gamma.tolist(),
         "must": "accept",
-        "messages": {kind: data.hex() for kind, data in GOOD.items()},
+        "messages": {kind: data.hex() for kind, data in good.items()},
         "bad": [
-            {
-                "name": name,
-                "must": "refuse",
-                "wrong": " ".join((fault.__doc__ or "").split()),
-                "receiver_says": says,
-                "changes": patches(fault()),
-            }
-            for name, (fault, says) in BAD.items()
+            {"name": name, "must": "refuse", "wrong": wrong, "receiver_says": says, "changes": patches(good, said)}
+            for name, (said, wrong, says) in bad.items()
         ],
     }
-    return f"{json.dumps(listed, indent=1)}\n".encode()
+
+
+def to_bytes() -> bytes:
+    """The file."""
+    bad = {name: (fault(), " ".join((fault.__doc__ or "").split()), says) for name, (fault, says) in BAD.items()}
+    second = listed(LONG, {name: (*each, _EQUATIONS) for name, each in BAD_LONG.items()})
+    made = {"page": "docs/range_proofs.md", **listed(SMALL, bad), "second": second}
+    return f"{json.dumps(made, indent=1)}\n".encode()
