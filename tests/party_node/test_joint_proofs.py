@@ -13,7 +13,9 @@ from tests.party_node.test_joint_hostile import flip
 from tests.party_node.test_joint_proof_crashes import start
 
 
-@pytest.mark.parametrize("kind", [{"count": 2}, {"count": 3, "curious": 2}, {"count": 3}], ids=str)
+@pytest.mark.parametrize(
+    "kind", [{"count": 2}, {"count": 3, "curious": 2}, *({"count": count} for count in (3, 4, 5))], ids=str
+)
 def test_blocks_are_exact_where_all_bounds_are_proved(folder: Path, kind: dict[str, int]) -> None:
     world = start(folder, **kind)
     world.run()

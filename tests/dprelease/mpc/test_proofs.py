@@ -14,12 +14,13 @@ from dprelease.arrays import Codes
 from dprelease.errors import Conflict, IntegrityError, Irreparable, ProofRefused
 from dprelease.mpc import exchange, session
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal
+from dprelease.mpc.encryption import commitment
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message, sign_message
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
-from dprelease.mpc.round import Round
+from dprelease.mpc.round import Round, session_key
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.mpc.session import MOST_REFUSED, Products
 from tests.dprelease.intersection.driver import Died, MortalStorage
@@ -359,6 +360,29 @@ def test_masks_of_a_comparison_depend_on_the_coin(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setitem(proofs._coins, prover, other)
         masks.add(part(proofs, prover))
     assert len(masks) == 2
+
+
+def test_keys_and_blinding_are_of_one_dealer_and_one_purpose() -> None:
+    """Bits under the key of columns would show the dealer u xor U; chi is fixed by what was signed before any challenge."""
+    driver = three()
+    driver.run("abc")
+
+    def side(party: str) -> exchange.Exchange:
+        opened = driver.session(party)
+        opened.receive(driver.messages())
+        assert opened._at is not None
+        state, at = opened._at
+        key, storage = session_key(state), driver.storages[party]
+        return exchange.Exchange(at, party, KEYS[party], key, storage, opened._outside, driver.draw)
+
+    made, seen = side("a"), list[bytes]()
+    for dealer in "bc":
+        key, shown = made.content_key(dealer), made.at.find("columns", "a", dealer=dealer)
+        assert shown is not None
+        assert shown.payload == commitment(key)
+        seen += [key, *(made._derived(purpose, key, "a", dealer) for purpose in ("own-bits", "own-chi"))]
+    assert len(set(seen)) == 6
+    assert side("b").verifier("a", bytes).chi == seen[-1]  # under the mask that c dealt
 
 
 def test_a_dealer_answers_once_and_forgets() -> None:
