@@ -76,7 +76,7 @@ LONG = Example(
     np.array([[row % 14, -row % 14, row % 11, (-G, G)[row % 2], *np.roll([G, 0, 0], row)] for row in range(33)]),
 )
 """Rows of two lines, bits of two units with a number across both, two norms and a category that is not open."""
-PLAN, GOOD = SMALL.plan, SMALL.messages()
+PLAN, GOOD, LONG_GOOD = SMALL.plan, SMALL.messages(), LONG.messages()
 
 
 def decide(plan: ProofPlan, chi: bytes, challenges: tuple[bytes, ...], said: Mapping[str, bytes]) -> None:
@@ -244,10 +244,14 @@ BAD_LONG: dict[str, tuple[Messages, str]] = {
         LONG.messages(told=(C1, C1, C3)),
         "The dealer was told another second challenge.",
     ),
-    "unused-bit": (
-        _flipped(LONG.messages(), -1, 128),
-        "The last bit of the last row is another one. No number has it.",
-    ),
+    "unused-bit": (_flipped(LONG_GOOD, -1, 128), "The last bit of the last row is another one. No number has it."),
+    **{
+        f"{kind}-altered": (
+            {**LONG_GOOD, kind: _added(LONG_GOOD[kind], 1)},
+            f"The first word of `{kind}` is larger by 1.",
+        )
+        for kind in ("matrices", "lines")
+    },
 }
 
 

@@ -18,6 +18,7 @@ from dprelease.mpc.encryption import commitment
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message, sign_message
 from dprelease.mpc.modulus import FIELD
+from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round, session_key
@@ -159,6 +160,31 @@ def test_a_cell_beyond_its_bounds_ends_the_session(monkeypatch: pytest.MonkeyPat
     assert rounds == MOST_REFUSED
     assert driver.told.count(f"{liar} is charged") == rounds  # the ledger takes it once
     assert driver.storages[driver.schedule.tosser(liar)].read_private(f"share+{liar}") is None  # its verifier
+
+
+LEVEL, NUMBER = GridInterval(0, 16, 16), GridInterval(-16, 16)
+CATEGORY = Claim((LEVEL, LEVEL), (OneHot((0, 1), 16),))
+BROKEN = {
+    "a category without a level": (CATEGORY, [0, 0], [0, 0]),
+    "a category with two": (CATEGORY, [16, 16], [1, 1]),
+    "numbers that are too long together": (Claim((NUMBER, NUMBER), (), (RowNorm((0, 1), 300),)), [16, 9], [32, 25, 0]),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_rows_that_break_a_claim_as_their_bits_say_end_the_session(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    monkeypatch.setattr(session, "MOST_REFUSED", 1)
+    (claim, row, steps), driver, said = BROKEN[how], three(), list[str | Products]()
+    driver.schedule = replace(driver.schedule, claims={**driver.schedule.claims, "a": claim})
+    driver.matrices = {name: np.zeros_like(codes) for name, codes in driver.matrices.items()}
+    driver.matrices["a"][:] = row
+    bits = {"a": claim.packed([np.full(7, each) for each in steps])}
+    monkeypatch.setattr(
+        driver, "bits", lambda party, of: bits[party] if party in bits else of.bits(driver.matrices[party])
+    )
+    with pytest.raises(ProofRefused, match="in 1 rounds"):
+        said.extend(driver.look(name) for _ in range(20) for name in NAMES)
+    assert not any(isinstance(each, Products) for each in said)
 
 
 @pytest.mark.parametrize("pooling", [1, 2])
