@@ -200,9 +200,8 @@ def spending(home: Path, delta: float | None, budget: float | None, name: str | 
     """
     consortium = TrustStore(home).get(name)
     found = answered(hub_first(consortium), lambda source: accounts(signed_manifests(source, consortium)), tell)
-    if delta is None:
-        delta = latest_delta(found)
-    print_document(spending_document(consortium.name, found, delta, budget), as_json=as_json)
+    shown_at = latest_delta(found) if delta is None else delta
+    print_document(spending_document(consortium.name, found, shown_at, budget), as_json=as_json)
 
 
 def print_about(

@@ -143,6 +143,15 @@ def test_a_list_tells_what_signed_manifests_say_of_releases(world: World, tmp_pa
     assert all(word in " ".join(shown.split()) for word in ("licence", "CC-BY-4.0", "Blood & sugar"))
 
 
+def test_a_model_card_has_what_the_release_says_of_itself(world: World, run: Run, tmp_path: Path) -> None:
+    release, card = published(world, tmp_path / "hub"), tmp_path / "card.json"
+    assert run("card", release.path, "--target", "glucose", "--output", card).exit_code == 0
+    about = json.loads(card.read_text())["release"]["about"]
+    assert {name: about[name] for name in ("description", "licence", "keywords")} == {
+        name: ABOUT[name] for name in ("description", "licence", "keywords")
+    }
+
+
 def test_what_cannot_be_deposited_is_refused_and_leaves_nothing(world: World, run: Run, tmp_path: Path) -> None:
     bare = published(world, tmp_path / "hub", about=None)
     refused = run("deposit", bare.path, tmp_path / "deposit")
