@@ -84,7 +84,7 @@ def make_due(site: Site, seconds: float) -> None:
 def due(tmp_path: Path) -> Iterator[Site]:
     """A site whose certificates are due as soon as the clock is put forward."""
     launcher = ("-m", "tests.hostile.servers.early", str(tmp_path / "ahead"))
-    site = Site(tmp_path, "stop_seconds = 2\nrevocation_seconds = 0.2", launcher)
+    site = Site(tmp_path, "stop_seconds = 2\nrevocation_seconds = 0.2", launcher, rows=40_000)
     settings = site.processes.office / "coordinator.toml"
     settings.write_text("tick_seconds = 0.2\n" + settings.read_text())
     make_due(site, DUE_SECONDS)
