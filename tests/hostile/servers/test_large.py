@@ -19,7 +19,7 @@ from tests.support.loop_steps import longest_step
 from tests.support.measured import forget_peak, measured, processor_seconds
 
 CONNECTIONS = 8
-MESSAGES = 70
+MESSAGES = 40
 MOST_MIB = 300
 V1 = "/dprelease.wire.v1."
 DOOR = {door.name: door for door in DOORS}
