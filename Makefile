@@ -7,8 +7,8 @@ BUF    := .buf/node_modules/.bin/buf
 AXE    := .axe/node_modules/axe-core/axe.min.js
 STUBS  := dprelease/wire/v1
 WORKERS ?= 3
-# Whole files go to a worker, for many of them share what is dear to set up; in order, so that the short ones come last. Tests of
-# processes wait for these a third of their time, so that three workers keep two cores busy.
+# Whole files go to a worker, for many of them share what is dear to set up. Tests of processes wait for these a third of their time:
+# tests/conftest.py spreads them among the others, so that three workers keep two cores busy.
 PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
 # The core and the contracts, without what draws or simulates; tests/mechanisms where it exists.
 FAST := tests/dprelease $(wildcard tests/mechanisms) tests/test_architecture.py tests/test_docs_format.py \
