@@ -173,8 +173,7 @@ def create(
         check_budget(spec, proposal.guarantee, earlier.known)
         similar = similar_to(spec, earlier.known)
         expires = now + timedelta(hours=request.expires_hours)
-        joint = mechanism_of(spec).schedule(spec) is not None
-        record = propose([part.party for part in spec.parties], now, expires, run_time, joint=joint)
+        record = propose([part.party for part in spec.parties], now, expires, run_time, joint=spec.joint)
         return Created(tx.releases.add(spec, record, now), proposal, similar)
 
 
@@ -332,8 +331,7 @@ def propose_next(
         made = max(now, latest + timedelta(seconds=1))
         proposal = _proposal(tx, spec, chosen, made)
         parties = [part.party for part in spec.parties]
-        joint = mechanism_of(spec).schedule(proposal.spec) is not None
-        record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=joint)
+        record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=proposal.spec.joint)
         return tx.releases.add(proposal.spec, record, now), proposal
 
 

@@ -19,7 +19,6 @@ from coordinator.store.store import Store, Transaction
 from dprelease.agreement import Signed, check_consent
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, DpReleaseError, IntegrityError, NotFound
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.price import price_text, room_text
 from dprelease.release.accounting import check_spec, guarantee
 from dprelease.release.charges import Charge, SignedStatement, charge, state
@@ -229,9 +228,8 @@ def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Standing:
 
 
 def _over(spec: ReleaseSpec, state: Stage, since: datetime, **known: object) -> Standing:
-    joint = mechanism_of(spec).schedule(spec) is not None
     nothing = since - since
-    return Standing(Topic.RELEASE, _parties(spec), state, since, None, nothing, joint=joint, **known)  # type: ignore[arg-type]
+    return Standing(Topic.RELEASE, _parties(spec), state, since, None, nothing, joint=spec.joint, **known)  # type: ignore[arg-type]
 
 
 def _parties(spec: ReleaseSpec) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads
 from dprelease.estimators.evidence.summary import summarise
 from dprelease.estimators.quality import WIDTHS, is_hidden
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import HIDDEN, Summary
 from dprelease.release.release import Release
 
@@ -216,12 +215,10 @@ def describe(release: Release, columns: Sequence[str] = (), *, clipping_correcte
     names = release.expand(tuple(columns or [each.name for each in release.spec.columns]), reference=False)
     if clipping_corrected and release.view.clipping is None:
         raise InvalidInput(NOT_CLIPPED)
-    if isinstance(release.regressable, NoisyRows):
-        return _from_rows(release, names)
-    return _from_moments(release, names, clipping_corrected=clipping_corrected)
+    return _DESCRIPTIONS[release.regressable.kind](release, names, clipping_corrected)
 
 
-def _from_moments(release: Release, names: tuple[str, ...], *, clipping_corrected: bool) -> Description:
+def _from_moments(release: Release, names: tuple[str, ...], clipping_corrected: bool) -> Description:
     moments, first = release.products, release.first_ranges
     published = {each.column.name: (each.deviation, each.deviation_error) for each in (first.columns if first else ())}
     summary = summarise(moments, PublishedSpreads.of(moments, published) if clipping_corrected else None)
@@ -247,7 +244,7 @@ def _from_moments(release: Release, names: tuple[str, ...], *, clipping_correcte
     )
 
 
-def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
+def _from_rows(release: Release, names: tuple[str, ...], _: bool) -> Description:
     scaled, unknown = release.scaled(), np.full(len(names), np.nan)
     index, midpoint, half_width = map(np.array, zip(*map(scaled.lookup, names), strict=True))
     mean, noise_sd = (values[index] for values in scaled.means())
@@ -262,3 +259,7 @@ def _from_rows(release: Release, names: tuple[str, ...]) -> Description:
         correlation=None,
         correlation_noise_sd=None,
     )
+
+
+_DESCRIPTIONS = {"mixtures": _from_rows, "rows": _from_rows, "moments": _from_moments}
+"""Kind of a view to how its columns are described."""

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from dprelease.document.cells import Estimate
 from dprelease.estimators.quality import WIDTHS, is_hidden
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.release.release import Release
 
 
@@ -49,22 +47,22 @@ class ReleasedCorrelations:
 
 def figures(release: Release) -> Mapping[str, ColumnFigure]:
     """Released name to its figure, of all columns that the release says something of by themselves."""
-    view = release.view
-    if isinstance(view, Ranges):
-        return {
-            each.column.name: ColumnFigure(
-                Estimate(each.mean, each.mean_error, unit=each.column.unit),
-                Estimate(each.deviation, each.deviation_error, unit=each.column.unit),
-            )
-            for each in release.ranges().columns
-        }
-    if isinstance(view, NoisyRows):
-        return _of_rows(release, view)
-    return _of_moments(release, view) if isinstance(view, Moments) else {}
+    return _FIGURES.get(release.view.kind, lambda _: {})(release)
 
 
-def _of_rows(release: Release, view: NoisyRows) -> dict[str, ColumnFigure]:
-    ones, found = view.ones.tolist(), {}
+def _of_ranges(release: Release) -> dict[str, ColumnFigure]:
+    return {
+        each.column.name: ColumnFigure(
+            Estimate(each.mean, each.mean_error, unit=each.column.unit),
+            Estimate(each.deviation, each.deviation_error, unit=each.column.unit),
+        )
+        for each in release.ranges().columns
+    }
+
+
+def _of_rows(release: Release) -> dict[str, ColumnFigure]:
+    view, found = release.scaled(), {}
+    ones = view.ones.tolist()
     weight = ones[0] if view.anchor else math.fsum(one * one for one in ones)
     for name in release.columns if weight else ():
         index, middle, half = view.lookup(name)
@@ -75,8 +73,9 @@ def _of_rows(release: Release, view: NoisyRows) -> dict[str, ColumnFigure]:
     return found
 
 
-def _of_moments(release: Release, moments: Moments) -> dict[str, ColumnFigure]:
-    seen, found = _Seen(moments), {}
+def _of_moments(release: Release) -> dict[str, ColumnFigure]:
+    moments, found = release.products, {}
+    seen = _Seen(moments)
     for name in release.columns:
         index, middle, half = moments.lookup(name)
         mean, noise = seen.mean(index)
@@ -86,6 +85,10 @@ def _of_moments(release: Release, moments: Moments) -> dict[str, ColumnFigure]:
         hidden = spread <= 0 or spread < WIDTHS / 2 * error or (shown is None and release.column(name).indicators)
         found[name] = ColumnFigure(shown, None if hidden else Estimate(scale * spread, scale * error, unit=unit))
     return found
+
+
+_FIGURES = {"ranges": _of_ranges, "mixtures": _of_rows, "rows": _of_rows, "moments": _of_moments}
+"""Kind of a view to how its columns are described."""
 
 
 def _mean(release: Release, name: str, mean: float, error: float) -> Estimate | None:

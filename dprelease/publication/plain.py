@@ -170,29 +170,39 @@ def _texts(found: Sequence[float], count: int) -> list[str]:
 
 def _numbers(release: Release) -> dict[str, str]:
     """moments.csv or rows.csv; none of other kinds, and of too many numbers."""
-    view = release.view
-    if isinstance(view, Moments):
-        names, joint = (CONSTANT, *view.names), set(view.layout.outcomes)
-        if len(names) ** 2 > 2 * MOST_NUMBERS:
-            return {}
-        outcome = [name != CONSTANT and release.column(name).name in joint for name in names]
-        rows = []
-        features = [place for place, apart in enumerate(outcome) if not apart]
-        for row in features:
-            others = [column for column in range(len(names)) if outcome[column] or column >= row]
-            sums, noise = view.between([row], others)[0].tolist(), view.noise_between([row], others)[0].tolist()
-            rows += [
-                (names[row], names[column], number_text(total), number_text(sd))
-                for column, total, sd in zip(others, sums, noise, strict=True)
-            ]
-        apart = [place for place, own in enumerate(outcome) if own]
-        squares = zip(apart, view.own(apart).tolist(), view.noise_own(apart).tolist(), strict=True) if apart else ()
-        rows += [(names[at], names[at], number_text(total), number_text(sd)) for at, total, sd in squares]
-        return {"moments.csv": _csv(("row", "column", "sum", "noise_sd"), rows)}
-    if isinstance(view, NoisyRows) and view.values.size <= MOST_NUMBERS:
-        lines = ([number_text(value) for value in row] for row in view.values.tolist())
-        return {"rows.csv": _csv(view.names, lines)}
-    return {}
+    return _NUMBERS.get(release.view.kind, lambda _: {})(release)
+
+
+def _moments(release: Release) -> dict[str, str]:
+    view = release.products
+    names, joint = (CONSTANT, *view.names), set(view.layout.outcomes)
+    if len(names) ** 2 > 2 * MOST_NUMBERS:
+        return {}
+    outcome = [name != CONSTANT and release.column(name).name in joint for name in names]
+    rows = []
+    features = [place for place, apart in enumerate(outcome) if not apart]
+    for row in features:
+        others = [column for column in range(len(names)) if outcome[column] or column >= row]
+        sums, noise = view.between([row], others)[0].tolist(), view.noise_between([row], others)[0].tolist()
+        rows += [
+            (names[row], names[column], number_text(total), number_text(sd))
+            for column, total, sd in zip(others, sums, noise, strict=True)
+        ]
+    apart = [place for place, own in enumerate(outcome) if own]
+    squares = zip(apart, view.own(apart).tolist(), view.noise_own(apart).tolist(), strict=True) if apart else ()
+    rows += [(names[at], names[at], number_text(total), number_text(sd)) for at, total, sd in squares]
+    return {"moments.csv": _csv(("row", "column", "sum", "noise_sd"), rows)}
+
+
+def _rows(release: Release) -> dict[str, str]:
+    view = release.scaled()
+    if view.values.size > MOST_NUMBERS:
+        return {}
+    return {"rows.csv": _csv(view.names, ([number_text(value) for value in row] for row in view.values.tolist()))}
+
+
+_NUMBERS = {"moments": _moments, "mixtures": _rows, "rows": _rows}
+"""Kind of a view to the file that has its numbers."""
 
 
 RANGES = (

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Release
 
 CONSTANT = "(constant)"
@@ -41,16 +39,17 @@ def entries(release: Release) -> ReleasedTable:
     Raises:
         InvalidInput: the release has neither.
     """
-    view = release.regressable
-    return _rows(view) if isinstance(view, NoisyRows) else _matrix(view)
+    return _TABLES[release.regressable.kind](release)
 
 
-def _rows(scaled: NoisyRows) -> ReleasedTable:
+def _rows(release: Release) -> ReleasedTable:
+    scaled = release.scaled()
     values, noise_sd = np.column_stack([scaled.ones, scaled.values]), np.concatenate([[0.0], scaled.noise_sd])
     return ReleasedTable((CONSTANT, *scaled.names), (), values, noise_sd)
 
 
-def _matrix(moments: Moments) -> ReleasedTable:
+def _matrix(release: Release) -> ReleasedTable:
+    moments = release.products
     names = (CONSTANT, *moments.names)
     every, features = range(len(names)), np.flatnonzero(~moments.layout.outcome)
     row_names = tuple(names[place] for place in features)
@@ -59,3 +58,7 @@ def _matrix(moments: Moments) -> ReleasedTable:
         values, noise_sd = np.vstack([values, moments.own(every)]), np.vstack([noise_sd, moments.noise_own(every)])
         row_names = (*row_names, SQUARES)
     return ReleasedTable(names, row_names, values, noise_sd)
+
+
+_TABLES = {"mixtures": _rows, "rows": _rows, "moments": _matrix}
+"""Kind of a view to how its numbers stand in a table."""

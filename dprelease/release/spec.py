@@ -40,6 +40,11 @@ class ReleaseSpec(SpecBase):
         """Party to the fingerprint of its key, in order."""
         return {part.party: part.key for part in self.parties}
 
+    @property
+    def joint(self) -> bool:
+        """Says whether hospitals make blocks of the last round together, in a session."""
+        return mechanism_of(self).schedule(self) is not None
+
     def blocks(self, party: str) -> tuple[BlockShape, ...]:
         """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""
         if party not in self._blocks:

@@ -15,7 +15,6 @@ from dprelease.document.cells import figure
 from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import BETTER
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.release.release import Release
 from learner.client.library import Opened
 
@@ -61,7 +60,7 @@ def spectrum(release: Release, features: Sequence[str]) -> FeatureSpectrum | Non
     With means m_i, clipped to their range, a centred entry has s_ij^2 = sd_ij^2 + m_j^2 sd_0i^2 + m_i^2 sd_0j^2, each noise being
     per patient.
     """
-    return _of_rows(release, features) if isinstance(release.regressable, NoisyRows) else _of_moments(release, features)
+    return _SPECTRA[release.regressable.kind](release, features)
 
 
 def _of_rows(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
@@ -94,6 +93,8 @@ def _of_moments(release: Release, features: Sequence[str]) -> FeatureSpectrum | 
     return FeatureSpectrum(tuple(features), values, (-edge, edge), IN_RANGE)
 
 
+_SPECTRA = {"mixtures": _of_rows, "rows": _of_rows, "moments": _of_moments}
+"""Kind of a view to what its eigenvalues say."""
 MOST_CHECKPOINTS = 12
 """Checkpoints of a stream that are fitted beside the last one, itself included; the default method takes seconds for each."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 
 from dprelease.errors import Conflict, IntegrityError
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.messages import check_signature
 from dprelease.release.accounting import guarantee
 from dprelease.release.block import SealedBlock
@@ -95,7 +94,7 @@ def left_before(
 
 def _messages(hospital: HospitalState, hub: HubConnection, record: Record) -> list[str]:
     """The messages at the relay that leave after the charge alone, where the ledger knows of no charge."""
-    if mechanism_of(record.spec).schedule(record.spec) is None:
+    if not record.spec.joint:
         return []
     if hospital.ledger.stage(hospital.settings.roster, record.digest) == "send":
         return []

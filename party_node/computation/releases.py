@@ -10,7 +10,6 @@ import time
 
 from dprelease.agreement import check_all
 from dprelease.errors import ProofRefused
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
@@ -136,7 +135,7 @@ class ReleaseWork(Work):
         if isinstance(before, str):
             return before
         last = len(sealed) == record.spec.rounds()[-1].start
-        if last and mechanism_of(record.spec).schedule(record.spec) is not None:
+        if last and record.spec.joint:
             return self._joint.blocks(coordinator, record, approvals, sealed, before)
         bounded = hospital.approved(record)
         require(hospital, record.digest, "send" if sealed else "reserve", before=sealed)

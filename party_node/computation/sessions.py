@@ -251,7 +251,7 @@ class JointWork:
         Raises:
             PeerUnavailable: the relay is away; try again.
         """
-        if mechanism_of(record.spec).schedule(record.spec) is not None:
+        if record.spec.joint:
             put_back(record, self._hospital.session(record), self._relay(record))
 
     def end(self, record: Record) -> None:
