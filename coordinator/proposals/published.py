@@ -136,11 +136,8 @@ def _owned(columns: Mapping[str, Sequence[DeclaredColumn]]) -> dict[str, tuple[s
 
 def similar_to(spec: ReleaseSpec, releases: Iterable[Agreement]) -> Agreement | None:
     """An open or published release of the same columns by the same mechanism, in a stream or alone: the parties would pay twice."""
-    return next((release for release in releases if _pays_again(release, spec)), None)
-
-
-def _pays_again(release: Agreement, spec: ReleaseSpec) -> bool:
-    return _counts(release) and _content(release.read_spec()) == _content(spec)
+    again = (each for each in releases if _counts(each) and _content(each.read_spec()) == _content(spec))
+    return next(again, None)
 
 
 def _counts(release: Agreement) -> bool:

@@ -107,7 +107,7 @@ class Store:
                 raise InvalidInput(f"there is no consortium in {database.url}; run: coordinator init")
             with database.reading() as connection:
                 check_revision(connection)
-                found = _meta(connection)
+                found = {row.key: row.value for row in connection.execute(select(meta))}
             if COPIED in found and not copy:
                 raise InvalidInput(
                     f"{database.url} is a copy of {found[COPIED]} and may have forgotten what happened since; to use it: "
@@ -190,7 +190,3 @@ def _transaction(connection: Connection) -> Transaction:
         HubCertificate(connection),
         Copies(connection),
     )
-
-
-def _meta(connection: Connection) -> dict[str, str]:
-    return {row.key: row.value for row in connection.execute(select(meta))}

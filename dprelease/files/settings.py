@@ -169,7 +169,7 @@ def _shown(value: object) -> str:
 def _said(issue: ErrorDetails, model: type[BaseModel], path: KeyPath, also: Iterable[str]) -> str:
     if issue["type"] == "missing":
         within = _model_at(model, path)
-        return f"the table [{_dotted(path)}] is missing" if within is not None else "is missing"
+        return f"the table [{'.'.join(map(str, path))}] is missing" if within is not None else "is missing"
     if issue["type"] == "extra_forbidden":
         return _no_such_key(model, path, also)
     return one_line(issue["msg"].removeprefix("Value error, "))
@@ -220,10 +220,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for each in get_args(annotation) if (found := _model_in(each)) is not None), None)
-
-
-def _dotted(path: KeyPath) -> str:
-    return ".".join(map(str, path))
 
 
 class Settings(BaseModel):

@@ -78,7 +78,7 @@ def _page(
     """The page with so many columns at most."""
     spec, label = release.spec, release.spec.guarantee
     sections = [_about(release, manifest), _privacy(release, manifest), _columns(release, found, most)]
-    sections += [*_pictures(release), _download(release, files), _cite(release, manifest)]
+    sections += [*_pictures(release), _download(release, files), Section("Cite", (cited(release, manifest),), "cite")]
     made: str = (
         environment("dprelease.publication")
         .get_template("release.html")
@@ -244,7 +244,9 @@ def _columns(release: Release, found: Mapping[str, ColumnFigure], most: int) -> 
     owner = {name: part.party for part in spec.parties for name in part.released}
     names = release.columns[:most]
     rows = [
-        (name, owner[name], _extent(release.column(name)), *_told(found, name), _unit(release, name)) for name in names
+        (name, owner[name], _extent(column), *_told(found, name), column.released_unit)
+        for name in names
+        for column in [release.column(name)]
     ]
     headings = (
         Heading("name", "column"),
@@ -275,10 +277,6 @@ def _told(found: Mapping[str, ColumnFigure], name: str) -> tuple[Any, Any]:
     if figure is None:
         return "-", "-"
     return tuple(Said(None, HIDDEN) if each is None else each for each in (figure.mean, figure.deviation))  # type: ignore[return-value]
-
-
-def _unit(release: Release, name: str) -> str:
-    return release.column(name).released_unit
 
 
 def _extent(column: Column) -> str:
@@ -335,7 +333,3 @@ def _download(release: Release, files: tuple[Download, ...]) -> Section:
         ),
     )
     return Section("Download", parts, "download")
-
-
-def _cite(release: Release, manifest: Manifest) -> Section:
-    return Section("Cite", (cited(release, manifest),), "cite")

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import click
 
 from dprelease.cli.printing import json_option, print_document
+from dprelease.description.spending import USUAL_DELTA
 from dprelease.document.cells import Cell, Said, price
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import NotFound
@@ -140,21 +141,14 @@ def account(roster: str, balance: Balance, lines: Sequence[Line], delta: float) 
 def _row(line: Line, delta: float) -> list[Cell]:
     cells: dict[str, Cell] = asdict(line.entry)
     cells |= {"release": Said(line.entry.release, line.entry.release[:12]), "title": line.title}
-    cells |= {name: _exact(mu2) for name, mu2 in (("mu2", line.mu2), ("held_mu2", line.held), ("left_mu2", line.left))}
+    amounts = ("mu2", line.mu2), ("held_mu2", line.held), ("left_mu2", line.left)
+    cells |= {name: Said(str(mu2), mu2_text(mu2)) for name, mu2 in amounts}
     for name, mu2 in (("epsilon", line.mu2), ("held_epsilon", line.held)):
         cells[name] = Said(epsilon_at(mu2, delta), epsilon_text(mu2, delta))
     rounds = {name: {"mu2": str(mu2), "epsilon": epsilon_at(mu2, delta)} for name, mu2 in line.rounds.items()}
     said = tuple(f"{name}: {mu2_text(mu2)}, {epsilon_text(mu2, delta)}" for name, mu2 in line.rounds.items())
     cells["rounds"] = Said(rounds, said or "")
     return [cells[heading.key] for heading in _ENTRY]
-
-
-def _exact(mu2: Fraction) -> Said:
-    return Said(str(mu2), mu2_text(mu2))
-
-
-USUAL_DELTA = 1e-6
-"""delta at which epsilon is shown where nobody names another."""
 
 
 @click.group()

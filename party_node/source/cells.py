@@ -95,11 +95,6 @@ def without(cells: pa.Array, words: tuple[str, ...]) -> pa.Array:
     return pc.if_else(pc.is_in(cells, value_set=pa.array(words, cells.type)), None, cells) if words else cells
 
 
-def with_digits(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Words among some that may look like a number or a date."""
-    return tuple(word for word in words if any(letter.isdigit() for letter in word))
-
-
 def absent_in(cells: pa.Array) -> Mask:
     """(n,) where cells are null."""
     return np.asarray(cells.is_null().to_numpy(zero_copy_only=False), bool)
@@ -114,7 +109,8 @@ def floats(cells: pa.Array) -> Floats:
 
 def _all_plain(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask] | None:
     """Numbers and missing cells, where all others are plain finite numbers, and nothing otherwise."""
-    cells = without(cells, with_digits(missing))
+    # Other words that mean a missing cell look like no number.
+    cells = without(cells, tuple(word for word in missing if any(map(str.isdigit, word))))
     if style.decimal != ".":
         swapped = _with_points(cells, style.decimal)
         if swapped is None:
@@ -170,7 +166,7 @@ def _add_midpoints(numbers: Floats, cells: pa.Array, style: NumberStyle, ends: t
         np.where(
             [end[side] is None for end in found],
             ends[side],
-            _parsed(_array([end[side] for end in found], cells.type), style),
+            _parsed(pa.array([end[side] for end in found], cells.type), style),
         )
         for side in (0, 1)
     )
@@ -178,10 +174,6 @@ def _add_midpoints(numbers: Floats, cells: pa.Array, style: NumberStyle, ends: t
         np.where(low <= high, (low + high) / 2, np.nan), np.nan
     )  # NaN comes last, for cells that are null
     numbers[places] = midpoints[bands.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)]
-
-
-def _array(texts: list[str | None], kind: pa.DataType) -> pa.Array:
-    return pa.array(texts, kind)
 
 
 def _ends_of(text: str) -> tuple[str | None, str | None]:

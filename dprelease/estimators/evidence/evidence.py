@@ -1,4 +1,4 @@
-"""Evidence on the second moments S = (1/n) sum x x^T of a release's rows, x = (1, columns): draws, closed form, errors.
+"""Evidence on the second moments S = (1/n) sum x x^T of a release's rows, x = (1, columns): draws and errors.
 
 Fits, descriptions, exports and analyses are functions of it. Up to `WIDEST` variables all entries help to find each, and S is
 drawn. In a wider release draws would take too long: the nearest matrix within bounds stands for them, or columns are left out.
@@ -25,7 +25,6 @@ from dprelease.arrays import Floats
 from dprelease.data.column import Variable
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.density import Density
-from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.intervals.of_moments import dropped_places
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 from dprelease.privacy.public_stream import PublicNormals
@@ -250,14 +249,6 @@ class Evidence:
         """
         found: Floats = self.draws().mean(axis=0)
         return found
-
-    def alone(self, wanted: npt.NDArray[np.int64]) -> Marginals:
-        """Variables by themselves, in closed form.
-
-        Args:
-            wanted: (q,) indices in the matrix.
-        """
-        return Marginals.of(self.moments, wanted)
 
     def unidentified(self, features: Sequence[int], *, intercept: bool) -> tuple[int, ...]:
         """Places of the features of which noise hides how they vary beside the others, as of `dropped_places`.

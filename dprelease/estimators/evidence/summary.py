@@ -21,6 +21,7 @@ import numpy as np
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping
 from dprelease.estimators.evidence.evidence import Evidence
+from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 
 
@@ -48,11 +49,6 @@ class MomentsSummary:
     correlation: Floats
     correlation_sd: Floats
 
-    @property
-    def variance(self) -> Floats:
-        """(p,) squared standard deviations."""
-        return self.standard_deviation**2
-
 
 def summarise(moments: Moments, spreads: PublishedSpreads | None = None) -> MomentsSummary:
     """Summary of every released column: features together, outcomes one by one, their deviation's noise to first order.
@@ -65,7 +61,7 @@ def summarise(moments: Moments, spreads: PublishedSpreads | None = None) -> Mome
     if not outcome.any():
         return whole
     chosen = np.flatnonzero(outcome) + 1
-    found, n, exact = Evidence(moments).alone(chosen), moments.rows, moments.layout.public[chosen]
+    found, n, exact = Marginals.of(moments, chosen), moments.rows, moments.layout.public[chosen]
     means = moments.between([0], chosen)[0] / n
     mean = np.where(exact, means, found.mean)
     variance = np.where(exact, np.maximum(moments.own(chosen) / n - means**2, 0.0), found.variance)

@@ -68,9 +68,7 @@ def price_of(entries: Entries, purpose: Purpose) -> float:
     return each * math.pow(entries.rows / entries.typical, 0.7) * entries.share
 
 
-def fit_joint(
-    moments: Moments, purpose: Purpose, seed: bytes, *, components: int | None = None, price: float | None = None
-) -> Joint:
+def fit_joint(moments: Moments, purpose: Purpose, seed: bytes, *, components: int | None = None) -> Joint:
     """The joint distribution of all columns of a release of moments.
 
     Args:
@@ -78,7 +76,6 @@ def fit_joint(
         purpose: what it is for.
         seed: 32 public bytes.
         components: K; the purpose's own unless given.
-        price: of the penalty; by the rule unless given.
 
     Raises:
         InvalidInput: too many values, or too few patients beside the noise.
@@ -86,9 +83,8 @@ def fit_joint(
     entries, plan = Entries.of(moments), DESCENTS[purpose]
     count = plan.components if components is None else components
     logits = np.log(entries.start) + SPREAD * PublicNormals(seed).normal(count, len(entries.start))
-    paid = price_of(entries, purpose) if price is None else price
     sums = _calmed(entries) if purpose == "rows" else entries.sums
-    return descend(entries, sums, logits, np.zeros(count), paid, plan)
+    return descend(entries, sums, logits, np.zeros(count), price_of(entries, purpose), plan)
 
 
 def _calmed(entries: Entries) -> Floats:

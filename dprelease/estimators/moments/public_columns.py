@@ -38,8 +38,7 @@ from scipy.special import logsumexp
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence.evidence import Evidence
-from dprelease.estimators.evidence.marginals import pooled
+from dprelease.estimators.evidence.marginals import Marginals, pooled
 from dprelease.estimators.moments.gain import Judged, cautious_step_length
 from dprelease.estimators.moments.spectral_ridge import Slopes, beside_constant, determined
 from dprelease.estimators.normal_equations import NormalEquations
@@ -322,7 +321,7 @@ def fit_public_features(moments: Moments, features: list[int], targets: list[int
     layout, rows = moments.layout, moments.rows
     wanted, places = np.unique([*targets, *np.flatnonzero(layout.outcome & ~layout.public)], return_inverse=True)
     places = places[: len(targets)]
-    alone = Evidence(moments).alone(wanted)
+    alone = Marginals.of(moments, wanted)
     outcomes = alone.take(places)
     whitened = _Whitened.of(moments, features, wanted.tolist(), intercept=intercept)
     side, variances = (
@@ -367,7 +366,7 @@ def associated(moments: NoisyMoments, *, intercept: bool) -> NoisyMoments:
     private = np.flatnonzero(~moments.layout.public)
     if not len(private):
         return moments
-    rows, alone = moments.rows, Evidence(moments).alone(private)
+    rows, alone = moments.rows, Marginals.of(moments, private)
     whitened = _Whitened.of(moments, list(public), list(private), intercept=True)
     variances = np.array([alone.harmonic_variance, alone.variance])
     singular, noise_sd = whitened.side.singular, moments.noise_sd[0, private]
@@ -397,7 +396,7 @@ def projected(moments: OutcomeMoments, public: Floats) -> OutcomeMoments:
     side = PublicSide.of_rows(public[:, layout.outcome[layout.public][1:]])
     noise_sd = moments.noise_between(outcomes, private)[0]
     seen = side.right.T @ moments.between(outcomes, private)
-    spread = Evidence(moments).alone(private).square[None]
+    spread = Marginals.of(moments, private).square[None]
     posterior_mean, posterior_variance = Vectors.of(side.singular, seen, noise_sd, spread, moments.rows).posterior()
     back = side.right * side.singular
     association = back @ clipped_to_feasible(side, seen, posterior_mean, np.full(len(private), np.sqrt(moments.rows)))

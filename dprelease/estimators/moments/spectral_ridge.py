@@ -42,7 +42,6 @@ from scipy.special import logsumexp
 
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import Marginals, pooled
 from dprelease.estimators.moments.gain import (
     Judged,
@@ -152,7 +151,7 @@ def fit_spectral(
     outcomes, chosen = np.unique([*targets, *others], return_inverse=True)
     chosen = chosen[: len(targets)]
     used, places = np.unique([*features, *outcomes], return_inverse=True)
-    marginals = Evidence(moments).alone(used)
+    marginals = Marginals.of(moments, used)
     x, every = marginals.take(places[:d]), marginals.take(places[d:])
     centre = x.mean if intercept else np.zeros(d)
     whiten = _whitener(centre)

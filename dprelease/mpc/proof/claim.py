@@ -122,13 +122,8 @@ class Claim:
     @cached_property
     def numbers(self) -> tuple[GridInterval, ...]:
         """All that is made of bits: columns, hidden levels of open groups, slacks of norms."""
-        hidden = (GridInterval(0, group.level, group.level) for group in self.open_groups)
+        hidden = (GridInterval(0, group.level, group.level) for group in self.groups if group.open)
         return (*self.columns, *hidden, *(GridInterval(0, norm.squared) for norm in self.norms))
-
-    @property
-    def open_groups(self) -> tuple[OneHot, ...]:
-        """Groups with a hidden level, in order."""
-        return tuple(group for group in self.groups if group.open)
 
     @cached_property
     def weights(self) -> Integers:
