@@ -1,7 +1,7 @@
 """The parcels of one release on the hub's disk, and what they are: headers, bodies, and the order in which they came.
 
     staging/DIGEST/parcels/order                digests of the headers of complete parcels, line by line; grows only
-    staging/DIGEST/parcels/ROUND/HEADER.parcel  a signed header
+    staging/DIGEST/parcels/ROUND/HEADER.parcel  signed headers that came together, line by line; this one is the first
     staging/DIGEST/parcels/ROUND/HEADER.part    its body so far
     staging/DIGEST/parcels/ROUND/HEADER.body    its body, verified
 
@@ -16,7 +16,7 @@ import secrets
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -82,7 +82,8 @@ class ParcelStore:
             for leftover in folder.glob(f"{_GONE}*"):
                 shutil.rmtree(leftover)
             for path in folder.glob("*/*.parcel"):
-                self._note(StoredMessage(Message.from_bytes(path.read_bytes())))
+                for line in path.read_bytes().splitlines():
+                    self._note(StoredMessage(Message.from_bytes(line)))
             order = self._order_path
             text = order.read_text() if order.exists() else ""
             self._order = text.split()
@@ -105,17 +106,18 @@ class ParcelStore:
         """The parcel whose header has this digest."""
         return self._by_digest.get(digest)
 
-    def keep(self, parcel: Message) -> StoredMessage:
-        """Keep a header that was checked; its place must be free.
+    def keep(self, checked: Collection[StoredMessage]) -> None:
+        """Keep headers that were checked, those of a round together: the disk is waited for once. Their places must be free.
 
         Raises:
-            PeerUnavailable: the disk does not take it, or has no room for its body.
+            PeerUnavailable: the disk does not take them.
         """
-        kept = StoredMessage(parcel)
         with self.lock, on_disk():
-            write_durably(self._path(kept, "parcel"), kept.data)
-            self._note(kept)
-        return kept
+            for number in {kept.header.round for kept in checked}:
+                together = [kept for kept in checked if kept.header.round == number]
+                write_durably(self._path(together[0], "parcel"), b"\n".join(kept.data for kept in together))
+                for kept in together:
+                    self._note(kept)
 
     def check_room(self, kept: StoredMessage) -> None:
         """Refuse a body that the disk has no room for.

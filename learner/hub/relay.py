@@ -107,12 +107,27 @@ class Relay:
         (task,) = tasks
         plan = self._plan_for(caller, task)
         store, found, new = self._store(task, plan), list[StoredMessage](), list[StoredMessage]()
+        signed, fresh = list[Message](), dict[tuple[int, str, str, str, str], StoredMessage]()
         refused: DpReleaseError | None = None
         try:
             for parcel in parcels:
-                found.append(self._noted(caller, plan, store, parcel))
+                if parcel.header.kind == "hello":
+                    self._look()
+                plan.check(parcel, {caller.name: caller.key})
+                signed.append(parcel)
         except DpReleaseError as error:
             refused = error
+        with store.lock:
+            try:
+                for parcel in signed:
+                    found.append(self._noted(caller, plan, store, parcel, fresh))
+            except DpReleaseError as error:
+                refused = error
+            store.keep(fresh.values())
+        if any(
+            kept.header.kind == "result" for kept in found
+        ):  # the last of a party; once listed the party says that it is done
+            self._report(task, (caller.name,))
         with ExitStack() as turns:
             for kept in sorted({kept.digest: kept for kept in found}.values(), key=attrgetter("digest")):
                 turns.enter_context(kept.turn.lock)
@@ -130,22 +145,23 @@ class Relay:
             raise refused
         return [store.held(kept) if kept.header.size else 0 for kept in found]
 
-    def _noted(self, caller: Identity, plan: Plan, store: ParcelStore, parcel: Message) -> StoredMessage:
+    def _noted(
+        self,
+        caller: Identity,
+        plan: Plan,
+        store: ParcelStore,
+        parcel: Message,
+        fresh: dict[tuple[int, str, str, str, str], StoredMessage],
+    ) -> StoredMessage:
         header = parcel.header
-        if header.kind == "hello":
-            self._look()
-        plan.check(parcel, {caller.name: caller.key})
-        with store.lock:
-            kept = store.at(header.place)
-            if kept is None:
-                _check_time(header, plan, store)
-                if header.kind == "hello":
-                    self._storage.reserve(header.task, caller.name, plan.most_bytes(caller.name))
-                kept = store.keep(parcel)
-            elif kept.header != header:
-                raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
-        if header.kind == "result":  # the last one of a party; once it is listed the party says that it is done
-            self._report(header.task, (header.sender,))
+        kept = store.at(header.place) or fresh.get(header.place)
+        if kept is None:
+            _check_time(header, plan, store)
+            if header.kind == "hello":
+                self._storage.reserve(header.task, caller.name, plan.most_bytes(caller.name))
+            kept = fresh[header.place] = StoredMessage(parcel)
+        elif kept.header != header:
+            raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
         return kept
 
     def begin(self, caller: Identity, release: str, parcel: str) -> Upload:

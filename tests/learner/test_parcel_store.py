@@ -37,8 +37,14 @@ def store(tmp_path: Path) -> ParcelStore:
     return ParcelStore(tmp_path / "parcels")
 
 
+def keep(store: ParcelStore, parcel: Message) -> StoredMessage:
+    kept = StoredMessage(parcel)
+    store.keep([kept])
+    return kept
+
+
 def bring(store: ParcelStore, make: Hospitals, parcel: Message) -> StoredMessage:
-    kept = store.keep(parcel)
+    kept = keep(store, parcel)
     if kept.header.size:
         store.put(kept, 0, make.body(parcel))
     store.finish(kept)
@@ -63,7 +69,7 @@ def test_what_is_kept_is_found_by_place_and_digest_and_after_a_restart(
 ) -> None:
     offer, columns = make.offer("north"), make.columns("north", "west")
     kept = bring(store, make, offer)
-    begun = store.keep(columns)
+    begun = keep(store, columns)
     store.put(begun, 0, make.body(columns)[:100])
     for each in (store, ParcelStore(tmp_path / "parcels")):
         assert each.at(offer.header.place) == each.named(kept.digest) == kept
@@ -75,8 +81,29 @@ def test_what_is_kept_is_found_by_place_and_digest_and_after_a_restart(
         assert (each.held(found), each.is_complete(found), each.is_complete(kept)) == (100, False, True)
 
 
+def test_headers_that_come_together_are_one_file_of_their_round(
+    store: ParcelStore, tmp_path: Path, make: Hospitals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = list(make.everything(1)), [make.offer(party, 2) for party in ("north", "south", "west")]
+    store.keep([StoredMessage(parcel) for parcel in (*first, *second)])
+    assert [len(list((tmp_path / "parcels" / number).iterdir())) for number in ("1", "2")] == [1, 1]
+    for each in (store, ParcelStore(tmp_path / "parcels")):
+        assert all(each.at(parcel.header.place) == StoredMessage(parcel) for parcel in (*first, *second))
+    store.drop_before(2)
+    assert [path.name for path in (tmp_path / "parcels").iterdir()] == ["2"]
+
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parcel_store, "write_durably", refuse)
+    third = [make.offer(party, 3) for party in ("north", "south")]
+    with pytest.raises(PeerUnavailable, match="No space"):
+        store.keep([StoredMessage(parcel) for parcel in third])
+    assert [store.at(parcel.header.place) for parcel in third] == [None, None]
+
+
 def test_a_body_is_given_up_from_the_offset_on(store: ParcelStore, make: Hospitals) -> None:
-    kept = store.keep(make.columns("north", "west"))
+    kept = keep(store, make.columns("north", "west"))
     body = make.body(kept.parcel)
     store.put(kept, 0, bytes(200))
     store.put(kept, 0, body[:100])
@@ -92,7 +119,7 @@ def test_a_body_is_given_up_from_the_offset_on(store: ParcelStore, make: Hospita
 
 
 def test_a_body_that_is_short_is_kept_and_one_that_differs_is_not(store: ParcelStore, make: Hospitals) -> None:
-    kept = store.keep(make.columns("north", "west"))
+    kept = keep(store, make.columns("north", "west"))
     with pytest.raises(IntegrityError, match="byte 0"):
         store.finish(kept)
     store.put(kept, 0, bytes(100))
@@ -114,8 +141,8 @@ def test_a_crash_before_the_parcel_is_listed(
         raise OSError(28, "No space left on device")
 
     first = bring(store, make, make.offer("north"))
-    offer = store.keep(make.offer("south"))
-    columns = store.keep(make.columns("north", "west"))
+    offer = keep(store, make.offer("south"))
+    columns = keep(store, make.columns("north", "west"))
     store.put(columns, 0, make.body(columns.parcel))
     monkeypatch.setattr(parcel_store, "append_durably", full)
     for kept in (offer, columns):
@@ -135,7 +162,7 @@ def test_a_crash_before_the_parcel_is_listed(
 
 def test_rounds_go_whole_and_numbers_in_the_listing_stay(store: ParcelStore, tmp_path: Path, make: Hospitals) -> None:
     old = bring(store, make, make.columns("north", "west"))
-    unfinished = store.keep(make.columns("south", "west"))
+    unfinished = keep(store, make.columns("south", "west"))
     store.put(unfinished, 0, bytes(10))
     bring(store, make, make.offer("north", 1))
     kept = bring(store, make, make.offer("north", 2))
@@ -154,7 +181,7 @@ def test_rounds_go_whole_and_numbers_in_the_listing_stay(store: ParcelStore, tmp
 def test_a_body_is_verified_while_its_round_goes(
     store: ParcelStore, make: Hospitals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = store.keep(make.columns("north", "west"))
+    kept = keep(store, make.columns("north", "west"))
     store.put(kept, 0, make.body(kept.parcel))
     verify = hashlib.file_digest
 
@@ -186,7 +213,7 @@ def test_a_folder_that_cannot_be_read_asks_for_another_attempt(tmp_path: Path) -
 
 
 def test_parcels_that_end_at_once_are_all_listed(store: ParcelStore, tmp_path: Path, make: Hospitals) -> None:
-    kept = [store.keep(parcel) for parcel in make.everything()]
+    kept = [keep(store, parcel) for parcel in make.everything()]
     barrier = threading.Barrier(len(kept))
 
     def bring_one(each: StoredMessage) -> Callable[[], None]:
