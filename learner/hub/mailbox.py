@@ -34,6 +34,9 @@ MOST_HEADER_BYTES = Message.most_bytes or 0
 
 DIGEST_LETTERS = 64
 
+Place = tuple[int, str, str, str, str]
+"""As `MessageHeader.place`."""
+
 _GONE = ".gone-"  # no party has a name that starts so, hence no file of its either
 
 
@@ -77,7 +80,7 @@ class ParcelStore:
         self._folder = folder
         self._by_digest: dict[str, StoredMessage] = {}
         self._rounds = set[int]()
-        self._by_place: dict[tuple[int, str, str, str, str], StoredMessage] = {}
+        self._by_place: dict[Place, StoredMessage] = {}
         with on_disk():
             for leftover in folder.glob(f"{_GONE}*"):
                 shutil.rmtree(leftover)
@@ -98,7 +101,7 @@ class ParcelStore:
         for digest in self._order:
             self._count(digest)
 
-    def at(self, place: tuple[int, str, str, str, str]) -> StoredMessage | None:
+    def at(self, place: Place) -> StoredMessage | None:
         """The parcel in a place."""
         return self._by_place.get(place)
 

@@ -22,7 +22,7 @@ from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityEr
 from dprelease.identity.certificates import Identity
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from learner.hub.approved import AcceptedRun, ApprovedRelease, Plan
-from learner.hub.mailbox import PAGE_BYTES, ParcelStore, StoredMessage
+from learner.hub.mailbox import PAGE_BYTES, ParcelStore, Place, StoredMessage
 from learner.hub.storage import Storage
 from learner.hub.uploads import Upload
 
@@ -107,7 +107,7 @@ class Relay:
         (task,) = tasks
         plan = self._plan_for(caller, task)
         store, found, new = self._store(task, plan), list[StoredMessage](), list[StoredMessage]()
-        signed, fresh = list[Message](), dict[tuple[int, str, str, str, str], StoredMessage]()
+        signed, fresh = list[Message](), dict[Place, StoredMessage]()
         refused: DpReleaseError | None = None
         try:
             for parcel in parcels:
@@ -120,7 +120,7 @@ class Relay:
         with store.lock:
             try:
                 for parcel in signed:
-                    found.append(self._noted(caller, plan, store, parcel, fresh))
+                    found.append(self._noted(plan, store, parcel, fresh))
             except DpReleaseError as error:
                 refused = error
             store.keep(fresh.values())
@@ -146,19 +146,14 @@ class Relay:
         return [store.held(kept) if kept.header.size else 0 for kept in found]
 
     def _noted(
-        self,
-        caller: Identity,
-        plan: Plan,
-        store: ParcelStore,
-        parcel: Message,
-        fresh: dict[tuple[int, str, str, str, str], StoredMessage],
+        self, plan: Plan, store: ParcelStore, parcel: Message, fresh: dict[Place, StoredMessage]
     ) -> StoredMessage:
         header = parcel.header
         kept = store.at(header.place) or fresh.get(header.place)
         if kept is None:
             _check_time(header, plan, store)
             if header.kind == "hello":
-                self._storage.reserve(header.task, caller.name, plan.most_bytes(caller.name))
+                self._storage.reserve(header.task, header.sender, plan.most_bytes(header.sender))
             kept = fresh[header.place] = StoredMessage(parcel)
         elif kept.header != header:
             raise Conflict(f"{header.sender} has sent another {header.kind} in round {header.round} before")
