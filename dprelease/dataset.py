@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
-from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +24,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.result import FitResult
-from dprelease.files.extras import missing, require
+from dprelease.files.extras import imported, missing
 from dprelease.one_line import nearest, one_line
 from dprelease.release.entries import entries
 from dprelease.release.folder import load_folder
@@ -88,7 +87,6 @@ class Plots:
         Raises:
             InvalidInput: matplotlib is missing, or as `Dataset.fit`.
         """
-        require("matplotlib")
         return self._dataset.fit(target, features, **how).plot(axes=axes)
 
     def means(self, *columns: str, axes: Any = None) -> Any:
@@ -125,7 +123,6 @@ class Plots:
         return axes
 
     def _described(self, columns: Sequence[str]) -> Description:
-        require("matplotlib")
         found = self._dataset.describe(*columns)
         if not isinstance(found, Description):
             raise InvalidInput(f"a release of mechanism {self._dataset.spec.mechanism!r} has no such picture")
@@ -133,7 +130,7 @@ class Plots:
 
 
 def _axes(given: Any) -> Any:
-    return import_module("matplotlib.figure").Figure(layout="constrained").subplots() if given is None else given
+    return imported("matplotlib.figure").Figure(layout="constrained").subplots() if given is None else given
 
 
 class Dataset(Release):
@@ -211,8 +208,7 @@ class Dataset(Release):
         Raises:
             InvalidInput: pandas is missing.
         """
-        require("pandas")
-        pandas = import_module("pandas")
+        pandas = imported("pandas")
         if unfitted := UNFITTED.get(self.view.kind):
             frame = pandas.json_normalize(unfitted(self, ()).document().tables[0].to_json())
         else:
@@ -263,8 +259,7 @@ def load(
     if root is not None and hub is None and mirror is None and Path(root).is_file() and Path(name).is_dir():
         found = load_folder(name, root)
     else:
-        chosen = None if root is None else str(root)
-        found = _opener()(str(name), chosen, hub, mirror, None if home is None else Path(home))
+        found = _opener()(str(name), None if root is None else str(root), hub, mirror, Path(home) if home else None)
     return Dataset(found.spec, found.blocks, found.guarantee, found.upto, found.known)
 
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from dprelease.about import About
 from dprelease.canonical import Digest, Value, readable
 from dprelease.description.spending import SHOWN_DIGITS
 from dprelease.document.cells import Said
@@ -24,8 +25,6 @@ INDEX = "index.json"
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 """How many there are of something."""
-Told = Mapping[str, Mapping[str, Any]]
-"""Digest to the facts that a signed manifest tells of its release."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,12 @@ def together(lines: Iterable[Listed]) -> list[list[Listed]]:
     return list(found.values())
 
 
-def listing(lines: Sequence[Listed], told: Told | None = None) -> Document:
-    """A list for people and programs; checkpoints of a stream stand together, where its newest one stands."""
-    more = () if told is None else ("licence", "creators", "description")
+def listing(lines: Sequence[Listed], told: Mapping[str, About | None] | None = None) -> Document:
+    """A list for people and programs; checkpoints of a stream stand together, where its newest one stands.
+
+    With `told`, digest to what its signed manifest says of itself, each line has that too.
+    """
+    more = {} if told is None else {"licence": "licence", "creators": "cited", "description": "description"}
     groups = together(lines)
     streams = any(group[0].checkpoint for group in groups)
     rows = [
@@ -86,7 +88,7 @@ def listing(lines: Sequence[Listed], told: Told | None = None) -> Document:
             line.rows,
             line.columns,
             Said(line.size, f"{max(line.size / 2**10, 0.1):,.1f}"),
-            *(told[line.digest].get(name, "") for name in more if told),
+            *(getattr(told[line.digest], name, "") for name in more.values() if told),
         )
         for line in chain.from_iterable(groups)
     ]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from dprelease.data.column import number_text
 from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
 from dprelease.estimators.piecewise_exponential import ExponentialFit
-from dprelease.files.extras import require
+from dprelease.files.extras import imported
 from dprelease.privacy.public_stream import PublicNormals
 from dprelease.release.release import Release
 
@@ -68,13 +67,13 @@ class Survival(Analysis):
         Raises:
             InvalidInput: matplotlib is missing or does not know the format, or the file cannot be written.
         """
-        require("matplotlib")
+        figure_of = imported("matplotlib.figure").Figure
         ticks, groups = [0.0, *self.exits.cuts], list(self.at_risk)
         times = np.unique(np.concatenate([np.linspace(*ends, FINE) for ends in pairwise(ticks)]))
         panels = self.panels(times)
         across = len(panels)
         size = 6.4 * across, 4.2 + 0.22 * len(groups)
-        figure = import_module("matplotlib.figure").Figure(figsize=size, layout="constrained")
+        figure = figure_of(figsize=size, layout="constrained")
         for axis, (title, curves) in zip(figure.subplots(1, across, squeeze=False)[0], panels.items(), strict=True):
             for group, (lower, centre, upper) in curves.items():
                 (line,) = axis.plot(times, centre, label=group or None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import import_module
 from typing import Any, get_args
 
 import numpy as np
@@ -20,7 +19,7 @@ from dprelease.estimators.intervals.estimates import LIMIT
 from dprelease.estimators.intervals.inference import Inference, Predicted
 from dprelease.estimators.normal_equations import Diagnostics
 from dprelease.estimators.quality import INDISTINCT, Quality, unresolved
-from dprelease.files.extras import require
+from dprelease.files.extras import imported
 from dprelease.one_line import counted, listed
 
 FAR = 1.0
@@ -117,10 +116,9 @@ class FitResult(Shown):
         Raises:
             InvalidInput: pandas is missing.
         """
-        require("pandas")
         told = [row for table in self.document().tables if table.key == "coefficients" for row in table.to_json()]
         rows = [{"target": row["target"], "feature": row["feature"], **row["coefficient"]} for row in told]
-        return import_module("pandas").DataFrame(rows)
+        return imported("pandas").DataFrame(rows)
 
     def plot(self, target: str | None = None, steps: Mapping[str, float] | None = None, axes: Any = None) -> Any:
         """Estimated slopes of a target with their intervals, one below the other; matplotlib's axes.
@@ -133,14 +131,13 @@ class FitResult(Shown):
         Raises:
             InvalidInput: matplotlib is missing, or no such target.
         """
-        require("matplotlib")
         name = self.targets[0] if target is None else target
         if name not in self.targets:
             raise InvalidInput(f"no such target: {name}; the fit has {listed(self.targets)}")
         row, (estimate, _, lower, upper, *_) = self.targets.index(name), self.estimates[0]
         reach = np.array([(steps or {}).get(feature, 1.0) for feature in self.features])
         middle, ends = reach * estimate[row], reach * np.abs(np.array([lower[row], upper[row]]) - estimate[row])
-        axes = import_module("matplotlib.figure").Figure(layout="constrained").subplots() if axes is None else axes
+        axes = imported("matplotlib.figure").Figure(layout="constrained").subplots() if axes is None else axes
         axes.errorbar(middle, range(len(middle)), xerr=ends, fmt="o", capsize=3)
         axes.axvline(0, color="grey", linewidth=0.8)
         axes.set_yticks(range(len(middle)), self.features, parse_math=False)

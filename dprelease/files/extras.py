@@ -7,8 +7,10 @@ install, before it has done anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
+from typing import Any
 
 from dprelease.errors import InvalidInput
 
@@ -48,6 +50,12 @@ def require(package: str, role: str = "") -> None:
     """
     if not installed(package):
         raise InvalidInput(_sentence(package, role))
+
+
+def imported(module: str) -> Any:
+    """A module of an optional package; raises `InvalidInput` where the package is not installed."""
+    require(module.partition(".")[0])
+    return import_module(module)
 
 
 def missing(error: ImportError, role: str = "") -> InvalidInput | None:

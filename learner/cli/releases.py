@@ -29,8 +29,8 @@ from learner.client.download import consortium_of, fetch
 from learner.client.library import Library, Opened, open_release, open_verified
 from learner.client.mirror import Mirror, split_release
 from learner.client.pinned_roots import TrustStore
-from learner.client.sources import ListingSource, SourceAddress, answered, hub_first, mirrors_first, signed_manifests
-from learner.listing import Listed, Told, listing
+from learner.client.sources import SourceAddress, answered, hub_first, mirrors_first, signed_manifests
+from learner.listing import Listed, listing
 
 from_option = click.option("--from", "name", metavar="NAME", help="Consortium; may be left out if only one is trusted.")
 OUT_TOO = {"token_normalize_func": lambda name: "output" if name == "out" else name}
@@ -67,15 +67,13 @@ def list_releases(home: Path, name: str | None, about: bool, as_json: bool) -> N
       learner list --json              # all of them
     """
     most, consortium = None if as_json else MOST_LISTED + 1, TrustStore(home).get(name)
-
-    def asked(source: ListingSource) -> tuple[list[Listed], Told | None]:
-        if not about:
-            return list(islice(source.releases(), most)), None
-        manifests = {made.spec.digest(): made for made in islice(signed_manifests(source, consortium), most)}
-        told = {digest: made.spec.about.facts if made.spec.about else {} for digest, made in manifests.items()}
-        return [Listed.of(digest, made) for digest, made in manifests.items()], told
-
-    lines, told = answered(hub_first(consortium), asked, tell)
+    places, told = hub_first(consortium), None
+    if about:
+        made = answered(places, lambda source: list(islice(signed_manifests(source, consortium), most)), tell)
+        lines = [Listed.of(each.spec.digest(), each) for each in made]
+        told = {each.spec.digest(): each.spec.about for each in made}
+    else:
+        lines = answered(places, lambda source: list(islice(source.releases(), most)), tell)
     print_document(listing(lines if as_json else lines[:MOST_LISTED], told), as_json=as_json)
     if not as_json and len(lines) > MOST_LISTED:
         tell(f"these are the newest {MOST_LISTED:,}; learner list --json prints all")
