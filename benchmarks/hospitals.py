@@ -151,7 +151,11 @@ class _Consortium(ForkedConsortium):
         self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         if {"run", "serve"} & set(line):
-            return Consortium.launch(self, line, home, environment, stdout, stderr)
+            kept = {
+                **environment,
+                "PYTHONDONTWRITEBYTECODE": "",
+            }  # bytecode is there, as where the software is installed
+            return Consortium.launch(self, line, home, kept, stdout, stderr)
         return super().launch(line, home, environment, stdout, stderr)
 
 
