@@ -23,7 +23,8 @@ from benchmarks.paper_primo.projection import project
 from dprelease.arrays import Floats
 from dprelease.estimators.moments.public_columns import PublicSide
 from dprelease.estimators.normal_equations import solve
-from dprelease.mechanisms.moments.calibration import association, split
+from dprelease.mechanisms.moments.calibration import split
+from dprelease.mechanisms.moments.sensitivity import association
 from dprelease.privacy.gaussian import mu_of
 
 EPSILON, DELTA = 1.0, 1e-5

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.calibration import association
+from dprelease.mechanisms.moments.sensitivity import association
 from dprelease.privacy.calibration import least_scale
 from dprelease.privacy.gaussian import check_target, delta_of, mu_of
 from dprelease.privacy.noise import NoiseSource

@@ -27,7 +27,8 @@ from scipy.optimize import brentq, minimize_scalar
 
 from benchmarks.paper_incremental.factors import levels
 from benchmarks.paper_primo.calibration import covariance_ball
-from dprelease.mechanisms.moments.calibration import association, joint
+from dprelease.mechanisms.moments.calibration import joint
+from dprelease.mechanisms.moments.sensitivity import association
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 LEAF = math.sqrt(4.5)

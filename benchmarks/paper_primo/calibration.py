@@ -30,8 +30,9 @@ from typing import Literal
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.mechanisms.moments.calibration import check_positive, joint, parts
+from dprelease.mechanisms.moments.calibration import joint, parts
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
+from dprelease.mechanisms.moments.sensitivity import check_positive
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 Body = Literal["ball", "box"]

@@ -25,7 +25,8 @@ import numpy as np
 from benchmarks.paper_primo.calibration import Body, covariance_ball, covariance_box, scales
 from benchmarks.paper_primo.data import Features
 from dprelease.arrays import Floats
-from dprelease.mechanisms.moments.calibration import association, joint, split
+from dprelease.mechanisms.moments.calibration import joint, split
+from dprelease.mechanisms.moments.sensitivity import association
 
 _UNIT = Fraction(2) ** 48
 """Squared grid units of one, so fine that the grid's own variance vanishes."""

@@ -23,7 +23,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import DataRefused, InvalidInput
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.outcome_calibration import public_outcomes
+from dprelease.mechanisms.moments.public_side import public_outcomes
 from dprelease.one_line import listed
 from party_node.declarations.declarations import Declaration, names_in
 from party_node.settings import PartySettings

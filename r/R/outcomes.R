@@ -1,5 +1,5 @@
 # Columns that are outcomes only, whose products with one another are not released (docs/guarantees.md 16). In Python
-# dprelease.mechanisms.moments.outcome_calibration.
+# dprelease.mechanisms.moments.sensitivity.
 
 ASSOCIATION_TERMS <- c("outcomes", "scale", "split", "square_scale")
 

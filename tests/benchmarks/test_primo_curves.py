@@ -18,7 +18,8 @@ from benchmarks.paper_primo.calibration import Scales, covariance_ball, covarian
 from benchmarks.paper_primo.curves import METHODS, ONE_BY_ONE, Point, Target, against_outcomes, against_rows
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.calibration import association, joint
+from dprelease.mechanisms.moments.calibration import joint
+from dprelease.mechanisms.moments.sensitivity import association
 from dprelease.privacy.calibration import GRID_VARIANCE, UNBOUNDED
 from dprelease.privacy.gaussian import mu_of
 from tests.benchmarks.primo import box

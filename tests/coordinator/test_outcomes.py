@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.proposals.proposals import CheckedProposal, create, make_proposal
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.outcome_calibration import best_split
+from dprelease.mechanisms.moments.calibration import best_split
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import check_spec

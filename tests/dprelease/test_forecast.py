@@ -15,9 +15,8 @@ from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.expected_error import HALF
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.outcome_calibration import outcome_sensitivity
 from dprelease.mechanisms.moments.released import NoisyMoments
-from dprelease.mechanisms.moments.sensitivity import sensitivity
+from dprelease.mechanisms.moments.sensitivity import outcome_sensitivity, sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments
 from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms

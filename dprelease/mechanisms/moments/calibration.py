@@ -10,7 +10,7 @@ every scale.
 
 All of it is rational arithmetic; scales are doubles rounded up, whose exact squares are the variances.
 
-If outcomes are named, their association with the features has noise of its own, and both share mu (`outcome_calibration`).
+If outcomes are named, their association with the features has noise of its own, and both share mu (`outcome_sensitivity`).
 
 Source: docs/guarantees.md 11, 12 and 16.
 
@@ -19,7 +19,7 @@ How much noise PRIMO takes: the sensitivity of X^T Y, one calibration for both X
 Neighbours differ in one patient's row (x, y), or in its private part where a side is public. All lengths are given squared
 and all arithmetic is rational, so nothing is rounded before the scales, which are rounded up.
 
-Covariance, X^T X, variance s1^2: Delta_1^2 is that of what is released of it (`outcome_calibration`).
+Covariance, X^T X, variance s1^2: Delta_1^2 is that of what is released of it (`outcome_sensitivity`).
 
 Association, X^T Y, variance s2^2: Delta_2^2 = 4 R^2 S^2 with |y| <= S. With Y public (feature privacy) S is max |y_i| over the
 public rows, with X public (label privacy) R is max |x_i|.
@@ -29,7 +29,7 @@ Both at once. With A = Delta_1^2 / s1^2 and Q = Delta_2^2 / (2 s2^2),
     mu^2 = A + Q + Q^2 / (4A)  if Q <= 2A,  else 2Q,                                                                 (1)
 
 less than the sum A + 2Q. For rows in a ball: docs/guarantees.md,
-"Where the papers differ"; for columns within bounds: `outcome_calibration`.
+"Where the papers differ"; for columns within bounds: `sensitivity`.
 
 Split. Let q = Q/(2A), 0 < q <= 1 (beyond 1 the covariance gets noisier for nothing). Then mu^2 = A (1 + q)^2 and
 
@@ -54,9 +54,15 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.entries import EntryKind
-from dprelease.mechanisms.moments.sensitivity import Sensitivity
+from dprelease.mechanisms.moments.entries import EntryKind, Layout
+from dprelease.mechanisms.moments.sensitivity import Sensitivity, check_positive, outcome_sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
+
+FINEST = 100.0
+"""Least noise scale of a party's share. At it kappa' is below 1e-10000 for any number of entries that fits a disk."""
+
+PLAUSIBLE = 20
+"""Noise standard deviations beyond the data's own range at which an entry counts as garbage (docs/protocol.md, step 9)."""
 
 EXPLAINED = Fraction(1, 2)
 """e of the derivation unless the caller knows better."""
@@ -65,21 +71,6 @@ LARGEST_SPLIT = Fraction(1023, 1024)
 """q stays below 1, where rounding of the scales could leave formula (1)."""
 
 _ROOT_BITS = 40
-
-
-def association(radius2: Fraction, outcome2: Fraction) -> Fraction:
-    """Delta_2^2 = 4 R^2 S^2 of X^T Y, the same for full, feature and label privacy.
-
-    Args:
-        radius2: R^2; with X public, max |x_i|^2 over its rows.
-        outcome2: S^2; with Y public, max |y_i|^2 over its rows.
-
-    Raises:
-        InvalidInput: a bound that is not positive.
-    """
-    check_positive("the bound of the features", radius2)
-    check_positive("the bound of the outcomes", outcome2)
-    return 4 * radius2 * outcome2
 
 
 def joint(covariance2: Fraction, association2: Fraction) -> Fraction:
@@ -113,6 +104,14 @@ def split(features: int, outcomes: int, explained: Fraction = EXPLAINED) -> Frac
     return min(Fraction(1), Fraction(round(2 / (1 + root) * 2**16) or 1, 2**16))
 
 
+def best_split(layout: Layout) -> Fraction:
+    """q: how much of the budget the association gets, from public numbers; 1 where the covariance needs none."""
+    if not outcome_sensitivity(layout).squared:
+        return Fraction(1)
+    outcomes = int(layout.outcome.sum())
+    return min(LARGEST_SPLIT, split(len(layout.variables) - outcomes, outcomes))
+
+
 def parts(mu2: Fraction, share: Fraction) -> tuple[Fraction, Fraction]:
     """(Delta_1^2 / s1^2, Delta_2^2 / s2^2) of the least variances that give mu to both releases together.
 
@@ -129,19 +128,6 @@ def parts(mu2: Fraction, share: Fraction) -> tuple[Fraction, Fraction]:
         raise InvalidInput(f"a share above 1, here {share}, makes the covariance noisier and nothing better")
     covariance = mu2 / (1 + share) ** 2
     return covariance, 4 * share * covariance
-
-
-def check_positive(name: str, value: Fraction) -> None:
-    """Refuse what is not positive, by its name."""
-    if value <= 0:
-        raise InvalidInput(f"{name} must be positive, not {value}")
-
-
-FINEST = 100.0
-"""Least noise scale of a party's share. At it kappa' is below 1e-10000 for any number of entries that fits a disk."""
-
-PLAUSIBLE = 20
-"""Noise standard deviations beyond the data's own range at which an entry counts as garbage (docs/protocol.md, step 9)."""
 
 
 def share_scales(

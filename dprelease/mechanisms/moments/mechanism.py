@@ -28,9 +28,8 @@ from dprelease.mechanisms.moments.claims import unproved
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked, schedule_of
-from dprelease.mechanisms.moments.public_side import check_public_features
+from dprelease.mechanisms.moments.public_side import check_public_features, check_public_norm
 from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments, add_up, limits, public_gram
 from dprelease.mechanisms.moments.terms import (
     Dealer,

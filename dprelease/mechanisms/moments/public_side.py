@@ -7,13 +7,15 @@ so that a refusal may depend on them.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 
 from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import public
 from dprelease.errors import DataRefused, IntegrityError
 from dprelease.mechanisms.moments.entries import Layout, code
-from dprelease.mechanisms.moments.outcome_calibration import check_public_norm
 from dprelease.mechanisms.moments.terms import JointMoments, norm_owner
 from dprelease.one_line import listed
 from dprelease.spec_base import SpecBase
@@ -71,3 +73,34 @@ def following(bounded: BoundedRows, outcomes: tuple[str, ...]) -> tuple[str, ...
     own[: min(triangle.shape)] = np.abs(np.diag(triangle))
     follow = sorted(order[own <= least[order]])
     return tuple(layout.variables[places[place]].name for place in follow)
+
+
+def check_public_norm(codes: npt.NDArray[np.int32], layout: Layout, norm2: Fraction, grid_bits: int) -> None:
+    """Check that no patient's public outcomes are longer than was stated: their owner does, and whoever verifies a release.
+
+    Args:
+        codes: (n, d) codes of all public columns of the layout.
+        layout: columns, and which of them are outcomes only.
+        norm2: T2.
+        grid_bits: b.
+
+    Raises:
+        IntegrityError: some are. The message has their norm, which is public.
+    """
+    outcomes = public_outcomes(codes, layout)
+    longest = int(np.einsum("ij,ij->i", outcomes, outcomes, dtype=np.int64).max())
+    if longest > norm2 * (1 << (2 * grid_bits)):
+        raise IntegrityError(
+            f"some patient's public outcomes have squared norm {longest / 4**grid_bits:.6g}, more than the {float(norm2):.6g} that "
+            "the noise is for; state at least that"
+        )
+
+
+def public_outcomes(codes: npt.NDArray[np.int32], layout: Layout) -> npt.NDArray[np.int32]:
+    """(n, a) variables of the public outcomes, on the grid.
+
+    Args:
+        codes: (n, d) codes of all public columns of the layout.
+        layout: columns, and which of them are outcomes only.
+    """
+    return code(codes, public(layout.columns))[:, layout.outcome[layout.public][1:]]

@@ -16,11 +16,10 @@ from dprelease.canonical import Rational, Value
 from dprelease.data.columns import Column, Name, needs_bounds, private, public
 from dprelease.data.ranges import Range
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.calibration import share_scales
+from dprelease.mechanisms.moments.calibration import best_split, share_scales
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, by_kind
-from dprelease.mechanisms.moments.outcome_calibration import best_split, outcome_sensitivity
-from dprelease.mechanisms.moments.sensitivity import Sensitivity, clipped_sensitivity, sensitivity
+from dprelease.mechanisms.moments.sensitivity import Sensitivity, clipped_sensitivity, outcome_sensitivity, sensitivity
 from dprelease.mechanisms.then import TermsInRanges, with_terms
 from dprelease.spec_base import Label, ModulusName, SpecBase, label_of
 

@@ -10,9 +10,9 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.calibration import LARGEST_SPLIT, share_scales, spent
+from dprelease.mechanisms.moments.calibration import LARGEST_SPLIT, best_split, share_scales, spent
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.outcome_calibration import best_split, outcome_sensitivity
+from dprelease.mechanisms.moments.sensitivity import outcome_sensitivity
 from dprelease.privacy.calibration import UNBOUNDED
 from tests.support.kinds import kind_of
 from tests.support.specs import categorical, numeric

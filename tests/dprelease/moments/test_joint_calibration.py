@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.calibration import association, joint, parts, split
+from dprelease.mechanisms.moments.calibration import joint, parts, split
+from dprelease.mechanisms.moments.sensitivity import association
 
 ONE = Fraction(1)
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)
