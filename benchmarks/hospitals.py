@@ -151,10 +151,8 @@ class _Consortium(ForkedConsortium):
         self, line: Sequence[str], home: Path, environment: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         if {"run", "serve"} & set(line):
-            kept = {
-                **environment,
-                "PYTHONDONTWRITEBYTECODE": "",
-            }  # bytecode is there, as where the software is installed
+            # Bytecode is there, as where the software is installed.
+            kept = {**environment, "PYTHONDONTWRITEBYTECODE": ""}
             return Consortium.launch(self, line, home, kept, stdout, stderr)
         return super().launch(line, home, environment, stdout, stderr)
 
