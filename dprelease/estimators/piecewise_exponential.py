@@ -9,8 +9,9 @@ group has its probability p in closed form, and sums of cells A p are observed a
 sampling and privacy noise at once, negative counts included. Parameters are log rates of the first group, log ratios of the
 others, and logits of the groups' shares. A priori log rates walk with a standard deviation of .7 an interval, and log ratios
 of events and of losses are N(0, 3^2): a narrower law of losses draws ratios of events to 1 if groups lose at different rates.
-Losses depart from their ratio by .5 in each interval, and so do events unless hazards are proportional. The mode is found
-by damped Gauss-Newton steps; the law of the parameters is normal about it, with the inverse of the last Hessian.
+Losses depart from their ratio by .5 in each interval, and events by .8 unless hazards are proportional: with less, bands fail
+where hazards cross. The mode is found by damped Gauss-Newton steps; the law of the parameters is normal about it, with the
+inverse of the last Hessian.
 
 Sources: Friedman 1982; Holford 1980. Competing causes: Prentice et al. 1978.
 """
@@ -25,7 +26,7 @@ import numpy as np
 
 from dprelease.arrays import Floats
 
-WALK, APART = 0.7, 0.5
+WALK, APART, LOST_APART = 0.7, 0.8, 0.5
 VAGUE_SD = 3.0
 """Spread of log rates, of log ratios, and of logits of shares about those that the sums have by themselves."""
 LATER_SD = 1.0
@@ -162,7 +163,8 @@ class Exponential:
             at += count
         for kind in range(self.causes + 1):
             free = 1 if self.proportional and kind < self.causes else count
-            spread = np.full((free, free), VAGUE_SD**2) + (APART**2 * np.eye(free) if free > 1 else 0.0)
+            apart = LOST_APART if kind == self.causes else APART
+            spread = np.full((free, free), VAGUE_SD**2) + (apart**2 * np.eye(free) if free > 1 else 0.0)
             for _ in range(self.groups - 1):
                 found[at : at + free, at : at + free] = np.linalg.inv(spread)
                 at += free

@@ -90,8 +90,7 @@ def fit_joint(moments: Moments, purpose: Purpose, seed: bytes, *, components: in
 def _calmed(entries: Entries) -> Floats:
     """(q, q) sums whose distance from unrelated columns shrinks by what noise makes of it.
 
-    With v the chi^2 of a pair that noise makes, the factor is 1 - CALM v / chi^2, and 0 at least. Distances that noise of the
-    margins makes are not among them, so pairs still tell margins.
+    With v the chi^2 of a pair that noise makes, the factor is 1 - CALM v / chi^2, or 0. Noise of margins stays: pairs tell them.
 
     Source: James, Stein 1961, Estimation with quadratic loss, for the factor.
     """
