@@ -24,7 +24,7 @@ from dprelease.arrays import Floats
 from dprelease.estimators.moments.public_columns import PublicSide
 from dprelease.estimators.normal_equations import solve
 from dprelease.mechanisms.moments.calibration import split
-from dprelease.mechanisms.moments.sensitivity import association
+from dprelease.mechanisms.moments.sensitivity import association_bound
 from dprelease.privacy.gaussian import mu_of
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -126,10 +126,10 @@ def noise_sd(x: Floats, y: Floats, public: Public) -> tuple[float, float]:
     (_, features), (_, outcomes) = x.shape, y.shape
     unit = Fraction(4) ** (2 * GRID_BITS)
     if public == "features":
-        second = association(Fraction(float((x**2).sum(axis=1).max())), Fraction(outcomes))
+        second = association_bound(Fraction(float((x**2).sum(axis=1).max())), Fraction(outcomes))
         return 0.0, math.sqrt(second / mu2)
     first = covariance_box((Fraction(1),) * features)
-    second = association(Fraction(features), Fraction(float((y**2).sum(axis=1).max())))
+    second = association_bound(Fraction(features), Fraction(float((y**2).sum(axis=1).max())))
     found = scales(first * unit, second * unit, mu2, split(features, outcomes), "box")
     return found.diagonal / 4.0**GRID_BITS, found.association / 4.0**GRID_BITS
 

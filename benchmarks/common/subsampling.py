@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.sensitivity import association
+from dprelease.mechanisms.moments.sensitivity import association_bound
 from dprelease.privacy.calibration import least_scale
 from dprelease.privacy.gaussian import check_target, delta_of, mu_of
 from dprelease.privacy.noise import NoiseSource
@@ -189,7 +189,7 @@ def sampled_moments(
         for moved, mu in (
             (norm2**2, of_part),
             (
-                association(norm2, Fraction(outcomes.shape[1] * unit**2)),
+                association_bound(norm2, Fraction(outcomes.shape[1] * unit**2)),
                 mu_of(epsilon / 2, delta / 2),
             ),
         )

@@ -28,7 +28,7 @@ from scipy.optimize import brentq, minimize_scalar
 from benchmarks.paper_incremental.factors import levels
 from benchmarks.paper_primo.calibration import covariance_ball
 from dprelease.mechanisms.moments.calibration import joint
-from dprelease.mechanisms.moments.sensitivity import association
+from dprelease.mechanisms.moments.sensitivity import association_bound
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 LEAF = math.sqrt(4.5)
@@ -53,7 +53,7 @@ class Scales:
             return math.inf
         first, second = (Fraction(sensitivity / sd) ** 2 for sd in (self.matrix, self.vector))
         one = Fraction(1)
-        return math.sqrt(joint(first * covariance_ball(one, 2), second * association(one, one)))
+        return math.sqrt(joint(first * covariance_ball(one, 2), second * association_bound(one, one)))
 
 
 def published_node(

@@ -26,7 +26,7 @@ from benchmarks.paper_primo.calibration import Body, covariance_ball, covariance
 from benchmarks.paper_primo.data import Features
 from dprelease.arrays import Floats
 from dprelease.mechanisms.moments.calibration import joint, split
-from dprelease.mechanisms.moments.sensitivity import association
+from dprelease.mechanisms.moments.sensitivity import association_bound
 
 _UNIT = Fraction(2) ** 48
 """Squared grid units of one, so fine that the grid's own variance vanishes."""
@@ -78,7 +78,7 @@ def corrected(features: Features, outcomes: int, outcome2: float, mu: float) -> 
         mu: budget.
     """
     width, radius2 = features.x.shape[1], Fraction(features.radius2)
-    second = association(radius2, Fraction(outcome2))
+    second = association_bound(radius2, Fraction(outcome2))
     found = scales(
         covariance2(features.body, radius2, width) * _UNIT,
         second * _UNIT,
@@ -105,7 +105,7 @@ def kept_mu(body: Body, radius2: float, outcome2: float, width: int, noise: Nois
     """
     radius = Fraction(radius2)
     first = covariance2(body, radius, width) / Fraction(noise.diagonal) ** 2
-    second = association(radius, Fraction(outcome2)) / Fraction(noise.association) ** 2
+    second = association_bound(radius, Fraction(outcome2)) / Fraction(noise.association) ** 2
     return math.sqrt(joint(first, second))
 
 

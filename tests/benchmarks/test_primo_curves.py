@@ -19,7 +19,7 @@ from benchmarks.paper_primo.curves import METHODS, ONE_BY_ONE, Point, Target, ag
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import joint
-from dprelease.mechanisms.moments.sensitivity import association
+from dprelease.mechanisms.moments.sensitivity import association_bound
 from dprelease.privacy.calibration import GRID_VARIANCE, UNBOUNDED
 from dprelease.privacy.gaussian import mu_of
 from tests.benchmarks.primo import box
@@ -149,7 +149,7 @@ def root(value: Fraction) -> float:
 def both(radius: float, outcome: float, first: float, second: float) -> float:
     """mu for |x| <= R, |y| <= S with noise s1 and s2."""
     r2, s2 = Fraction(radius) ** 2, Fraction(str(outcome)) ** 2
-    return root(joint(covariance_ball(r2, 2) / Fraction(first) ** 2, association(r2, s2) / Fraction(second) ** 2))
+    return root(joint(covariance_ball(r2, 2) / Fraction(first) ** 2, association_bound(r2, s2) / Fraction(second) ** 2))
 
 
 # Numbers of docs/guarantees.md, "Where the papers differ", worked out apart from the code or found by search.
@@ -183,14 +183,14 @@ def test_numbers_of_the_noise_at_epsilon_1() -> None:
     gram = root(covariance_ball(ONE, 2)) / MU
     assert gram == pytest.approx(5.275909854, abs=1e-8)
     assert gram / math.sqrt(2) == pytest.approx(3.730631635, abs=1e-8)
-    assert root(association(ONE, ONE)) / MU == pytest.approx(7.46126327, abs=1e-7)
+    assert root(association_bound(ONE, ONE)) / MU == pytest.approx(7.46126327, abs=1e-7)
     assert both(1, 1, 1, 1) / MU == pytest.approx(7.913864781, abs=1e-8)
-    assert root(covariance_ball(ONE, 2) + association(ONE, ONE)) == pytest.approx(2.449490, abs=1e-6)
+    assert root(covariance_ball(ONE, 2) + association_bound(ONE, ONE)) == pytest.approx(2.449490, abs=1e-6)
 
 
 def test_one_calibration_takes_1_3_times_less_noise_than_halved_budgets() -> None:
     half = mu_of(0.5, 5e-6)
-    halved = root(covariance_ball(ONE, 2)) / half, root(association(ONE, ONE)) / half
+    halved = root(covariance_ball(ONE, 2)) / half, root(association_bound(ONE, ONE)) / half
     assert halved == pytest.approx((10.396, 14.702), abs=5e-4)
     assert min(halved) >= 1.3 * both(1, 1, 1, 1) / MU
 
@@ -264,7 +264,7 @@ def test_no_pair_of_rows_moves_both_further(
     columns, outcomes = shape
     radius2 = Fraction(columns if body == "box" else 1)
     first = covariance_box((ONE,) * columns) if body == "box" else covariance_ball(radius2, columns)
-    bound = float(joint(first / Fraction(noise[0]) ** 2, association(radius2, ONE) / Fraction(noise[1]) ** 2))
+    bound = float(joint(first / Fraction(noise[0]) ** 2, association_bound(radius2, ONE) / Fraction(noise[1]) ** 2))
     found = climbed(columns, outcomes, *noise, body, public)
     assert found <= bound * (1 + 1e-12)
     if columns > 1 and body == "ball":

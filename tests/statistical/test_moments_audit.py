@@ -86,7 +86,7 @@ def test_no_neighbours_are_further_apart(pair: str) -> None:
     value = sensitivity(layout_of(SPEC).variables)
     weights = [value.diagonal_weight if square else Fraction(1) for square in layout_of(SPEC).diagonal]
     moved = sum(weight * (after - before) ** 2 for weight, before, after in zip(weights, one, two, strict=True))
-    assert moved == value.on_grid(SPEC.grid_bits, 1)
+    assert moved == value.on_grid(SPEC.grid_bits, 1)[EntryKind.PRODUCT]
     assert distance(pair, SPEC, shares=2) == pytest.approx(nominal(), rel=1e-6)
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
 from dprelease.mechanisms.moments.sensitivity import sensitivity
@@ -127,9 +128,8 @@ def test_noise_of_another_scale_is_rejected(wrong: Releases, kind: str) -> None:
 
 def promised(kind: str) -> Fraction:
     """The least variance that the guarantee rests on, whoever is curious."""
-    value = sensitivity(LAYOUT.variables)
-    variance = value.on_grid(SPEC.grid_bits, SPEC.rows_per_subject) / budget(SPEC.target)
-    return variance / (value.diagonal_weight if kind == "squares" else 1) + GRID_VARIANCE
+    moved = sensitivity(LAYOUT.variables).on_grid(SPEC.grid_bits, SPEC.rows_per_subject)
+    return moved[EntryKind.SQUARE if kind == "squares" else EntryKind.PRODUCT] / budget(SPEC.target) + GRID_VARIANCE
 
 
 @pytest.mark.parametrize("kind", KINDS)

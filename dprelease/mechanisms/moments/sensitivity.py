@@ -1,9 +1,10 @@
-"""L2 sensitivity of a Gram matrix, of rows in public bounds and of clipped ones, when one patient's row is replaced.
+"""L2 sensitivity of a Gram matrix when one patient's row is replaced: in public bounds, of clipped rows, and with named outcomes.
 
-Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z) with w the constant and
-all public columns, |w|^2 <= P2, the same on both sides and w w^T not released with noise, and z private: p_n numbers in
-[-1, 1], p_b binaries +-1, g one-hot groups coded 0/1. With s = |z|^2 restricted to the numbers, u = their squares, and
-A = P2 + p_b + g, the part of |x|^2 that every row has or reaches,
+Neighbouring relation of all three: replace-one of all private cells of a patient, in all hospitals.
+
+**Public bounds.** x = (w, z) with w the constant and all public columns, |w|^2 <= P2, the same on both sides and w w^T not
+released with noise, and z private: p_n numbers in [-1, 1], p_b binaries +-1, g one-hot groups coded 0/1. With s = |z|^2
+restricted to the numbers, u = their squares, and A = P2 + p_b + g, the part of |x|^2 that every row has or reaches,
 
     D^2 = 1/2 (A + s)^2 + 1/2 (A + s')^2 - <x, x'>^2 + (v - 1/2) sum_c (u_c - u'_c)^2 - (groups in which x, x' differ)
 
@@ -22,11 +23,9 @@ square of a number weight v >= 1, and entries within a group are derived. The la
 
 In words: docs/guarantees.md 11 and 15.
 
-L2 sensitivity of the Gram matrix of clipped, weighted rows when one patient's row is replaced, in exact integers.
-
-Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z) as above, with
-weights: |w|^2 <= P2, a binary is +-w_b, one indicator of a group is w_g and the others 0, and party p's numbers have norm at most
-r_p, each at most its weight. A party without a norm has r_p^2 = sum w_c^2. With A = P2 + sum w_b^2 + sum w_g^2, R^2 = sum r_p^2,
+**Clipped, weighted rows**, in exact integers. x = (w, z) as above, with weights: |w|^2 <= P2, a binary is +-w_b, one indicator
+of a group is w_g and the others 0, and party p's numbers have norm at most r_p, each at most its weight. A party without a norm
+has r_p^2 = sum w_c^2. With A = P2 + sum w_b^2 + sum w_g^2, R^2 = sum r_p^2,
 s the squared norm of all numbers and u_c their squares, the squared distance of two rows' entries is, for weight v >= 1/2 on
 the squares of numbers,
 
@@ -48,12 +47,10 @@ with h_p the largest weight of party p's numbers and gamma = sum w_b^2 + R^2.
 
 v = 1/2 makes the first term exact. A larger v makes all noise larger by the second and squares less noisy.
 
-Joint L2 sensitivity of a covariance and its association with outcomes.
-
-Neighbouring relation: replace-one of all private cells of a patient, in all hospitals. x = (w, z): w the constant and all
-public features, |w|^2 <= P2, the same on both sides; z the private features: p_n numbers in [-1, 1], p_b binaries, g one-hot
-groups, so |x|^2 <= R^2 = P2 + p_n + p_b + g. Outcomes are (u, y), u public and |u|^2 <= T2, y private and |y|^2 <= S2: each
-number, binary and group adds 1; T2 may be less, where the one party that has u states so. Released are
+**A covariance and its association with outcomes**, jointly. x = (w, z): w the constant and all public features, |w|^2 <= P2,
+the same on both sides; z the private features: p_n numbers in [-1, 1], p_b binaries, g one-hot groups, so |x|^2 <= R^2 = P2 +
+p_n + p_b + g. Outcomes are (u, y), u public and |u|^2 <= T2, y private and |y|^2 <= S2: each number, binary and group adds 1;
+T2 may be less, where the one party that has u states so. Released are
 
     w z^T and z z^T    noise s1, the squares of numbers s1/sqrt(v)
     w y^T, z y^T, z u^T    noise s2
@@ -301,7 +298,7 @@ def outcome_sensitivity(layout: Layout, public_norm2: Fraction | None = None) ->
     return Sensitivity(
         squared=norm2**2 if private else Fraction(0),
         diagonal_weight=norm2 - numbers + Fraction(numbers + 1, 2),
-        association=association(norm2, outcome_norm2),
+        association=association_bound(norm2, outcome_norm2),
         square_weight=norm2 * (1 if private else Fraction(11, 4)) * squares,
     )
 
@@ -311,7 +308,7 @@ def _norm2(variables: list[Variable]) -> int:
     return len({each.column for each in variables})
 
 
-def association(radius2: Fraction, outcome2: Fraction) -> Fraction:
+def association_bound(radius2: Fraction, outcome2: Fraction) -> Fraction:
     """Delta_2^2 = 4 R^2 S^2 of X^T Y, the same for full, feature and label privacy.
 
     Args:

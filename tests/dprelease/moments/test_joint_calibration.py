@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import joint, parts, split
-from dprelease.mechanisms.moments.sensitivity import association
+from dprelease.mechanisms.moments.sensitivity import association_bound
 
 ONE = Fraction(1)
 positive = st.fractions(min_value=Fraction(1, 10**6), max_value=10**6)
@@ -23,7 +23,7 @@ def test_label_privacy_moves_by_the_longest_row() -> None:
     change = np.array([2.0, 0.0])  # y = (1, 0), y' = (-1, 0), |y| <= 1
     moved = max(float(np.linalg.norm(np.outer(row, change))) for row in features)
     longest2 = Fraction(float((features**2).sum(axis=1).max()))
-    assert moved == pytest.approx(math.sqrt(association(longest2, ONE)), rel=1e-12)
+    assert moved == pytest.approx(math.sqrt(association_bound(longest2, ONE)), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_parts_make_up_the_whole(mu2: Fraction, share: Fraction) -> None:
 def test_bad_input_is_refused() -> None:
     zero = Fraction(0)
     for refused in (
-        lambda: association(zero, ONE),
-        lambda: association(ONE, zero),
+        lambda: association_bound(zero, ONE),
+        lambda: association_bound(ONE, zero),
         lambda: split(0, 1),
         lambda: split(1, 0),
         lambda: split(1, 1, Fraction(2)),
