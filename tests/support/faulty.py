@@ -9,7 +9,14 @@ A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 * ``full@...``: from the N-th call on, it fails as on a full disk,
 * ``garble@...``: the bytes that it returns are other bytes of the same length,
 * ``outlier@...``: one cell in each piece that it yields is larger by 2^40, modulo 2^61 - 1,
+* ``between@...``: likewise, but one cell of the last column, by 1: of a category it is no level then,
 * ``halve@...`` and ``silence@...``: the numbers that it returns are half of what they are, or zeros,
+* ``more@...``: each number that it returns is larger by 1,
+* ``constant@...``: every row that it returns is the first one,
+* ``flip@...``: the first bit of what it returns is the other one,
+* ``shift@...``: the last of the words that it returns is another one,
+* ``other-seed@...`` and ``other-word@...``: one receiver is dealt another first seed, or another last word,
+* one of `tests.support.altered`: that function stands in its place,
 * ``set@MODULE:NAME=VALUE``: an integer constant is another one, e.g. a smaller chunk; nobody may have taken it before.
 
 Nothing of this exists in the roles themselves.
@@ -26,24 +33,57 @@ from functools import wraps
 from itertools import count
 from typing import Any
 
+from tests.support.altered import DEVIATIONS
 from tests.support.replaced import replace
 
 FULL = "the disk is full at"
 """What a role's log says when a ``full`` fault is reached."""
 
 
-def _outlier(pieces: Iterator[Any]) -> Iterator[Any]:
-    for piece in pieces:
-        altered = piece.copy()
-        altered[0, 0] = (int(altered[0, 0]) + (1 << 40)) % ((1 << 61) - 1)
-        yield altered
+def _larger(column: int, by: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def altered(pieces: Iterator[Any]) -> Iterator[Any]:
+        for piece in pieces:
+            made = piece.copy()
+            made[0, column] = (int(made[0, column]) + by) % ((1 << 61) - 1)
+            yield made
+
+    return altered
+
+
+def _moved(data: bytes, byte: int) -> bytes:
+    made = bytearray(data)
+    made[byte] = (made[byte] + 1) % 256
+    return bytes(made)
+
+
+def _flipped(bits: Any) -> Any:
+    made = bits.copy()
+    made[0, 0] ^= 1
+    return made
+
+
+def _dealt(byte: int) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    """The longest deal is the one that has words behind its seeds."""
+
+    def altered(dealt: dict[str, bytes]) -> dict[str, bytes]:
+        receiver = max(dealt, key=lambda name: len(dealt[name]))
+        return {**dealt, receiver: _moved(dealt[receiver], byte)}
+
+    return altered
 
 
 _ALTERED: dict[str, Callable[[Any], Any]] = {
-    "outlier": _outlier,
+    "outlier": _larger(0, 1 << 40),
+    "between": _larger(-1, 1),
     "garble": lambda answer: bytes(255 - byte for byte in answer),
     "halve": lambda answer: answer // 2,
     "silence": lambda answer: answer * 0,
+    "more": lambda answer: answer + 1,
+    "constant": lambda answer: answer[[0] * len(answer)],
+    "flip": _flipped,
+    "shift": lambda answer: _moved(answer, -8),
+    "other-seed": _dealt(0),
+    "other-word": _dealt(-8),
 }
 
 
@@ -80,6 +120,8 @@ def _faulty(original: Callable[..., Any], kind: str, number: int) -> Callable[..
             sys.stderr.write(f"{FULL} {original.__qualname__}\n")
             sys.stderr.flush()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if kind in DEVIATIONS:
+            return DEVIATIONS[kind](original, *arguments, **named)
         answer = original(*arguments, **named)
         if kind == "kill-after" and next(returns) == number:
             _die()
