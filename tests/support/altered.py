@@ -3,7 +3,7 @@
 Each takes the original function and its arguments. Rows are as `privatize.coded` makes them, and n is small.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from dprelease.arrays import Codes, Integers
 from dprelease.mechanisms.moments.claims import claim_of
 from dprelease.mpc.proof.claim import Claim
 from dprelease.mpc.proof.prover import RangeProver
+from dprelease.mpc.schedule import Schedule
 from party_node.computation.sessions import Computation
 
 
@@ -60,11 +61,32 @@ def _two_faced(original: Callable[..., Any], exchange: object, *given: Any) -> A
     return made
 
 
+def _dealt(byte: int) -> Callable[..., Mapping[str, bytes]]:
+    """`correlated_randomness.deal` with another byte for the second of a pair, whose deal ends with the correction."""
+
+    def altered(
+        original: Callable[..., Mapping[str, bytes]], schedule: Schedule, dealer: str, *given: Any
+    ) -> Mapping[str, bytes]:
+        dealt, receiver = original(schedule, dealer, *given), schedule.dealt_by(dealer)[0].second
+        return {**dealt, receiver: moved(dealt[receiver], byte)}
+
+    return altered
+
+
+def moved(data: bytes, byte: int) -> bytes:
+    """The same, with one byte that is larger by 1."""
+    made = bytearray(data)
+    made[byte] = (made[byte] + 1) % 256
+    return bytes(made)
+
+
 DEVIATIONS: dict[str, Callable[..., Any]] = {
     "no-level": _levels(0),
     "two-levels": _levels(2),
     "corner": _corner,
     "unchecked": _unchecked,
     "two-faced": _two_faced,
+    "other-seed": _dealt(0),
+    "other-word": _dealt(-8),
 }
 """Kind of a fault to what runs in the place of a function."""

@@ -15,7 +15,6 @@ A fault is ``KIND@MODULE:NAME`` with an optional ``#N`` for the N-th call:
 * ``constant@...``: every row that it returns is the first one,
 * ``flip@...``: the first bit of what it returns is the other one,
 * ``shift@...``: the last of the words that it returns is another one,
-* ``other-seed@...`` and ``other-word@...``: one receiver is dealt another first seed, or another last word,
 * one of `tests.support.altered`: that function stands in its place,
 * ``set@MODULE:NAME=VALUE``: an integer constant is another one, e.g. a smaller chunk; nobody may have taken it before.
 
@@ -33,7 +32,7 @@ from functools import wraps
 from itertools import count
 from typing import Any
 
-from tests.support.altered import DEVIATIONS
+from tests.support.altered import DEVIATIONS, moved
 from tests.support.replaced import replace
 
 FULL = "the disk is full at"
@@ -50,26 +49,10 @@ def _larger(column: int, by: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return altered
 
 
-def _moved(data: bytes, byte: int) -> bytes:
-    made = bytearray(data)
-    made[byte] = (made[byte] + 1) % 256
-    return bytes(made)
-
-
 def _flipped(bits: Any) -> Any:
     made = bits.copy()
     made[0, 0] ^= 1
     return made
-
-
-def _dealt(byte: int) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
-    """The longest deal is the one that has words behind its seeds."""
-
-    def altered(dealt: dict[str, bytes]) -> dict[str, bytes]:
-        receiver = max(dealt, key=lambda name: len(dealt[name]))
-        return {**dealt, receiver: _moved(dealt[receiver], byte)}
-
-    return altered
 
 
 _ALTERED: dict[str, Callable[[Any], Any]] = {
@@ -81,9 +64,7 @@ _ALTERED: dict[str, Callable[[Any], Any]] = {
     "more": lambda answer: answer + 1,
     "constant": lambda answer: answer[[0] * len(answer)],
     "flip": _flipped,
-    "shift": lambda answer: _moved(answer, -8),
-    "other-seed": _dealt(0),
-    "other-word": _dealt(-8),
+    "shift": lambda answer: moved(answer, -8),
 }
 
 

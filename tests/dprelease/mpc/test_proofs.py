@@ -27,6 +27,7 @@ from dprelease.mpc.session import MOST_REFUSED, Products
 from tests.dprelease.intersection.driver import Died, MortalStorage
 from tests.dprelease.mpc.test_session import KEYS, NAMES, Driver, schedule_for
 from tests.hostile.faults import Fault, Kind
+from tests.support.altered import moved
 
 TOO_LARGE = 1 << 30
 
@@ -222,13 +223,6 @@ def test_a_dealer_that_always_holds_nothing_ends_the_session(monkeypatch: pytest
         said.extend(driver.look(name) for _ in range(20) for name in driver.schedule.parties)
     assert max(header.round for header in driver.listed) == 2
     assert not any(isinstance(each, Products) for each in said)
-
-
-def moved(data: bytes, byte: int) -> bytes:
-    """The same, with one byte that is larger by 1."""
-    made = bytearray(data)
-    made[byte] = (made[byte] + 1) % 256
-    return bytes(made)
 
 
 def deals_otherwise(monkeypatch: pytest.MonkeyPatch, driver: Driver, receiver: str, byte: int) -> None:
