@@ -61,13 +61,13 @@ def _two_faced(original: Callable[..., Any], exchange: object, *given: Any) -> A
     return made
 
 
-def _dealt(byte: int) -> Callable[..., Mapping[str, bytes]]:
-    """`correlated_randomness.deal` with another byte for the second of a pair, whose deal ends with the correction."""
+def _dealt(place: int, byte: int) -> Callable[..., Mapping[str, bytes]]:
+    """`correlated_randomness.deal` with another byte for one of a pair; the deal of the second ends with the correction."""
 
     def altered(
         original: Callable[..., Mapping[str, bytes]], schedule: Schedule, dealer: str, *given: Any
     ) -> Mapping[str, bytes]:
-        dealt, receiver = original(schedule, dealer, *given), schedule.dealt_by(dealer)[0].second
+        dealt, receiver = original(schedule, dealer, *given), schedule.dealt_by(dealer)[0].parties[place]
         return {**dealt, receiver: moved(dealt[receiver], byte)}
 
     return altered
@@ -86,7 +86,8 @@ DEVIATIONS: dict[str, Callable[..., Any]] = {
     "corner": _corner,
     "unchecked": _unchecked,
     "two-faced": _two_faced,
-    "other-seed": _dealt(0),
-    "other-word": _dealt(-8),
+    "first-seed": _dealt(0, 0),
+    "second-seed": _dealt(1, 0),
+    "other-word": _dealt(1, -8),
 }
 """Kind of a fault to what runs in the place of a function."""
