@@ -8,13 +8,9 @@ Nothing is remembered between steps but what is in the storage: a restart goes o
 may be abandoned for the next until we have sent the keys of our table: before that, nobody can open anything. Afterwards the run
 can only be resumed, for a second round would test other elements against the same announced size.
 
-Source: docs/protocol.md, "Aligning".
+**Ring.** Elements go around it: ours under a blinding, others' under one more secret, ours again without it.
 
-Elements on their way around the ring: ours under a blinding, others' under one more secret, ours again without it.
-
-Source: docs/protocol.md, "Aligning".
-
-Tables of shares of zero: ours, masked and encrypted under a key that is held back, and what all of them open to.
+**Tables.** They hold shares of zero: ours, masked and encrypted under a key that is held back, and what all of them open to.
 
 Source: docs/protocol.md, "Aligning".
 """

@@ -2,7 +2,7 @@
 
 An `Exchange` belongs to one session: it can be made once every party's session key is known.
 
-Additive shares of a matrix product Q_j^T Q_k modulo the schedule's modulus, from columns under one-time masks.
+**Products.** Additive shares of a matrix product Q_j^T Q_k modulo the schedule's modulus, from columns under one-time masks.
 
     U_j = Q_j + A_j                                             masked: uniform to whoever has not the seed of A_j
     first share, at j:  PRG(r) - A_j^T U_k

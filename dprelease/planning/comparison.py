@@ -1,6 +1,6 @@
 """Mechanisms side by side: what each is expected to give, from when on it would pay, and one sentence that recommends.
 
-Which weight a release should give the outcome of a fit, from public numbers and guesses alone.
+**Weights.** Public numbers and guesses alone tell the best weight of the outcome of a fit.
 
 In `mixed` and `rows` a party multiplies the codes of a column by its weight w before noise that is the same for all its columns,
 and learners divide by w. With c the column's contrast and D that of the other columns that share the noise (of its party, or of

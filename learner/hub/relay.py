@@ -124,9 +124,8 @@ class Relay:
             except DpReleaseError as error:
                 refused = error
             store.keep(fresh.values())
-        if any(
-            kept.header.kind == "result" for kept in found
-        ):  # the last of a party; once listed the party says that it is done
+        # A result is the last message of a party: once it is listed, the party says that it is done.
+        if any(kept.header.kind == "result" for kept in found):
             self._report(task, (caller.name,))
         with ExitStack() as turns:
             for kept in sorted({kept.digest: kept for kept in found}.values(), key=attrgetter("digest")):

@@ -2,7 +2,7 @@
 
 Numbers come from IEEE 754 additions, multiplications, divisions and comparisons alone, so that they are the same on every machine.
 
-Categories made of codes: by their first characters, or by a map that says of each which level it is.
+**Codes.** Categories are made of codes: by their first characters, or by a map that says of each which level it is.
 """
 
 from __future__ import annotations

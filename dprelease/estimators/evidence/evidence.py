@@ -3,7 +3,7 @@
 Fits, descriptions, exports and analyses are functions of it. Up to `WIDEST` variables all entries help to find each, and S is
 drawn. In a wider release draws would take too long: the nearest matrix within bounds stands for them, or columns are left out.
 
-Draws of the true moments given the noisy ones: Hamiltonian Monte Carlo on `Density`, many short chains side by side.
+**Draws** of the true moments given the noisy ones: Hamiltonian Monte Carlo on `Density`, many short chains side by side.
 
 The randomness is public (it protects nothing) and expanded from the released numbers, so the same release gives the same
 draws on the same machine; another machine's rounding may lead to other draws of the same law. How far that moves a fit is far

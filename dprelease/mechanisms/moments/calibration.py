@@ -14,7 +14,7 @@ If outcomes are named, their association with the features has noise of its own,
 
 Source: docs/guarantees.md 11, 12 and 16.
 
-How much noise PRIMO takes: the sensitivity of X^T Y, one calibration for both X^T X and X^T Y, and how to split it.
+**Covariance and association**: one calibration for both X^T X and X^T Y, and how to split it.
 
 Neighbours differ in one patient's row (x, y), or in its private part where a side is public. All lengths are given squared
 and all arithmetic is rational, so nothing is rounded before the scales, which are rounded up.

@@ -4,9 +4,8 @@ A block has weighted sums of its increments, fresh noise, and what it sent befor
 
 increments of all checkpoints -> rows of C' x -> discrete Gaussian noise -> masks -> below the rows sent before
 
-The noisy rows of C' x become a noisy prefix sum, which the inner mechanism reads.
-
-From a request to the terms of a stream's first checkpoint.
+The noisy rows of C' x become a noisy prefix sum, which the inner mechanism reads. Here too a request becomes the terms of a first
+checkpoint.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ by the third challenge, and add up their part of equation (1). Nothing here draw
 
 Source: docs/range_proofs.md 3; the equations in `plan`.
 
-Sums over signs that bits stand for: the loops over all rows that take the time of a proof.
+**Signs.** Sums over signs that bits stand for are the loops over all rows that take the time of a proof.
 
 * <sigma, e> of 32 signs is a look-up for each 11 bits. The three tables of all 2^11 sums fit the nearest cache, and are made by
   doubling.
