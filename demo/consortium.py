@@ -264,11 +264,15 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> None:
     Raises:
         CommandFailed: it does not within `seconds`.
     """
-    began = time.monotonic()
+    looked = time.monotonic()
+    deadline = looked + seconds
     while not condition():
-        if (waited := time.monotonic() - began) > seconds:
+        now = time.monotonic()
+        if now > deadline:
             raise CommandFailed(("wait",), os.EX_TEMPFAIL, f"waited {seconds:g} s for {what}")
-        time.sleep(min(0.05 + waited / 4, 0.5))  # commands that it runs take time from what it waits for
+        # A look that runs commands takes time from what it waits for: half of it at most.
+        time.sleep(max(0.05, now - looked))
+        looked = time.monotonic()
 
 
 def _text(file: IO[bytes]) -> str:
