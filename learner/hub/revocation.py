@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
 from dprelease.errors import AccessDenied, DpReleaseError
 from dprelease.identity.certificates import Identity
+from dprelease.wire.limits import Buckets, Rate
 
 log = logging.getLogger(__name__)
+
+LOOKS = Rate.of(20.0)
+"""How often the hub looks, however many parties make it: less than half of the calls that the coordinator allows it."""
 
 End = Callable[[DpReleaseError], object]
 """Ends a call with an error, from another thread."""
@@ -36,18 +41,29 @@ class Revocations:
         self._under_way: dict[int, tuple[Identity, End]] = {}
         self._asking = threading.Lock()  # so that an older answer never replaces a newer one
         self._lock = threading.Lock()
+        self._looks = 0  # begun so far
+        self._latest = 0  # the last of them that was answered
+        self._pace = Buckets(LOOKS)
 
     def refresh(self) -> None:
         """Ask now; calls of revoked keys that are under way end.
 
+        Those who wait for their turn share one look, which begins after the last of them came.
+
         Raises:
             PeerUnavailable: the coordinator is away, or does not accept this hub.
         """
+        wanted = self._looks + 1
         with self._asking:
+            if self._latest >= wanted:
+                return
+            while not self._pace.take("all parties"):
+                time.sleep(1 / LOOKS.per_second)
+            self._looks += 1
             revoked = self._ask()
             with self._lock:
                 added = revoked - self._revoked
-                self._revoked = revoked
+                self._revoked, self._latest = revoked, self._looks
                 ending = [call for call in self._under_way.values() if call[0].fingerprint in revoked]
         for identity, end in ending:
             log.warning("a call of %s is cut: its key was revoked", identity.name)

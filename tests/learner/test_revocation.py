@@ -207,6 +207,30 @@ def test_trouble_with_asking_changes_nothing_that_is_known(world: World) -> None
     assert grown == [1]
 
 
+def test_a_look_that_began_before_a_party_came_is_none_of_its_own(world: World) -> None:
+    identity = world.parties["north"].identity
+    looking, go_on = threading.Event(), threading.Event()
+    looks: list[frozenset[str]] = []
+
+    def ask() -> frozenset[str]:
+        looks.append(frozenset({identity.fingerprint}) if looks else frozenset())
+        looking.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        return looks[-1]
+
+    revocations = Revocations(ask, lambda: datetime.now(UTC), lambda: None)
+    with ThreadPoolExecutor(9) as pool:
+        early = pool.submit(revocations.refresh)
+        assert looking.wait(PATIENCE_SECONDS)
+        late = [pool.submit(revocations.refresh) for _ in range(8)]
+        go_on.set()
+        for each in (early, *late):
+            each.result(PATIENCE_SECONDS)
+    assert 2 <= len(looks) <= 9
+    with pytest.raises(AccessDenied):
+        revocations.check(identity)
+
+
 def test_a_certificate_that_ended_on_an_old_connection_counts_no_more(world: World) -> None:
     identity = read_identity(mint("north", "party", world.root, days=1).certificate)
     now = datetime.now(UTC)

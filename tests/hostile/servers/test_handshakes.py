@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import grpc
 import pytest
 from cryptography import x509
 
@@ -23,12 +24,18 @@ AT_ONCE = 200
 EACH = 10
 """Handshakes of one caller."""
 
+CANCELLED: int = grpc.StatusCode.CANCELLED.value[0]
+
 DUE_SECONDS, AHEAD_SECONDS = 120.0, 240.0
 """The certificates are due in two minutes; the clock is put forward by four, so that new ones are valid already."""
 
 
 async def greet(site: Site, door: Door, caller: Caller, attempts: int) -> int:
-    """Connect and call, again where the connection was cut; how many attempts it took."""
+    """Connect and call, again where the call was cut off; how many attempts it took.
+
+    The server that is left drains. A call that reaches it in that moment loses its connection, or gRPC answers it with
+    CANCELLED before any code of ours sees it; our clients call again after both (`PeerUnavailable`).
+    """
     for attempt in range(1, attempts + 1):
         try:
             async with site.open(door, caller) as link:
@@ -37,7 +44,7 @@ async def greet(site: Site, door: Door, caller: Caller, attempts: int) -> int:
             continue
         if call.status == door.answer:
             return attempt
-        assert call.reset == -1, (door.name, call.headers)
+        assert call.reset == -1 or call.status == CANCELLED, (door.name, call.headers)
     raise AssertionError(f"{door.name} did not serve within {attempts} attempts")
 
 
