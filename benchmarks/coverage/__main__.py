@@ -188,7 +188,7 @@ def measure(setting: Setting, draws: int, seed: int = 1) -> Coverage:
         if found.identified[0]:
             lower, upper = found.interval()
             slopes.append((lower[0] < model[1:]) & (model[1:] < upper[0]))
-            lower, upper = found.intercept_interval()
+            lower, upper = found.intercepts.interval()
             intercepts.append(lower[0] < model[0] < upper[0])
             errors.append(np.median(found.standard_error))
         if rows is not None and not setting.signal:

@@ -97,14 +97,10 @@ class FitResult(Shown):
         return self.infer()
 
     @cached_property
-    def estimates(self) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    def estimates(self) -> list[tuple[Floats, ...]]:
         """Estimates, standard errors, ends of intervals, z and p-values of the coefficients, (l, d), and the intercepts, (l,)."""
-        found = self.inference
-        ends = found.intercept_interval()
-        return (
-            (found.estimate, found.standard_error, *found.interval(), found.z, found.p_value),
-            (found.intercept, found.intercept_se, *ends, found.intercept_z, found.intercept_p_value),
-        )
+        both = (self.inference, self.inference.intercepts)
+        return [(each.estimate, each.standard_error, *each.interval(), each.z, each.p_value) for each in both]
 
     def document(self) -> Document:
         """All that the fit has to tell; its `to_json` is how a fit is saved."""
@@ -345,7 +341,7 @@ def _coefficients(result: FitResult, row: int, *, few: bool) -> Table:
     wider = Heading("wider", detail=True)
     rows: list[tuple[str, str, Estimate, float | None]] = []
     if result.fit_intercept:
-        rows.append((target, INTERCEPT, intercept(result, row), _at(found.wider_intercept, row)))
+        rows.append((target, INTERCEPT, intercept(result, row), _at(found.intercepts.wider, row)))
     rows += [
         (target, feature, slope(result, row, column), _at(found.wider, row, column))
         for column, feature in enumerate(result.features)

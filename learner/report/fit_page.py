@@ -83,7 +83,7 @@ def _coefficients(report: Report) -> Section:
         "Estimates of the population's coefficients, with standard errors and intervals that account for sampling, mixing and "
         "privacy noise. The model that predicts is another one, mostly regularised and without standard errors."
     )
-    ends = np.array(found.intercept_interval(LEVEL)) if report.fit.fit_intercept else np.zeros(0)
+    ends = np.array(found.intercepts.interval(LEVEL)) if report.fit.fit_intercept else np.zeros(0)
     bounded = found.bounded.all() and not np.isinf(ends).any()
     parts: list[Any] = [
         about,

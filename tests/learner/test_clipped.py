@@ -102,7 +102,7 @@ def test_a_page_has_how_much_wider_and_how_far(place: Place) -> None:
     for sentence in found.clipping_notes:
         assert sentence in said
     assert ("describe all rows" in said) is (place.clip is not None)
-    if found.wider is None or found.wider_intercept is None:
+    if found.wider is None or found.intercepts.wider is None:
         assert "How far numbers reach" not in words(next(place.tree.iter("main")))
         return
     reached = words(part(place.tree, "coefficients"))
@@ -124,8 +124,8 @@ def test_a_card_has_all_of_it(place: Place) -> None:
     reaches = card["fit"].get("reaches", [])
     assert [each["name"] for each in reaches] == [each.name for each in found.reaches]
     beside = [each["wider"] for each in coefficients]
-    if found.wider is None or found.wider_intercept is None:
+    if found.wider is None or found.intercepts.wider is None:
         assert beside == [None] * 3
     else:
-        assert beside == [*found.wider_intercept, *found.wider[0]]
+        assert beside == [*found.intercepts.wider, *found.wider[0]]
         assert all(0 < each["kept"] <= 1 for each in reaches)

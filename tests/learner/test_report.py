@@ -215,8 +215,8 @@ def test_plotted_coefficients_stand_where_their_numbers_are(tree: Element, made:
 
 def test_intervals_without_an_end_say_so(made: Report) -> None:
     inference = made.fit.inference
-    slopes = replace(inference.slopes, bend=np.ones_like(inference.slopes.bend))
-    found = replace(made, fit=replace(made.fit, infer=lambda: replace(inference, slopes=slopes)))
+    profiled = replace(inference.profiled, bend=np.ones_like(inference.profiled.bend))
+    found = replace(made, fit=replace(made.fit, infer=lambda: replace(inference, profiled=profiled)))
     assert ">none</td>" not in page(made)
     assert ">none</td>" in page(found)
     assert "this release sets no bound on that side" in page(found)

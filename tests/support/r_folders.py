@@ -275,12 +275,12 @@ def matrices(moments: Moments) -> dict[str, list[list[float | None]]]:
 
 def numbers_of(found: Inference) -> dict[str, object]:
     """What Python says of a fit of one target, the intercept first."""
-    slopes, constants = found.interval(), found.intercept_interval()
+    slopes, constants = found.interval(), found.intercepts.interval()
     told = {
-        "estimate": (found.intercept, found.estimate),
-        "std.error": (found.intercept_se, found.standard_error),
-        "statistic": (found.intercept_z, found.z),
-        "p.value": (found.intercept_p_value, found.p_value),
+        "estimate": (found.intercepts.estimate, found.estimate),
+        "std.error": (found.intercepts.standard_error, found.standard_error),
+        "statistic": (found.intercepts.z, found.z),
+        "p.value": (found.intercepts.p_value, found.p_value),
         "conf.low": (constants[0], slopes[0]),
         "conf.high": (constants[1], slopes[1]),
     }

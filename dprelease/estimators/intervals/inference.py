@@ -54,83 +54,44 @@ _NORMAL = 1e10
 
 
 @dataclass(frozen=True, eq=False)
-class Inference:
-    """Population least squares of l targets on d features, original units; NaN where nothing was learned.
+class Inferred:
+    """Estimates in original units, not shrunken, with errors of sampling, mixing and noise together; NaN where nothing was learned.
 
     Attributes:
-        slopes: (l, d) consistent estimates of the coefficients, not shrunken, with errors of sampling, mixing and noise together.
-        intercepts: (l,) the same of the intercepts.
-        identified: (l,) whether the features' signal is above the threshold.
+        profiled: (..., d) consistent estimates.
         degrees: degrees of freedom of the standard errors; infinite for moments.
-        noise_to_signal: how far noise moves the features' second moments in the worst direction, as a part of them.
-        unidentified: features to leave out for the coefficients of the others to be identified; empty where all are.
-        reaches: how far each private number reaches, and what slopes keep of it; empty in public bounds.
-        wider: (l, d) w, what clipping may take from coefficients, a bias that intervals hold; None in public bounds.
-        wider_intercept: (l,) the same of the intercepts.
-        merged: features that are counted with the reference of their category, and its values; nothing is known of their own
-            coefficients, and the others are those of a fit without them.
-        at: (m, l) the fit at points that were asked for; None where none were.
-        wider_at: (m, l) what clipping may take from it; None in public bounds.
-        residual: (2, l) variance of the outcomes about the population's least squares, and the standard error of it.
+        wider: (..., d) w, what clipping may take from them, a bias that intervals hold; None in public bounds.
     """
 
-    slopes: ProfiledEstimates
-    intercepts: ProfiledEstimates
-    identified: npt.NDArray[np.bool_]
+    profiled: ProfiledEstimates
     degrees: float
-    noise_to_signal: float
-    unidentified: tuple[str, ...]
-    reaches: tuple[Reach, ...] = ()
     wider: Floats | None = None
-    wider_intercept: Floats | None = None
-    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    at: ProfiledEstimates | None = None
-    wider_at: Floats | None = None
-    residual: Floats | None = None
 
     @property
     def estimate(self) -> Floats:
-        """(l, d) estimates of the coefficients."""
-        return self.slopes.value
+        """Estimates of the coefficients."""
+        return self.profiled.value
 
     @property
     def standard_error(self) -> Floats:
-        """(l, d) of an estimate, were it the truth."""
-        return self.slopes.standard_error
-
-    @property
-    def intercept(self) -> Floats:
-        """(l,) estimates of the intercepts."""
-        return self.intercepts.value
-
-    @property
-    def intercept_se(self) -> Floats:
-        """(l,) of an intercept, were it the truth."""
-        return self.intercepts.standard_error
+        """Standard errors of estimates, were these the truth."""
+        return self.profiled.standard_error
 
     @property
     def z(self) -> Floats:
-        """(l, d) estimates, less what clipping may take, in the standard errors that they would have without an effect."""
-        return self.slopes.ratio if self.wider is None else less(self.slopes, self.wider)
-
-    @property
-    def intercept_z(self) -> Floats:
-        """(l,) intercepts, less what clipping may take, in the standard errors that they would have at 0."""
-        wider = self.wider_intercept
-        return self.intercepts.ratio if wider is None else less(self.intercepts, wider)
+        """Estimates, less what clipping may take, in the standard errors that they would have without an effect."""
+        return self.profiled.ratio if self.wider is None else less(self.profiled, self.wider)
 
     @property
     def p_value(self) -> Floats:
-        """(l, d) two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
-        return self._two_sided(self.slopes, self.wider)
-
-    @property
-    def intercept_p_value(self) -> Floats:
-        """(l,) two-sided."""
-        return self._two_sided(self.intercepts, self.wider_intercept)
+        """Two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
+        if self.wider is not None:
+            return p_values(self.profiled, self.wider)
+        found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(self.profiled.ratio))
+        return found
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """(lower, upper) ends of confidence intervals of the coefficients, each (l, d); infinite where there is no bound.
+        """(lower, upper) ends of confidence intervals; infinite where there is no bound.
 
         Args:
             level: confidence, in (0, 1).
@@ -138,15 +99,40 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        return self._ends(self.slopes, self.wider, level)
+        if not 0 < level < 1:
+            raise InvalidInput(f"the level of an interval lies between 0 and 1, and {level:g} does not; 0.95 is usual")
+        if self.wider is not None:
+            return ends(self.profiled, level, self.wider)
+        return self.profiled.interval(self._quantile(level))
 
-    def intercept_interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """(lower, upper) ends for the intercepts, each (l,).
+    def _quantile(self, level: float) -> float:
+        return float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2))
 
-        Raises:
-            InvalidInput: the level does not lie between 0 and 1.
-        """
-        return self._ends(self.intercepts, self.wider_intercept, level)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Inference(Inferred):
+    """Population least squares of l targets on d features: their coefficients, (l, d), and what goes with them.
+
+    Attributes:
+        intercepts: (l,) the same of the intercepts.
+        identified: (l,) whether the features' signal is above the threshold.
+        noise_to_signal: how far noise moves the features' second moments in the worst direction, as a part of them.
+        unidentified: features to leave out for the coefficients of the others to be identified; empty where all are.
+        at: (m, l) the fit at points that were asked for.
+        residual: (2, l) variance of the outcomes about the population's least squares, and the standard error of it.
+        reaches: how far each private number reaches, and what slopes keep of it; empty in public bounds.
+        merged: features that are counted with the reference of their category, and its values; nothing is known of their own
+            coefficients, and the others are those of a fit without them.
+    """
+
+    intercepts: Inferred
+    identified: npt.NDArray[np.bool_]
+    noise_to_signal: float
+    unidentified: tuple[str, ...]
+    at: Inferred
+    residual: Floats
+    reaches: tuple[Reach, ...] = ()
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def predicted(self, interval: Predicted, level: float = LEVEL) -> tuple[Floats, Floats, Floats]:
         """(fit, lower, upper) at the points that were asked for, each (m, l).
@@ -161,16 +147,13 @@ class Inference:
         Raises:
             InvalidInput: the level does not lie between 0 and 1.
         """
-        assert self.at is not None  # noqa: S101 - points were asked for
-        assert self.residual is not None  # noqa: S101
-        lower, upper = self._ends(self.at, self.wider_at, level)
+        fit, (lower, upper) = self.at.estimate, self.at.interval(level)
         if interval == "prediction":
             squared, (variance, error) = self._quantile(level) ** 2, self.residual
             more = np.divide((squared + 1) / 4 * error**2, variance, out=np.zeros_like(error), where=variance > 0)
             spread = np.sqrt(squared * (variance + more))
-            lower = self.at.value - np.hypot(self.at.value - lower, spread)
-            upper = self.at.value + np.hypot(upper - self.at.value, spread)
-        return self.at.value, lower, upper
+            lower, upper = fit - np.hypot(fit - lower, spread), fit + np.hypot(upper - fit, spread)
+        return fit, lower, upper
 
     @property
     def bounded(self) -> npt.NDArray[np.bool_]:
@@ -219,25 +202,8 @@ class Inference:
             found[:, places] = values
             return found
 
-        slopes = ProfiledEstimates(*(spread(each) for each in vars(self.slopes).values()))
-        wider = None if self.wider is None else spread(self.wider)
-        return replace(self, slopes=slopes, wider=wider, merged=merged)
-
-    def _two_sided(self, of: ProfiledEstimates, wider: Floats | None) -> Floats:
-        if wider is not None:
-            return p_values(of, wider)
-        found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(of.ratio))
-        return found
-
-    def _ends(self, of: ProfiledEstimates, wider: Floats | None, level: float) -> tuple[Floats, Floats]:
-        if not 0 < level < 1:
-            raise InvalidInput(f"the level of an interval lies between 0 and 1, and {level:g} does not; 0.95 is usual")
-        if wider is not None:
-            return ends(of, level, wider)
-        return of.interval(self._quantile(level))
-
-    def _quantile(self, level: float) -> float:
-        return float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2))
+        profiled = ProfiledEstimates(*(spread(each) for each in vars(self.profiled).values()))
+        return replace(self, profiled=profiled, wider=None if self.wider is None else spread(self.wider), merged=merged)
 
 
 def infer(release: Release, names: Design, *, intercept: bool, points: Floats | None = None) -> Inference:
@@ -266,15 +232,16 @@ def infer(release: Release, names: Design, *, intercept: bool, points: Floats | 
 def _of_features(release: Release, names: Design, points: Floats, *, intercept: bool) -> Inference:
     learned = _learned(release.regressable, names, points, release.spec.rows_per_subject, intercept=intercept)
     found = in_units(learned, names)
-    assert found.at is not None  # noqa: S101 - `in_units` has it
     # What an estimate at a point differs by from the estimated line is of the order of what both leave out.
-    found = replace(found, at=replace(found.at, value=points @ found.estimate.T + found.intercept))
+    line = points @ found.estimate.T + found.intercepts.estimate
+    at = replace(found.at, profiled=replace(found.at.profiled, value=line))
     if not release.reaches:
-        return found
+        return replace(found, at=at)
     reaches = {each.name: each for each in release.reaches}
     points = np.vstack([np.zeros(points.shape[1]), points])
     wider, moved = taken(found.estimate, names, release.moments(), reaches, points, intercept=intercept)
-    return replace(found, reaches=release.reaches, wider=wider, wider_intercept=moved[0], wider_at=moved[1:])
+    intercepts, at = replace(found.intercepts, wider=moved[0]), replace(at, wider=moved[1:])
+    return replace(found, wider=wider, intercepts=intercepts, at=at, reaches=release.reaches)
 
 
 def _learned(view: Regressable, names: Design, points: Floats, repeats: int, *, intercept: bool) -> PopulationFit:
@@ -288,18 +255,18 @@ def _learned(view: Regressable, names: Design, points: Floats, repeats: int, *, 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:
     """From scaled to original units; below the threshold numbers are withheld, lest somebody uses them."""
-    identified = learned.noise_ratio < LIMIT
+    identified, width = learned.noise_ratio < LIMIT, names.target_half_width
     blank = 1.0 if identified else np.nan
-    unit = names.target_half_width[:, None] / names.feature_half_width
+    intercepts, at = (each.in_units(blank * width, names.target_midpoint) for each in (learned.offsets, learned.at))
     return Inference(
-        slopes=learned.weights.transposed.in_units(blank * unit),
-        intercepts=learned.offsets.in_units(blank * names.target_half_width, names.target_midpoint),
+        learned.weights.transposed.in_units(blank * (width[:, None] / names.feature_half_width)),
+        learned.degrees,
+        intercepts=Inferred(intercepts, learned.degrees),
         identified=np.full(len(names.targets), identified),
-        degrees=learned.degrees,
         noise_to_signal=learned.noise_ratio,
         unidentified=tuple(names.features[place] for place in learned.dropped),
-        at=learned.at.in_units(blank * names.target_half_width, names.target_midpoint),
-        residual=blank * names.target_half_width**2 * learned.residual,
+        at=Inferred(at, learned.degrees),
+        residual=blank * width**2 * learned.residual,
     )
 
 

@@ -73,12 +73,14 @@ def test_intervals_are_wider_by_what_slopes_lose_and_only_by_that(far: Release) 
     clipped = Clipped(square[:-1, :-1], square[-1:, :-1], square[-1:, -1])
     expected = clipped.lost(slopes, np.array([kept[NUMBERS[0]]]), parts, np.ones(1))
     np.testing.assert_allclose(found.wider, expected * np.abs(units[-1] / units[:-1]))
-    np.testing.assert_allclose(found.interval(), ends(found.slopes, LEVEL, found.wider))
-    assert np.all(np.abs(found.z) < np.abs(found.slopes.ratio))
-    np.testing.assert_allclose(found.p_value, p_values(found.slopes, found.wider))
-    assert found.wider_intercept is not None
-    np.testing.assert_allclose(found.intercept_interval(), ends(found.intercepts, LEVEL, found.wider_intercept))
-    np.testing.assert_allclose(found.intercept_p_value, p_values(found.intercepts, found.wider_intercept))
+    np.testing.assert_allclose(found.interval(), ends(found.profiled, LEVEL, found.wider))
+    assert np.all(np.abs(found.z) < np.abs(found.profiled.ratio))
+    np.testing.assert_allclose(found.p_value, p_values(found.profiled, found.wider))
+    assert found.intercepts.wider is not None
+    np.testing.assert_allclose(
+        found.intercepts.interval(), ends(found.intercepts.profiled, LEVEL, found.intercepts.wider)
+    )
+    np.testing.assert_allclose(found.intercepts.p_value, p_values(found.intercepts.profiled, found.intercepts.wider))
 
 
 def test_intercepts_are_wider_by_means_that_clipping_moves(far: Release) -> None:
@@ -93,8 +95,8 @@ def test_intercepts_are_wider_by_means_that_clipping_moves(far: Release) -> None
         assert found.wider is not None
         moved += found.wider[0, place] * abs(at)
         moved += abs(found.estimate[0, place]) * moved_by(reaches.get(name), at)
-    assert found.wider_intercept is not None
-    assert found.wider_intercept[0] == pytest.approx(moved_by(reaches[y], mean[y]) + moved)
+    assert found.intercepts.wider is not None
+    assert found.intercepts.wider[0] == pytest.approx(moved_by(reaches[y], mean[y]) + moved)
 
 
 @pytest.mark.parametrize("error", [0.0, 0.3, 1.0, 3.0])
@@ -181,7 +183,7 @@ def test_every_table_has_what_clipping_may_take_how_far_and_the_note(clip: float
     result = fitted(release, targets)
     found, lines = result.inference, table_of(result)
     assert found.wider is not None
-    assert found.wider_intercept is not None
+    assert found.intercepts.wider is not None
     reach = found.reaches[0]
     kept = ["hides", "in", "its", "tail"] if reach.hidden else [f"{reach.kept:.0%}"]
     assert any(line[:1] == [reach.name] and line[-len(kept) :] == kept for line in lines)
@@ -190,7 +192,7 @@ def test_every_table_has_what_clipping_may_take_how_far_and_the_note(clip: float
     assert saved["reaches"] == [vars(each) for each in release.reaches]
     wider = {(row["target"], row["feature"]): row["wider"] for row in saved["coefficients"]}
     for row, target in enumerate(result.targets):
-        expected = [found.wider_intercept[row], *found.wider[row]]
+        expected = [found.intercepts.wider[row], *found.wider[row]]
         told = [wider[target, name] for name in ("intercept", *result.features)]
         assert told == [value if np.isfinite(value) else None for value in expected]
 
@@ -200,9 +202,9 @@ def test_where_nothing_was_learned_the_notes_stay_and_no_number_stands_alone() -
     found, text = result.inference, result.summary()
     assert found.statement in text
     assert found.wider is not None
-    assert found.wider_intercept is not None
+    assert found.intercepts.wider is not None
     assert np.isnan(found.wider).all()
-    assert np.isnan(found.wider_intercept).all()
+    assert np.isnan(found.intercepts.wider).all()
     assert NOTE in text
 
 

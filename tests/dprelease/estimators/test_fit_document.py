@@ -48,7 +48,7 @@ def test_every_coefficient_has_one_estimate_and_its_inference(clear: Release):
             *(figure(each[0, column], error) for each in (lower, upper)),
         ]
         assert cells(result, feature)[:6] == expected
-    assert cells(result, "intercept")[0] == figure(found.intercept[0], found.intercept_se[0])
+    assert cells(result, "intercept")[0] == figure(found.intercepts.estimate[0], found.intercepts.standard_error[0])
     shown = result.summary()
     for line in shown.splitlines():
         assert line == line.rstrip()
@@ -99,8 +99,8 @@ def test_rows_have_a_t_and_its_degrees_and_moments_a_z(clear: Release):
 
 def test_an_interval_without_an_end_says_so(clear: Release):
     result = fit(clear, ["score"], FEATURES)
-    slopes = replace(result.inference.slopes, bend=np.ones((1, len(FEATURES))))
-    unbounded = replace(result, infer=lambda: replace(result.inference, slopes=slopes))
+    profiled = replace(result.inference.profiled, bend=np.ones((1, len(FEATURES))))
+    unbounded = replace(result, infer=lambda: replace(result.inference, profiled=profiled))
     assert cells(unbounded, "sex=male")[4:6] == ["none", "none"]
 
 

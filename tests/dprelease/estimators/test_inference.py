@@ -9,7 +9,7 @@ from scipy import stats
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.intervals.estimates import LIMIT, ProfiledEstimates
-from dprelease.estimators.intervals.inference import Inference
+from dprelease.estimators.intervals.inference import Inference, Inferred
 from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.release.release import Release
@@ -23,14 +23,16 @@ def estimates(value: list, standard_error: list, bend: float = 0.0) -> ProfiledE
     return ProfiledEstimates(found, np.array(standard_error) ** 2, 0 * found, bend + 0 * found)
 
 
-def plain_inference(**changed: object) -> Inference:
+def plain_inference(degrees: float = np.inf, **changed: object) -> Inference:
     given = {
-        "slopes": estimates([[2.0, -1.0]], [[1.0, 4.0]]),
-        "intercepts": estimates([3.0], [1.5]),
+        "profiled": estimates([[2.0, -1.0]], [[1.0, 4.0]]),
+        "degrees": degrees,
+        "intercepts": Inferred(estimates([3.0], [1.5]), degrees),
         "identified": np.array([True]),
-        "degrees": np.inf,
         "noise_to_signal": 0.1,
         "unidentified": (),
+        "at": Inferred(estimates([], []), degrees),
+        "residual": np.zeros((2, 1)),
     }
     return Inference(**(given | changed))  # type: ignore[arg-type]
 
@@ -51,8 +53,8 @@ def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool
     per_unit = 50 / np.array([60, 1, 14])
     np.testing.assert_allclose(found.estimate[0], expected.weights.value[:, 0] * per_unit, rtol=1e-9)
     np.testing.assert_allclose(found.standard_error[0], np.sqrt(expected.weights.variance[:, 0]) * per_unit, rtol=1e-9)
-    np.testing.assert_allclose(found.intercept, 50 + 50 * expected.offsets.value, rtol=1e-9)
-    np.testing.assert_allclose(found.intercept_se, 50 * np.sqrt(expected.offsets.variance), rtol=1e-9)
+    np.testing.assert_allclose(found.intercepts.estimate, 50 + 50 * expected.offsets.value, rtol=1e-9)
+    np.testing.assert_allclose(found.intercepts.standard_error, 50 * np.sqrt(expected.offsets.variance), rtol=1e-9)
     assert found.degrees == expected.degrees
     assert found.identified.tolist() == [True]
     assert found.statement == ""
@@ -78,7 +80,14 @@ def test_below_the_threshold_nothing_is_said_but_that(drowned: Release):
     found = result.inference
     assert found.noise_to_signal > LIMIT
     assert found.identified.tolist() == [False, False]
-    for numbers in (found.estimate, found.standard_error, found.intercept, found.z, found.p_value, *found.interval()):
+    for numbers in (
+        found.estimate,
+        found.standard_error,
+        found.intercepts.estimate,
+        found.z,
+        found.p_value,
+        *found.interval(),
+    ):
         assert np.isnan(numbers).all()
     assert set(found.unidentified) == set(FEATURES)
     assert found.statement.startswith("No coefficient is identified")
@@ -102,7 +111,7 @@ def test_what_would_have_to_be_left_out_is_named_and_is_enough():
     many = plain_inference(
         identified=np.array([False]),
         unidentified=tuple(f"x{place}" for place in range(12)),
-        slopes=estimates([[np.nan] * 13], [[np.nan] * 13]),
+        profiled=estimates([[np.nan] * 13], [[np.nan] * 13]),
     )
     assert "x9 and 2 more" in many.statement
     assert "x10" not in many.statement
@@ -126,14 +135,14 @@ def test_intervals_and_p_values_are_the_normal_laws_or_students():
     np.testing.assert_allclose(found.interval(0.5)[1], [[2 + stats.norm.ppf(0.75), -1 + 4 * stats.norm.ppf(0.75)]])
     np.testing.assert_allclose(found.p_value, 2 * stats.norm.sf([[2.0, 0.25]]))
     few = plain_inference(degrees=7.0)
-    np.testing.assert_allclose(few.intercept_interval()[1], [3 + 1.5 * stats.t.ppf(0.975, 7)])
-    np.testing.assert_allclose(few.intercept_p_value, 2 * stats.t.sf([2.0], 7))
-    np.testing.assert_allclose(few.intercept_z, [2.0])
+    np.testing.assert_allclose(few.intercepts.interval()[1], [3 + 1.5 * stats.t.ppf(0.975, 7)])
+    np.testing.assert_allclose(few.intercepts.p_value, 2 * stats.t.sf([2.0], 7))
+    np.testing.assert_allclose(few.intercepts.z, [2.0])
 
 
 def test_an_interval_may_have_no_end():
     """(2 - b)^2 <= t^2 (0.04 + 0.5 (b - 2)^2): bounded at 50 %, not at 95 %."""
-    found = plain_inference(slopes=estimates([[2.0, -1.0]], [[0.2, 4.0]], bend=0.5))
+    found = plain_inference(profiled=estimates([[2.0, -1.0]], [[0.2, 4.0]], bend=0.5))
     assert found.interval(0.5)[1][0, 0] == pytest.approx(2 + 0.2 / np.sqrt(1 / stats.norm.ppf(0.75) ** 2 - 0.5))
     assert found.interval()[1][0, 0] == np.inf
     assert found.bounded.tolist() == [[False, False]]
@@ -147,7 +156,7 @@ def test_a_level_is_a_probability(level: float):
 
 
 def test_without_any_error_left_a_coefficient_is_certain():
-    found = plain_inference(slopes=estimates([[2.0, 0.0]], [[0.0, 0.0]]))
+    found = plain_inference(profiled=estimates([[2.0, 0.0]], [[0.0, 0.0]]))
     assert found.p_value[0, 0] == 0
     assert np.isnan(found.p_value[0, 1])
 

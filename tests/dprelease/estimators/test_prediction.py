@@ -45,10 +45,10 @@ def test_the_mean_at_the_origin_is_the_intercept_and_patients_spread_about_it() 
     result = fit(release_of("moments"), ["systolic", "age"], ["smoker", "stage"])
     found, origin = result.inference, np.zeros((1, len(result.features)))
     value, lower, upper = result.predict_interval(origin)
-    ends = found.intercept_interval()
+    ends = found.intercepts.interval()
     reach = FAR * (result.upper - result.lower)
     least, most = result.lower - reach, result.upper + reach
-    for ours, theirs in ((value, found.intercept), (lower, ends[0]), (upper, ends[1])):
+    for ours, theirs in ((value, found.intercepts.estimate), (lower, ends[0]), (upper, ends[1])):
         np.testing.assert_allclose(ours[0], np.clip(theirs, least, most), rtol=1e-12)
     alone = result.predict_interval(origin, "prediction")
     assert (alone[1] < lower).all()
@@ -58,7 +58,7 @@ def test_the_mean_at_the_origin_is_the_intercept_and_patients_spread_about_it() 
     assert ((least <= alone[1]) & (alone[2] <= most)).all()
     rows = np.random.default_rng(1).uniform(0, 1, (5, len(result.features)))
     np.testing.assert_allclose(
-        result.predict_interval(rows)[0], rows @ np.nan_to_num(found.estimate.T) + found.intercept, rtol=1e-12
+        result.predict_interval(rows)[0], rows @ np.nan_to_num(found.estimate.T) + found.intercepts.estimate, rtol=1e-12
     )
 
 

@@ -64,7 +64,7 @@ def test_the_other_coefficients_are_those_of_a_fit_without_it(
     alone = of_features(release, tuple(features[place] for place in kept))
     for name in ("estimate", "standard_error", "z", "p_value"):
         np.testing.assert_array_equal(getattr(found, name)[:, kept], getattr(alone, name))
-    np.testing.assert_array_equal(found.intercept, alone.intercept)
+    np.testing.assert_array_equal(found.intercepts.estimate, alone.intercepts.estimate)
     assert np.isnan(found.estimate).sum() == len(merged)
     lower, upper = found.interval(1 - 1e-5)
     assert lower[0, 2] < 3 < upper[0, 2]
