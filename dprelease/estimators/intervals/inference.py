@@ -246,11 +246,11 @@ def _of_features(release: Release, names: Design, points: Floats, *, intercept: 
 
 def _learned(view: Regressable, names: Design, points: Floats, repeats: int, *, intercept: bool) -> PopulationFit:
     x, y, middle, half_width = names.feature_index, names.target_index, names.feature_midpoint, names.feature_half_width
-    origin, points = -middle / half_width, (points - middle) / half_width
+    at = (np.vstack([np.zeros(points.shape[1]), points]) - middle) / half_width
     if isinstance(view, NoisyRows):
         rows = RegressionRows.of(view, x, y, mixed=view.mixed)
-        return learned_from_rows(rows, view.rows, origin, intercept=intercept, repeats=repeats, points=points)
-    return learned_from_moments(view, x, y, origin, intercept=intercept, repeats=repeats, points=points)
+        return learned_from_rows(rows, view.rows, at, intercept=intercept, repeats=repeats)
+    return learned_from_moments(view, x, y, at, intercept=intercept, repeats=repeats)
 
 
 def in_units(learned: PopulationFit, names: Design) -> Inference:

@@ -64,11 +64,10 @@ def learned_from_moments(
     moments: Moments,
     features: Sequence[int],
     targets: Sequence[int],
-    origin: Floats,
+    at: Floats,
     *,
     intercept: bool,
     repeats: int = 1,
-    points: Floats | None = None,
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 
@@ -78,13 +77,11 @@ def learned_from_moments(
         moments: as released.
         features: d indices in the matrix, distinct.
         targets: l indices in the matrix.
-        origin: (d,) the point that the intercept is wanted at, scaled units.
+        at: (1 + m, d) points that the fit is wanted at, the first for the intercept, or (d,) that one alone; scaled units.
         intercept: whether one is fitted.
         repeats: most rows of one patient.
-        points: (m, d) further points, scaled units; None for none.
     """
-    asked = origin[None] if points is None else np.vstack([origin, points])
-    y, d, rows = list(targets), len(features), moments.rows
+    asked, y, d, rows = np.atleast_2d(at), list(targets), len(features), moments.rows
     first = [0] if intercept else []
     found = _solvable(moments, features, intercept=intercept)
     dropped = dropped_places(moments, features, intercept=intercept, seen=found.worst)

@@ -57,11 +57,10 @@ from dprelease.estimators.normal_equations import SINGULAR, RegressionRows
 def learned_from_rows(
     rows: RegressionRows,
     patients: int,
-    origin: Floats,
+    at: Floats,
     *,
     intercept: bool,
     repeats: int = 1,
-    points: Floats | None = None,
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 
@@ -70,13 +69,11 @@ def learned_from_rows(
     Args:
         rows: as released, the anchor included.
         patients: n.
-        origin: (d,) the point that the intercept is wanted at, scaled units.
+        at: (1 + m, d) points that the fit is wanted at, the first for the intercept, or (d,) that one alone; scaled units.
         intercept: whether one is fitted; without it the anchor row is left out.
         repeats: most rows of one patient.
-        points: (m, d) further points, scaled units; None for none.
     """
-    asked_at = origin[None] if points is None else np.vstack([origin, points])
-    mixing = rows.mixing_only()
+    asked_at, mixing = np.atleast_2d(at), rows.mixing_only()
     used = rows if intercept else mixing
     d, targets, length = used.x.shape[1], used.y.shape[1], float(used.ones @ used.ones)
     degrees = len(used.ones) - int(intercept)
