@@ -114,7 +114,7 @@ def repeated_fits(table: Floats, epsilon: float, draws: int, seed: int = 0) -> F
         of = {name: [0.0] * len(columns) for name in found}
         for target, features in others.items():
             likely = fit_moments(moments, features, [target], intercept=True)
-            plain = inverted(moments, features, [target], np.array([-1.0]), intercept=True)
+            plain = inverted(moments, features, [target], intercept=True)
             for name, fit in (("shrinkage", likely), ("ols", plain)):
                 model = np.append(fit.offsets, fit.weights[:, 0])
                 of[name][target - 1] = r_squared(truth, target, features, model)

@@ -74,8 +74,7 @@ def _time_moments(results: Results, outcomes: int) -> None:
 
     name = f"joint moments, {outcomes:,} outcomes on {FEATURES} features"
     _report(results, f"shrinkage, {name}", plain, lambda: fit_spectral(moments, x, y, intercept=True))
-    lower = np.full(outcomes, -1.0)
-    _report(results, f"ols, {name}", plain, lambda: inverted(moments, x, y, lower, intercept=True))
+    _report(results, f"ols, {name}", plain, lambda: inverted(moments, x, y, intercept=True))
 
 
 def _report(results: Results, name: str, plain: Callable[[], object], fit: Callable[[], object]) -> None:

@@ -33,7 +33,7 @@ from benchmarks.paper_primo.noise import Noise
 from benchmarks.paper_primo.projection import project_jointly
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.marginals import shares
-from dprelease.estimators.moments.gain import cautious_step_length
+from dprelease.estimators.moments.gain import cautious_step, cautious_step_length
 from dprelease.estimators.moments.public_columns import PublicSide, Vectors, clipped_to_feasible
 from dprelease.estimators.moments.spectral_ridge import _denoised, _Ridges
 
@@ -146,12 +146,7 @@ def _beside_features(side: PublicSide, gained: PublicSide, evidence: Vectors) ->
     t = clipped_to_feasible(
         gained, evidence.seen, posterior_mean, np.full(evidence.seen.shape[1], math.sqrt(evidence.rows))
     )
-    along, square, unsure = (
-        (t * posterior_mean).sum(axis=0),
-        (t**2).sum(axis=0),
-        (t**2 * posterior_variance).sum(axis=0),
-    )
-    alpha = cautious_step_length(along, square, unsure)
+    alpha = cautious_step(t, posterior_mean, posterior_variance)
     return side.right @ (alpha * t / side.singular[:, None])
 
 

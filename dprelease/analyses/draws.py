@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
+from dprelease.estimators.intervals.of_moments import dropped_places
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
 from dprelease.release.release import Release
@@ -78,7 +79,7 @@ class Draws:
             name
             for name, at, seen in zip(self.names, self.index, told, strict=True)
             # A prior may tell patients from none where the released number does not.
-            if level[at] and not (seen and not self.evidence.unidentified([at], intercept=True))
+            if level[at] and not (seen and not dropped_places(self.evidence.moments, [at], intercept=True))
         )
 
     def present(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -105,7 +106,7 @@ class Draws:
             InvalidInput: there are such, or features that others determine.
         """
         places = self.places(names)
-        hidden = self.evidence.unidentified([self.index[place] for place in places], intercept=True)
+        hidden = dropped_places(self.evidence.moments, [self.index[place] for place in places], intercept=True)
         if hidden:
             raise InvalidInput(
                 f"nothing can be told with {listed(names[place] for place in hidden)}: privacy noise hides how it varies "

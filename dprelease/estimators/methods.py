@@ -181,11 +181,6 @@ def _constrained(problem: Regression) -> ScaledFit:
     return fit_constrained(moments, x, y, problem.within, intercept=problem.intercept)
 
 
-def _inverted(problem: Regression, *, ridge: bool = False) -> ScaledFit:
-    moments, x, y = cast(Moments, problem.view), problem.features, problem.targets
-    return inverted(moments, x, y, problem.lower, intercept=problem.intercept, ridge=ridge)
-
-
 def _calibrated(problem: Regression) -> ScaledFit:
     rows = problem.rows
     rows.check_enough(anchored=problem.intercept, intercept=problem.intercept)
@@ -224,10 +219,10 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         ),
         "ols": Method(
             "least squares on released numbers as they are",
-            {"mixtures": _least_squares, "rows": _least_squares, "moments": _inverted},
+            {"mixtures": _least_squares, "rows": _least_squares, "moments": _on(inverted)},
             baseline=True,
         ),
-        "primo": Method("a ridge by PRIMO's rule", {"moments": partial(_inverted, ridge=True)}, baseline=True),
+        "primo": Method("a ridge by PRIMO's rule", {"moments": _on(partial(inverted, ridge=True))}, baseline=True),
         "constrained": Method(
             "weights within the set of --within", {"moments": _constrained}, within="l2:1", baseline=True
         ),

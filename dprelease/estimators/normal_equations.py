@@ -158,6 +158,13 @@ class RegressionRows:
                 f"fit at most {max(held - needed + features, 0)}, or ask for a release with more mixing rows"
             )
 
+    def singular(self) -> InvalidInput:
+        """The refusal of features whose Gram matrix is singular."""
+        return InvalidInput(
+            f"the Gram matrix of {self.x.shape[1]} features over {len(self.ones)} released rows is singular; "
+            "fit fewer features, and none that repeats others"
+        )
+
     def normal_equations(self, *, intercept: bool) -> NormalEquations:
         """Second moments per patient, O(r d (d + l)).
 

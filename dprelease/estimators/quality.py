@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,11 @@ class Quality:
     constant_mse_se: Floats
     gain: Floats
     gain_se: Floats
+
+    @classmethod
+    def together(cls, parts: Iterable[Quality]) -> Quality:
+        """The quality of several fits, one behind the other."""
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
     @property
     def explained(self) -> Floats:

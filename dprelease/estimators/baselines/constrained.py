@@ -162,13 +162,12 @@ def fit_constrained(
         )
         for place in range(len(y))
     ]
-    quality = {name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(parts[0])}
     return ScaledFit(
         weights=weights,
         offsets=offsets,
         constant=constant,
         constant_noise_sd=moments.noise_between([0], y)[0] / moments.rows,
-        quality=Quality(**quality),
+        quality=Quality.together(parts),
         diagnostics=Diagnostics.of(solution, _warnings(solution.smallest_eigenvalue, weights, within)),
     )
 

@@ -38,7 +38,6 @@ def inverted(
     moments: Moments,
     features: Sequence[int],
     targets: Sequence[int],
-    lower: Floats,
     *,
     intercept: bool,
     ridge: bool = False,
@@ -49,7 +48,6 @@ def inverted(
         moments: as released.
         features: d indices in the matrix.
         targets: l indices in the matrix.
-        lower: (l,) lower ends of the targets' scaled ranges; the upper end is 1.
         intercept: whether to fit one.
         ridge: whether to add one by PRIMO's rule.
 
@@ -60,7 +58,7 @@ def inverted(
     equations, centre, outcome = NormalEquations.of_released(moments, x, y, intercept=intercept)
     solution = inverted_equations(equations, _ridge(moments, x, y) if ridge else 0.0)
     offsets = outcome - centre @ solution.weights
-    constant = np.clip(moments.between([0], y)[0] / moments.rows, lower, 1.0)
+    constant = np.clip(moments.between([0], y)[0] / moments.rows, moments.layout.lower[y], 1.0)
     inverse = None if solution.indefinite else inverse_with_constant(solution.inverse, centre, intercept=intercept)
     return ScaledFit(
         weights=solution.weights,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.errors import InvalidInput
 from dprelease.estimators.normal_equations import Diagnostics, NormalEquations, RegressionRows, Solution, solve
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.errors import effective_parameters, estimate
@@ -75,10 +74,7 @@ class PlainFit:
         equations = used.normal_equations(intercept=intercept)
         solution = self.weights(equations)
         if self.definite and solution.singular:
-            raise InvalidInput(
-                f"the Gram matrix of {len(equations.xx)} features over {len(used.ones)} released rows is singular; "
-                "fit fewer features, and none that repeats others"
-            )
+            raise used.singular()
         offsets = used.offsets(solution.weights) if intercept else np.zeros(len(constant))
         squares = mixing.residual_squares(solution.weights, offsets, constant)
         spent = effective_parameters(equations, solution, used, squares[0] / len(mixing.ones))

@@ -13,7 +13,7 @@ below what the privacy noise leaves open.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -25,7 +25,6 @@ from dprelease.arrays import Floats
 from dprelease.data.column import Variable
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.density import Density
-from dprelease.estimators.intervals.of_moments import dropped_places
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 from dprelease.privacy.public_stream import PublicNormals
 
@@ -249,15 +248,6 @@ class Evidence:
         """
         found: Floats = self.draws().mean(axis=0)
         return found
-
-    def unidentified(self, features: Sequence[int], *, intercept: bool) -> tuple[int, ...]:
-        """Places of the features of which noise hides how they vary beside the others, as of `dropped_places`.
-
-        Args:
-            features: d indices in the matrix.
-            intercept: whether one is fitted.
-        """
-        return dropped_places(self.moments, features, intercept=intercept)
 
     def narrowed(self, names: Collection[str]) -> Evidence:
         """The evidence on some declared columns alone, where there are too many to draw all.

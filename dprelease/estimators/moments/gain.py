@@ -108,6 +108,11 @@ def cautious_step_length(linear: Floats, square: Floats, of_linear: Floats, of_s
     return found
 
 
+def cautious_step(taken: Floats, mean: Floats, variance: Floats) -> Floats:
+    """alpha of models that take t' for t, of which this is believed, all (r, l): the gain is 2 alpha t'.t - alpha^2 |t'|^2."""
+    return cautious_step_length((taken * mean).sum(axis=0), (taken**2).sum(axis=0), (taken**2 * variance).sum(axis=0))
+
+
 def step_length_by_draws(gain: Floats, care: Care) -> Floats:
     """alpha, one for each outcome.
 

@@ -25,13 +25,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.evidence import Evidence
+from dprelease.estimators.intervals.of_moments import dropped_places
 from dprelease.estimators.moments.gain import (
     IN_PUBLIC_BOUNDS,
     IN_RANGES,
@@ -61,7 +62,7 @@ def fit_posterior(
     Raises:
         InvalidInput: features that determine each other, as all levels of a category and an intercept do.
     """
-    hidden = Evidence(moments).unidentified(features, intercept=intercept)
+    hidden = dropped_places(moments, features, intercept=intercept)
     return side_by_side([_one(moments, list(features), target, hidden, intercept=intercept) for target in targets])
 
 
@@ -70,10 +71,9 @@ def _one(
 ) -> Fitted:
     """The fit of one target, with `hidden` features or without."""
     ranged = moments.clipping is not None
-    evidence, care = Evidence(moments), IN_RANGES if ranged else IN_PUBLIC_BOUNDS
-    draws = evidence.draws(target if ranged else None)
+    care, draws = IN_RANGES if ranged else IN_PUBLIC_BOUNDS, Evidence(moments).draws(target if ranged else None)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
-    blind = care.checked and bool(evidence.unidentified([target], intercept=intercept))
+    blind = care.checked and bool(dropped_places(moments, [target], intercept=intercept))
     released = moments.gram / moments.rows
     found = _fit(draws, released, features, target, care, blind=blind, intercept=intercept)
     used = list(range(len(features)))
@@ -230,9 +230,7 @@ def side_by_side(found: Sequence[Fitted]) -> ScaledFit:
             name: np.concatenate([getattr(each, name) for each in fits])
             for name in ("offsets", "constant", "constant_noise_sd")
         },
-        quality=Quality(
-            **{each.name: np.concatenate([getattr(fit.quality, each.name) for fit in fits]) for each in fields(Quality)}
-        ),
+        quality=Quality.together(each.quality for each in fits),
         diagnostics=Diagnostics(
             smallest_eigenvalue=min(each.diagnostics.smallest_eigenvalue for each in fits),
             condition_number=max(each.diagnostics.condition_number for each in fits),

@@ -39,7 +39,7 @@ from scipy.special import logsumexp
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.marginals import Marginals, pooled
-from dprelease.estimators.moments.gain import Judged, cautious_step_length
+from dprelease.estimators.moments.gain import Judged, cautious_step
 from dprelease.estimators.moments.spectral_ridge import Slopes, beside_constant, determined
 from dprelease.estimators.normal_equations import NormalEquations
 from dprelease.estimators.quality import ScaledFit
@@ -334,12 +334,7 @@ def fit_public_features(moments: Moments, features: list[int], targets: list[int
     law = pooled(evidence, len(EXPLAINED), layout.outcome[wanted] & ~layout.public[wanted])
     posterior_mean, posterior_variance = evidence.take(places).posterior(law[:, places])
     t = clipped_to_feasible(side, whitened.seen[:, places], posterior_mean, whitened.radius[places])
-    along, square, unsure = (
-        (t * posterior_mean).sum(axis=0),
-        (t**2).sum(axis=0),
-        (t**2 * posterior_variance).sum(axis=0),
-    )
-    alpha = cautious_step_length(along, square, unsure)
+    alpha = cautious_step(t, posterior_mean, posterior_variance)
     # A posterior mean moves with what is seen by its variance over that of the noise; t is S^-1 times what is seen.
     noise = whitened.noise_sd[places]
     rate = rows * np.divide(

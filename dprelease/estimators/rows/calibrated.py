@@ -29,7 +29,6 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.data.column import EVEN_SPREAD
-from dprelease.errors import InvalidInput
 from dprelease.estimators.bounded_mean import range_means
 from dprelease.estimators.normal_equations import SINGULAR, Diagnostics, RegressionRows
 from dprelease.estimators.quality import ScaledFit
@@ -160,11 +159,11 @@ class Spectrum:
         xx, xy, noise = products.xx, products.xy, degrees * rows.x_variance
         lengths = np.sqrt(np.diag(xx))
         if not lengths.all():
-            raise _singular(rows)
+            raise rows.singular()
         # lengths^-1 A lengths^-1 = V diag(values) V^T shows whether A is near-singular, whatever the columns' scales.
         values, vectors = np.linalg.eigh(xx / np.outer(lengths, lengths))
         if values[0] <= SINGULAR:
-            raise _singular(rows)
+            raise rows.singular()
         white = vectors / np.sqrt(values)
         inverse_mu, turn = np.linalg.eigh(white.T @ ((noise / lengths**2)[:, None] * white))
         # X basis has orthonormal columns, and L = basis diag(reliability) dual^T.
@@ -226,10 +225,3 @@ def _reliability(inverse_mu: Floats, degrees: int) -> Floats:
     excess = (degrees + 1 - 2 / d) * (square - d * mean**2)
     share = min(1.0, ((1 - 2 / d) * square + (d * mean) ** 2) / excess) if excess > 0 else 1.0
     return np.maximum(1 - 1 / (mu + share * (mean - bounded)), 0)
-
-
-def _singular(rows: RegressionRows) -> InvalidInput:
-    return InvalidInput(
-        f"the Gram matrix of {rows.x.shape[1]} features over {len(rows.ones)} released rows is singular; "
-        "fit fewer features, and none that repeats others"
-    )

@@ -165,7 +165,7 @@ def test_the_positive_part_is_the_nearest_positive_semidefinite_matrix() -> None
 @pytest.mark.parametrize("kind", ["l2", "l1"])
 def test_without_noise_it_is_least_squares_where_the_set_holds_it(intercept: bool, kind: Kind) -> None:
     moments = noisy_moments(MIXED, ROWS, 0.0)
-    free = inverted(moments, X, [Y, 2], np.array([-1.0, -1.0]), intercept=intercept)
+    free = inverted(moments, X, [Y, 2], intercept=intercept)
     found = fit_constrained(moments, X, [Y, 2], ConvexSet(kind, 50.0), intercept=intercept)
     np.testing.assert_array_equal(found.weights, free.weights)
     for name, value in vars(found.quality).items():

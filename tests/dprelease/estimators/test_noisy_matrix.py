@@ -12,7 +12,6 @@ from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.dprelease.estimators.public import table
 
 ROWS = mixed_rows(2000)
-LOWER = np.array([-1.0])
 X, Y = [1, 3, 5], 8  # wide, smoker=yes, ward=south
 TRUTH = np.column_stack([np.ones(len(ROWS)), ROWS])
 TRUTH = TRUTH.T @ TRUTH / len(ROWS)
@@ -35,7 +34,7 @@ def by_fitting(moments: NoisyMoments, features: list[int], target: int, model: n
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool):
-    found = inverted(noisy_moments(MIXED, ROWS, 0.0), X, [Y, 2], np.array([-1.0, -1.0]), intercept=intercept)
+    found = inverted(noisy_moments(MIXED, ROWS, 0.0), X, [Y, 2], intercept=intercept)
     rows = ROWS[:, [index - 1 for index in X]]
     full = np.column_stack([np.ones(len(ROWS)), rows]) if intercept else rows
     expected = np.linalg.lstsq(full, ROWS[:, [7, 1]], rcond=None)[0]
@@ -77,7 +76,7 @@ def test_optimism_is_what_a_fit_gains_from_the_noise_that_it_saw(intercept: bool
     generator, draws = np.random.default_rng(4), 400
     gaps, optimism = [], []
     for _ in range(draws):
-        found = inverted(noisy_moments(MIXED, ROWS, 0.01, generator), X, [Y], LOWER, intercept=intercept)
+        found = inverted(noisy_moments(MIXED, ROWS, 0.01, generator), X, [Y], intercept=intercept)
         model = np.append(found.offsets, found.weights[:, 0])
         gaps.append(true_error(model, X) - found.quality.mse[0])
         optimism.append(found.quality.optimism[0])
@@ -97,7 +96,7 @@ def test_with_the_papers_ridge_optimism_is_what_the_fit_gained_and_better_is_rar
     gaps, optimism, wrong, squares = [], [], [], []
     for _ in range(draws):
         moments = outcome_only_of(data, columns, names, generator)
-        found = inverted(moments, x, y, np.full(20, -1.0), intercept=True, ridge=True)
+        found = inverted(moments, x, y, intercept=True, ridge=True)
         model = np.vstack([found.offsets, found.weights])
         error = truth[y, y] + (model * (truth[np.ix_(used, used)] @ model - 2 * truth[np.ix_(used, y)])).sum(axis=0)
         flat = truth[y, y] + found.constant * (found.constant - 2 * truth[0, y])
@@ -113,7 +112,7 @@ def test_with_the_papers_ridge_optimism_is_what_the_fit_gained_and_better_is_rar
 
 
 def test_noise_that_drowns_the_matrix_is_told():
-    found = inverted(noisy_moments(MIXED, ROWS, 2.0, np.random.default_rng(1)), [1, 2, 5], [Y], LOWER, intercept=True)
+    found = inverted(noisy_moments(MIXED, ROWS, 2.0, np.random.default_rng(1)), [1, 2, 5], [Y], intercept=True)
     assert found.diagnostics.indefinite
     assert "Use method 'shrinkage'" in found.diagnostics.warnings[0]
     assert np.isinf(found.quality.optimism).all()
@@ -122,7 +121,7 @@ def test_noise_that_drowns_the_matrix_is_told():
 
 def test_the_constant_stays_in_its_range():
     moments = noisy_moments(MIXED, ROWS, 2.0, np.random.default_rng(6))
-    found = inverted(moments, [1], [8, 4], np.array([-1.0, 0.0]), intercept=True)
+    found = inverted(moments, [1], [8, 4], intercept=True)
     expected = np.clip(moments.gram[0, [8, 4]] / 2000, [-1, 0], 1)
     np.testing.assert_array_equal(found.constant, expected)
     np.testing.assert_allclose(found.constant_noise_sd, 2.0, rtol=1e-12)
@@ -130,16 +129,16 @@ def test_the_constant_stays_in_its_range():
 
 def test_features_that_repeat_each_other_are_refused():
     with pytest.raises(InvalidInput, match="singular"):
-        inverted(noisy_moments(MIXED, ROWS, 0.0), [4, 5, 6, 7], [Y], LOWER, intercept=True)
+        inverted(noisy_moments(MIXED, ROWS, 0.0), [4, 5, 6, 7], [Y], intercept=True)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_targets_of_every_kind_together_are_targets_one_by_one(intercept: bool):
     moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(7))
-    targets, lower = [Y, 5, 2, 6], np.array([-1.0, 0.0, -1.0, 0.0])
-    together = inverted(moments, [1, 3], targets, lower, intercept=intercept)
+    targets = [Y, 5, 2, 6]
+    together = inverted(moments, [1, 3], targets, intercept=intercept)
     for index, target in enumerate(targets):
-        alone = inverted(moments, [1, 3], [target], lower[[index]], intercept=intercept)
+        alone = inverted(moments, [1, 3], [target], intercept=intercept)
         np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9)
         for name, values in vars(together.quality).items():
             np.testing.assert_allclose(values[index], vars(alone.quality)[name][0], rtol=1e-9)
@@ -149,7 +148,7 @@ def test_targets_of_every_kind_together_are_targets_one_by_one(intercept: bool):
 def test_standard_errors_follow_from_every_noisy_entry_by_itself(features: list[int], target: int):
     """By how much an error of 1 in one released entry moves what is estimated, squared and summed."""
     moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(8))
-    layout, found = moments.layout, inverted(moments, features, [target], LOWER, intercept=True)
+    layout, found = moments.layout, inverted(moments, features, [target], intercept=True)
     model, flat = np.zeros(9), np.zeros(9)
     model[features], model[0], flat[0] = -found.weights[:, 0], -found.offsets[0], -found.constant[0]
     model[target] = flat[target] = 1.0

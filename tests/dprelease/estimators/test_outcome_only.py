@@ -73,7 +73,7 @@ def test_without_noise_the_inverse_is_least_squares() -> None:
     data = np.round(table(FEATURES, 3, rows=400) * 2**12) / 2**12
     columns, names = sides(FEATURES, 3)
     moments = outcome_only_of(data, columns, names)
-    found = inverted(moments, X, [7, 8, 9], np.full(3, -1.0), intercept=True)
+    found = inverted(moments, X, [7, 8, 9], intercept=True)
     best = least_squares(data, X, [7, 8, 9], intercept=True)
     np.testing.assert_allclose(np.vstack([found.offsets, found.weights]), best, atol=1e-8)
 
@@ -108,12 +108,12 @@ def test_a_feature_can_be_a_target_too() -> None:
 
 
 def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_better_once_signal_is_strong_not_before() -> None:
-    y, lower, found = list(range(7, 47)), np.full(40, -1.0), {}
+    y, found = list(range(7, 47)), {}
     for rows in (3_000, 8_000, 20_000):
         data = table(FEATURES, 40, rows=rows, seed=3)
         columns, names = sides(FEATURES, 40)
         moments = outcome_only_of(data, columns, names, np.random.default_rng(7))
-        fits = [inverted(moments, X, y, lower, intercept=True, ridge=ridge) for ridge in (False, True)]
+        fits = [inverted(moments, X, y, intercept=True, ridge=ridge) for ridge in (False, True)]
         fits.append(fit_spectral(moments, X, y, intercept=True))
         found[rows] = [r_squared(data, X, y, each.offsets, each.weights).mean() for each in fits]
     assert found[3_000][0] < -1
