@@ -8,16 +8,13 @@ import pytest
 
 from benchmarks.paper_incremental import unknown
 from benchmarks.paper_incremental.factors import (
-    HALF,
     Factorization,
     fresh,
-    levels,
     normalised,
     square_root,
     tree,
     unbounded,
 )
-from dprelease.mechanisms.stream.factorization import coefficients
 
 KINDS: dict[str, Callable[[int], Factorization]] = {
     "fresh": fresh,
@@ -71,33 +68,6 @@ def test_errors_are_those_of_the_public_references(
     for made, expected in ((tree, by_tree), (square_root, by_root), (normalised, by_normalised)):
         found = made(length)
         assert (found.worst, found.root_mean_square) == pytest.approx(expected, abs=1e-3)
-
-
-def test_errors_of_each_prefix_by_itself_of_the_tree_and_of_the_square_root() -> None:
-    lengths = (4, 8, 12, 16, 52, 64, 365, 1024)
-    expected = {
-        fresh: (5e-4, (2.0, 2.828, 3.464, 4.0, 7.211, 8.0, 19.105, 32.0)),
-        tree: (5e-5, (2.4495, 3.4641, 3.4641, 4.4721, 5.4772, 6.4807, 8.4853, 10.4881)),
-        square_root: (5e-7, (1.488281, 1.718379, 1.850677, 1.943879, 2.322469, 2.388848, 2.944054, 3.272554)),
-    }
-    for made, (rounding, values) in expected.items():
-        np.testing.assert_allclose([made(length).worst for length in lengths], values, atol=rounding, rtol=0)
-
-
-def test_levels_of_the_tree() -> None:
-    lengths = (1, 2, 3, 4, 7, 8, 1000, 1023, 1024)
-    assert [levels(length) for length in lengths] == [1, 2, 2, 3, 3, 4, 10, 10, 11]
-    for length in lengths[:-3]:
-        assert tree(length).encode().sum(axis=0).max() == levels(length)
-
-
-def test_coefficients_of_the_square_root() -> None:
-    np.testing.assert_array_equal(coefficients(HALF, 6), [1, 0.5, 0.375, 0.3125, 0.2734375, 0.24609375])
-    assert (coefficients(HALF, 16) ** 2).sum() == pytest.approx(1.943879, abs=1e-6)
-
-
-def test_the_normalised_square_root_errs_at_most_a_third_as_much_as_the_tree() -> None:
-    assert normalised(1000).worst <= 0.33 * tree(1000).worst
 
 
 def test_columns_of_the_unbounded_factor_have_norm_one_and_never_more() -> None:

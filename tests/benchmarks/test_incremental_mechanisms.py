@@ -341,12 +341,6 @@ def test_one_row_moves_matrix_and_vector_together_by_the_root_of_four_and_a_half
     assert moved == pytest.approx(LEAF**2)
 
 
-@pytest.mark.parametrize("made", [tree, normalised])
-def test_a_corrected_stream_keeps_what_it_promises(made: type) -> None:
-    used = made(365)
-    assert corrected(used.sensitivity, MU).mu(used.sensitivity) == pytest.approx(MU)
-
-
 def test_advanced_composition_wastes_a_factor_of_ten() -> None:
     assert epsilon_of(math.sqrt(10) * fit_mu(10, EPSILON, DELTA, paper=True), DELTA) == pytest.approx(0.087, abs=5e-4)
     assert published_fit(10, EPSILON, DELTA)[1] == DELTA / 20

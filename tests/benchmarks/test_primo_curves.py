@@ -165,20 +165,6 @@ def test_numbers_of_the_gram_matrix() -> None:
         assert columns == 3 or bound == expected
 
 
-@pytest.mark.parametrize(
-    ("radius", "outcome", "first", "second", "expected"),
-    [
-        (1, 1, 1, 1, 2.12132034),
-        (1, 1, 1, 0.5, 4),
-        (1, 1, 1, 2, 1.59099026),
-        (2, 1, 1, 1, 6.36396103),
-        (1, 0.3, 1, 1, 1.47785317),
-    ],
-)
-def test_numbers_of_both_at_once(radius: float, outcome: float, first: float, second: float, expected: float) -> None:
-    assert both(radius, outcome, first, second) == pytest.approx(expected, abs=1e-8)
-
-
 def test_numbers_of_the_noise_at_epsilon_1() -> None:
     gram = root(covariance_ball(ONE, 2)) / MU
     assert gram == pytest.approx(5.275909854, abs=1e-8)

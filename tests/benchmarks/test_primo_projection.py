@@ -1,7 +1,5 @@
 """Projection of a noisy association onto what bounded rows can give: the nearest feasible point, at every scale."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,17 +85,6 @@ def test_it_is_idempotent_feasible_and_never_moves_points_apart(shape, seed, log
     np.testing.assert_allclose(project_jointly(side, joint, float(radius[0])), joint, rtol=0, atol=1e-13 * size)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_it_never_leads_away_from_the_truth(shape: tuple[int, int]):
-    for seed, noise in itertools.product(range(5), (1e-6, 0.1, 1e3)):
-        p, noisy, radius = problem(shape, noise, seed)
-        _, truth, _ = problem(shape, 0.0, seed)
-        projected = project(PublicSide.of_rows(p), noisy, radius)
-        before, after = np.linalg.norm(noisy - truth, axis=0), np.linalg.norm(projected - truth, axis=0)
-        assert (after <= before * (1 + 1e-12)).all()
-        assert noise < 1e3 or after.sum() < before.sum() / 2
-
-
 def test_what_is_feasible_stays_what_it_is_to_the_last_bit():
     p, exact, radius = problem((40, 5), 0.0)
     side = PublicSide.of_rows(p)
@@ -116,12 +103,6 @@ def test_many_columns_at_once_are_columns_one_by_one(monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(project(side, noisy, radius), alone, rtol=1e-12)
         again = PublicSide.of_rows(p)  # whose rows are read 32 at a time
         np.testing.assert_allclose(project(again, noisy, radius), alone, rtol=1e-10)
-
-
-def test_one_column_is_the_same_jointly_and_by_itself():
-    p, noisy, radius = problem((20, 6), 1.0, columns=1)
-    side = PublicSide.of_rows(p)
-    np.testing.assert_allclose(project_jointly(side, noisy, float(radius[0])), project(side, noisy, radius), rtol=1e-12)
 
 
 def test_extremes():
