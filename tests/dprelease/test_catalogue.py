@@ -80,6 +80,7 @@ def test_a_name_stands_for_one_column(twin: Column) -> None:
         {"batches": ({"number": 1, "rows": 2**53 + 1, "alignment": "0" * 64},)},
         {"alignment": "0"},
         {"party": "no rth"},
+        {"format": 2},
         {"mean": 1.0},
         {"columns": ()},
         {"columns": ({"kind": "categorical", "name": "sex", "levels": ("female", "m" * 201)},)},
@@ -89,6 +90,12 @@ def test_a_name_stands_for_one_column(twin: Column) -> None:
 def test_catalogues_without_sense_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         catalogue(**{"columns": (numeric("age"),)} | changes)
+
+
+def test_it_has_no_field_for_a_cell_or_an_identifier() -> None:
+    fields = {"format", "party", "roster", "rows", "rows_per_subject", "alignment", "columns", "batches", "identifiers"}
+    fields |= {"subjects", "aligned", "comparable"}
+    assert set(Catalogue.model_fields) == fields
 
 
 def test_the_largest_table_and_the_longest_names_are_taken() -> None:

@@ -1,7 +1,5 @@
 """The sealed block on disk: made once, whole or absent, and never anything else than what was signed."""
 
-import os
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
-from dprelease.files import durable
 from dprelease.files.durable import write_durably
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.release.block import Block, expected_header
@@ -79,33 +76,3 @@ def test_discarding_leaves_nothing_and_may_be_repeated(folder: Path, key: Privat
         vault.discard(SPEC.digest())
     assert vault.find(SPEC.digest()) == ()
     assert list((folder / "sealed").iterdir()) == []
-
-
-def test_a_write_that_fails_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = folder / "a" / "file"
-    write_durably(path, b"before")
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(durable.os, "fsync", full)
-        with pytest.raises(OSError, match="No space"):
-            write_durably(path, b"after")
-    assert path.read_bytes() == b"before"
-    write_durably(path, b"after")
-    assert path.read_bytes() == b"after"
-    assert [entry.name for entry in path.parent.iterdir()] == ["file"]
-
-
-def test_bytes_and_name_are_on_disk_before_it_returns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[bool] = []
-    original = durable.os.fsync
-
-    def recording(handle: int) -> None:
-        synced.append(stat.S_ISDIR(os.fstat(handle).st_mode))
-        original(handle)
-
-    monkeypatch.setattr(durable.os, "fsync", recording)
-    write_durably(folder / "file", b"x")
-    assert synced == [False, True]  # the file, then its folder
