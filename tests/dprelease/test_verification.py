@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 
 from dprelease.errors import IntegrityError
-from dprelease.identity.signing import BLOCK, sign
 from dprelease.release.accounting import guarantee
 from dprelease.release.block import read_block
-from dprelease.release.manifest import sign_manifest
-from dprelease.spec_base import instant
-from tests.dprelease.departures import HONEST, NORTH, TRIAL, Departures, by_hub, verified
+from tests.dprelease.departures import HONEST, TRIAL, Departures, by_hub, verified
 from tests.support.certificates import NOW, certify
 from tests.support.joint import exact_gram
 from tests.support.noise import SeededNoise
@@ -61,67 +58,9 @@ def test_honest_joint_moments_verify(dealer: str) -> None:
 # The hub's signature and certificate.
 
 
-@REFUSED.because("kind dprelease/manifest/v1 is not valid")
-def a_manifest_nobody_signed() -> Published:
-    return replace(HONEST, signature="")
-
-
-@REFUSED.because("kind dprelease/manifest/v1 is not valid")
-def a_manifest_signed_by_a_party() -> Published:
-    return by_hub(lambda data: None, key=NORTH.key)
-
-
-@REFUSED.because("kind dprelease/manifest/v1 is not valid")
-def a_signature_made_for_another_purpose() -> Published:
-    return replace(HONEST, signature=sign(TRIAL.hub.key, BLOCK, HONEST.manifest))
-
-
-@REFUSED.because("kind dprelease/manifest/v1 is not valid")
-def a_title_changed_without_the_hub() -> Published:
-    return replace(HONEST, manifest=HONEST.manifest.replace(b'"0.1.0"', b'"0.1.1"'))
-
-
-@REFUSED.because("not issued by the pinned consortium root")
-def another_consortium() -> Published:
-    return replace(HONEST, root=new_consortium().root.certificate)
-
-
 @REFUSED.because("not a PEM certificate")
 def a_root_that_is_no_certificate() -> Published:
     return replace(HONEST, root="hello")
-
-
-@REFUSED.because("holds a party certificate where a hub")
-def a_party_posing_as_the_hub() -> Published:
-    return by_hub(lambda data: data.update(hub_certificate=NORTH.certificate), key=NORTH.key)
-
-
-@REFUSED.because("not issued by the pinned consortium root")
-def a_hub_that_vouches_for_itself() -> Published:
-    own = certify("hub", "hub")
-    return by_hub(lambda data: data.update(hub_certificate=own.certificate), key=own.key)
-
-
-@REFUSED.because("authority stands where")
-def the_root_posing_as_the_hub() -> Published:
-    return by_hub(lambda data: data.update(hub_certificate=TRIAL.root.certificate), key=TRIAL.root.key)
-
-
-@REFUSED.because("not valid at")
-def a_hub_expired_at_publication() -> Published:
-    old = certify("hub", "hub", by=TRIAL.root, end=NOW - timedelta(seconds=1))
-    return by_hub(lambda data: data.update(hub_certificate=old.certificate), key=old.key)
-
-
-@REFUSED.because("not valid at")
-def a_hub_not_yet_valid_at_publication() -> Published:
-    early = certify("hub", "hub", by=TRIAL.root, start=NOW + timedelta(seconds=1))
-    return by_hub(lambda data: data.update(hub_certificate=early.certificate), key=early.key)
-
-
-@REFUSED.because("not valid at")
-def a_publication_moved_beyond_every_certificate() -> Published:
-    return by_hub(lambda data: data.update(published=instant(NOW + timedelta(days=91))))
 
 
 @REFUSED.because("certificate")
@@ -132,41 +71,14 @@ def a_hub_without_a_certificate() -> Published:
 # The manifest's form and words.
 
 
-@REFUSED.because("not in canonical form")
-def a_manifest_with_a_space() -> Published:
-    manifest = HONEST.manifest.replace(b",", b", ", 1)
-    return replace(HONEST, manifest=manifest, signature=sign_manifest(TRIAL.hub.key, manifest))
-
-
-@REFUSED.because("not in canonical form")
-def a_manifest_with_two_titles() -> Published:
-    manifest = HONEST.manifest.replace(b'"title":', b'"title":"shown","title":', 1)
-    return replace(HONEST, manifest=manifest, signature=sign_manifest(TRIAL.hub.key, manifest))
-
-
 @REFUSED.because("not a valid Manifest")
 def a_manifest_that_is_not_json() -> Published:
     return replace(HONEST, manifest=b"\xff" + HONEST.manifest)
 
 
-@REFUSED.because("not a valid Manifest: comment")
-def a_manifest_with_a_field_of_its_own() -> Published:
-    return by_hub(lambda data: data.update(comment="trust me"))
-
-
-@REFUSED.because("not a valid Manifest: format")
-def a_manifest_of_another_format() -> Published:
-    return by_hub(lambda data: data.update(format=2))
-
-
 @REFUSED.because("not a valid Manifest: published")
 def a_publication_on_no_day() -> Published:
     return by_hub(lambda data: data.update(published="2026-02-31T12:00:00Z"))
-
-
-@REFUSED.because("guarantee printed in the manifest")
-def a_better_guarantee_in_words() -> Published:
-    return by_hub(lambda data: data["guarantee"].__setitem__(0, data["guarantee"][0].replace("(1, ", "(0.1, ")))
 
 
 @REFUSED.because("guarantee printed in the manifest")

@@ -4,13 +4,12 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from dprelease.canonical import canonical_bytes, sha256
+from dprelease.canonical import canonical_bytes
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.noisy_rows.calibration import party_noise
 from dprelease.mechanisms.noisy_rows.terms import PartyNoise
@@ -33,7 +32,7 @@ from tests.dprelease.departures import (
     verified,
     with_blocks,
 )
-from tests.support.certificates import NOW, Member, certify
+from tests.support.certificates import Member, certify
 from tests.support.noise import SeededNoise
 from tests.support.specs import (
     TWO_PARTIES,
@@ -54,16 +53,6 @@ REFUSED = Departures()
 
 
 @REFUSED.because("approvals must name the spec's parties")
-def an_approval_left_out() -> Published:
-    return by_hub(lambda data: data["approvals"].pop())
-
-
-@REFUSED.because("approvals must name the spec's parties")
-def approvals_in_another_order() -> Published:
-    return by_hub(lambda data: data["approvals"].reverse())
-
-
-@REFUSED.because("approvals must name the spec's parties")
 def one_approval_given_twice() -> Published:
     return by_hub(lambda data: data["approvals"].__setitem__(1, data["approvals"][0]))
 
@@ -72,21 +61,9 @@ def _approval(signed: SignedApproval) -> Published:
     return by_hub(lambda data: data["approvals"].__setitem__(0, signed.model_dump(mode="json")))
 
 
-@REFUSED.because("an approval by north is for another release")
-def an_approval_of_another_spec() -> Published:
-    return _approval(sign_approval(NORTH, build_spec(keys=TRIAL.keys, title="another")))
-
-
 @REFUSED.because("not made with the key that the release names")
 def an_approval_under_a_new_key_of_the_same_name() -> Published:
     return _approval(sign_approval(certify("north", "party", by=TRIAL.root), SPEC))
-
-
-@REFUSED.because("kind dprelease/approval/v1 is not valid")
-def an_approval_signed_by_somebody_else() -> Published:
-    return by_hub(
-        lambda data: data["approvals"][0].update(signature=sign_approval(SOUTH, SPEC).signature),
-    )
 
 
 # Sealed blocks.
@@ -95,13 +72,6 @@ def an_approval_signed_by_somebody_else() -> Published:
 @REFUSED.because("blocks must name the spec's parties")
 def a_sealed_block_left_out() -> Published:
     return by_hub(lambda data: data["blocks"].pop(0))
-
-
-@REFUSED.because("kind dprelease/block/v1 is not valid")
-def a_block_of_the_hub_under_the_seal_of_a_party() -> Published:
-    forged = HONEST.blocks["north"][:-8] + bytes(8)
-    changed = by_hub(lambda data: data["blocks"][0]["sealed"].update(sha256=sha256(forged)))
-    return replace(changed, blocks={**HONEST.blocks, "north": forged})
 
 
 @REFUSED.because("block 0 of north belongs to another release")
@@ -135,16 +105,6 @@ def a_block_sealed_under_a_certificate_in_another_name() -> Published:
 @REFUSED.because("not issued by the pinned consortium root")
 def a_block_sealed_under_a_certificate_of_its_own() -> Published:
     return _resealed(certify("north", "party", key=NORTH.key))
-
-
-@REFUSED.because("holds a hub certificate where a party")
-def a_block_sealed_by_the_hub() -> Published:
-    return _resealed(replace(TRIAL.hub, name="north"))
-
-
-@REFUSED.because("not valid at")
-def a_block_sealed_by_a_party_expired_at_publication() -> Published:
-    return _resealed(certify("north", "party", by=TRIAL.root, key=NORTH.key, end=NOW - timedelta(seconds=1)))
 
 
 @REFUSED.because("was not signed with the key that the spec names")
@@ -208,16 +168,6 @@ def blocks_swapped() -> Published:
 
 
 @REFUSED.because("differs from the digest")
-def a_block_cut_short() -> Published:
-    return with_blocks(south=HONEST.blocks["south"][:-1])
-
-
-@REFUSED.because("differs from the digest")
-def a_block_made_longer() -> Published:
-    return with_blocks(south=HONEST.blocks["south"] + b"\0")
-
-
-@REFUSED.because("differs from the digest")
 def a_block_of_the_same_shape_from_another_release() -> Published:
     return with_blocks(**publish(TRIAL, SPEC, SeededNoise(4)).blocks)
 
@@ -255,11 +205,6 @@ def _summing_to(value: int) -> Published:
 
 
 @REFUSED.because("noise scales are not those of the declared bounds")
-def moments_with_too_little_noise() -> Published:
-    return by_everybody(with_terms(JOINT, scale=JOINT.terms.scale / 2))
-
-
-@REFUSED.because("noise scales are not those of the declared bounds")
 def moments_against_more_curious_hospitals_than_there_is_noise_for() -> Published:
     trio = new_consortium("a", "b", "c")
     columns = {party: (numeric(f"x{party}"),) for party in trio.parties}
@@ -276,22 +221,9 @@ def moments_in_the_words_of_blocks() -> Published:
     return replace(honest, manifest=manifest, signature=sign_manifest(TRIAL.hub.key, manifest))
 
 
-@REFUSED.because("do not add up to moments")
-def blocks_of_two_sessions() -> Published:
-    other = publish(TRIAL, JOINT, SeededNoise(3))
-    return _sealed_again(publish(TRIAL, JOINT, SeededNoise(3)), other.blocks["south"])
-
-
 def _largest() -> int:
     """Largest sum that is not garbage: n G^2 and 20 standard deviations."""
     return (JOINT.rows << 2 * JOINT.grid_bits) + int(20 * JOINT.terms.scale * math.sqrt(2)) + 1
-
-
-@REFUSED.because("block 0 of south has a number that is no element")
-def a_word_beyond_the_modulus() -> Published:
-    honest = publish(TRIAL, JOINT, SeededNoise(3))
-    south = read_block(honest.blocks["south"], JOINT, "south")
-    return _sealed_again(honest, replace(south, values=south.values + P).to_bytes())
 
 
 @REFUSED.because("do not add up to moments")
