@@ -31,7 +31,6 @@ from learner.client.mirror import Mirror, check_url, split_release
 from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
 from learner.listing import INDEX, Index
-from tests.learner.tampering import BLOCKS, FILES, MANIFEST
 from tests.learner.world import Sealed, World, publish_to
 from tests.support.web import Handler, RangeHandler, Web, serving
 
@@ -154,21 +153,6 @@ def test_damaged_bytes_of_an_earlier_attempt_are_replaced(
     part.write_bytes(b"damaged")
     get(web, trusted, library, sealed.digest)
     assert web.ranges("south.0.block") == ["bytes=7-", None]
-
-
-@pytest.mark.parametrize("fault", {**MANIFEST, **BLOCKS, **FILES})
-def test_nothing_false_is_kept(
-    ranged: Web, published: Path, trusted: Trusted, library: Library, world: World, sealed: Sealed, fault: str
-) -> None:
-    false, honest = ReleaseFolder(published / sealed.digest), published.parent / "honest"
-    shutil.copytree(false.path, honest)
-    {**MANIFEST, **BLOCKS, **FILES}[fault](false, world)
-    with pytest.raises(NotFound if fault == "a missing block" else IntegrityError):
-        get(ranged, trusted, library, sealed.digest)
-    assert not library.kept(sealed.digest).path.exists()
-    shutil.rmtree(false.path)
-    honest.rename(false.path)
-    assert get(ranged, trusted, library, sealed.digest).verify(trusted.root)  # and it does no lasting harm
 
 
 def endless(handler: Handler) -> None:

@@ -114,17 +114,6 @@ def test_an_honest_folder_opens(folder: ReleaseFolder, trust: TrustStore, sealed
     assert open_verified(folder, trust, CONSORTIUM).release.digest == sealed.digest
 
 
-@pytest.mark.parametrize("fault", ALL)
-def test_a_false_folder_never_opens(
-    folder: ReleaseFolder, trust: TrustStore, world: World, tmp_path: Path, fault: str
-) -> None:
-    false = copy(folder, tmp_path / "false")
-    assert open_verified(false, trust)
-    ALL[fault](false, world)
-    with pytest.raises(IntegrityError):
-        open_verified(false, trust)
-
-
 def test_a_false_root_refuses_an_honest_release(folder: ReleaseFolder, tmp_path: Path) -> None:
     trust = TrustStore(tmp_path)
     with pytest.raises(NotFound, match="not trusted"):
