@@ -14,12 +14,8 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
-import grpc
 import pytest
 from click.testing import CliRunner
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from coordinator.authority.authority import Authority
 from coordinator.cli.main import main
@@ -32,11 +28,10 @@ from dprelease.errors import (
     IntegrityError,
     InvalidInput,
     NotFound,
-    PeerUnavailable,
     VersionMismatch,
 )
-from dprelease.identity.certificates import Role, check_certificate, signing_request
-from dprelease.identity.signing import new_private_key, private_key_pem
+from dprelease.identity.certificates import check_certificate, signing_request
+from dprelease.identity.signing import new_private_key
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.block import SealedBlock, block_size
@@ -49,12 +44,10 @@ from dprelease.wire.boundary import PROTOCOL_VERSION, VERSION, VERSION_KEY, tran
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import intake_pb2, release_pb2
-from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
 from dprelease.wire.v1.intake_pb2_grpc import IntakeServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from learner.client.hub_client import PublicHub
 from learner.hub.server import Hub
-from tests.coordinator.office import catalogue
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed, report, until
 from tests.learner.world import pieces, requests
 from tests.support.noise import SeededNoise
@@ -70,23 +63,6 @@ def test_a_hospital_enrols_and_gets_what_it_needs(world: World) -> None:
     assert identity.key.public_numbers() == key.public_key().public_numbers()
     assert (answer.root, answer.consortium) == (made.root, "Trio")
     assert (answer.coordinator, answer.hub) == ("localhost:7441", "localhost:7443")
-
-
-def test_a_wrong_kind_of_key_is_refused_and_the_invite_stays_good(world: World) -> None:
-    made = world.invite("north")
-    other = ec.generate_private_key(ec.SECP384R1())
-    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([]))
-    with pytest.raises(InvalidInput):
-        world.enrol(made.secret, builder.sign(other, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    with pytest.raises(InvalidInput):
-        world.enrol(made.secret, b"rubbish")
-    world.enrol(made.secret, signing_request("north", new_private_key()))
-
-
-def test_one_key_cannot_serve_two_parties(world: World) -> None:
-    world.join("north")
-    with pytest.raises(Conflict):
-        world.enrol(world.invite("south").secret, signing_request("south", world.keys["north"]))
 
 
 def test_a_release_from_proposal_to_publication(world: World, two: tuple[Stub, Stub]) -> None:
@@ -165,21 +141,6 @@ def test_an_approval_is_checked_before_it_is_kept(world: World, two: tuple[Stub,
     ask(north.Approve, pb.ApproveRequest(signed_consent=good.to_bytes()))
 
 
-def test_an_approval_may_be_repeated_but_not_over_other_data(world: World, two: tuple[Stub, Stub]) -> None:
-    north, _ = two
-    spec = world.spec(world.propose())
-    first = world.approval(spec, "north").to_bytes()
-    ask(north.Approve, pb.ApproveRequest(signed_consent=first))
-    again = world.approval(spec, "north").to_bytes()
-    assert again != first  # ECDSA draws a nonce
-    ask(north.Approve, pb.ApproveRequest(signed_consent=again))
-    changed = world.approval(spec, "north", commitment="cd" * 32)
-    with pytest.raises(Conflict):
-        ask(north.Approve, pb.ApproveRequest(signed_consent=changed.to_bytes()))
-    with world.store().reading() as tx:
-        assert tx.releases.get(spec.digest()).consents == (first,)
-
-
 HUB_CALLS = {
     "GetRelease": pb.GetAgreementRequest(digest=b"0" * 32),
     "ReportIntake": pb.ReportIntakeRequest(spec_digest=b"0" * 32),
@@ -217,17 +178,6 @@ def test_every_call_is_for_one_role(world: World) -> None:
             ask(getattr(hub, name), message)
 
 
-@pytest.mark.parametrize("role", ["coordinator", "party"])
-def test_a_certificate_of_ours_that_was_never_enrolled_is_refused(world: World, role: Role) -> None:
-    key = new_private_key()
-    certificate = world.authority.issue("north", role, key.public_key(), world.clock(), 1)
-    stub = CoordinationServiceStub(world.channel(Credentials(world.root, certificate, private_key_pem(key))))
-    for name, message in (HUB_ALONE | PARTY_CALLS).items():
-        # TLS itself may refuse a server's certificate in a client's hand.
-        with pytest.raises((AccessDenied, PeerUnavailable)):
-            ask(getattr(stub, name), message)
-
-
 def test_a_revoked_party_is_shut_out_at_once(world: World, two: tuple[Stub, Stub]) -> None:
     north, south = two
     digest = world.propose()
@@ -236,14 +186,6 @@ def test_a_revoked_party_is_shut_out_at_once(world: World, two: tuple[Stub, Stub
         with pytest.raises(AccessDenied):
             ask(getattr(north, name), message)
     assert listed(south) == [(digest, ReleaseState.RELEASE_STATE_CANCELLED)]
-
-
-def test_after_enrolling_again_only_the_new_certificate_counts(world: World) -> None:
-    old = world.join("north")
-    new = world.join("north")
-    with pytest.raises(AccessDenied):
-        listed(old)
-    assert listed(new) == []
 
 
 def test_calls_note_to_the_minute_when_the_party_was_seen(world: World) -> None:
@@ -255,21 +197,6 @@ def test_calls_note_to_the_minute_when_the_party_was_seen(world: World) -> None:
             known = tx.members.find("north")
         assert known is not None
         assert (known.last_seen == world.clock.now) is noted
-
-
-def test_a_catalogue_that_is_not_canonical_is_refused(world: World) -> None:
-    with pytest.raises(InvalidInput):
-        ask(
-            world.join("north").ReportCatalogue,
-            pb.ReportCatalogueRequest(catalogue=catalogue("north").to_bytes() + b"\n"),
-        )
-
-
-def test_what_is_refused_is_told_in_a_constant_sentence(world: World) -> None:
-    north = world.join("north")
-    with pytest.raises(grpc.RpcError) as refused:
-        north.Decline(pb.DeclineRequest(digest=b"0" * 32), timeout=SECONDS, metadata=VERSION)
-    assert refused.value.details() == "There is no such thing here."
 
 
 def test_states_have_the_same_names_on_the_wire() -> None:

@@ -122,15 +122,6 @@ def test_an_invite_is_good_once_and_until_it_lapses(any_store: Store) -> None:
             tx.members.redeem("s3cret", NOW)
 
 
-def test_a_newer_invite_replaces_an_unused_one(any_store: Store) -> None:
-    with any_store.writing() as tx:
-        tx.members.invite(Invitation("north", CAP, LATER), "first", NOW)
-        tx.members.invite(Invitation("north", CAP, LATER), "second", NOW)
-        with pytest.raises(Unauthenticated):
-            tx.members.redeem("first", NOW)
-        tx.members.redeem("second", NOW)
-
-
 def test_the_secret_itself_is_not_kept(any_store: Store, tmp_path: Path) -> None:
     with any_store.writing() as tx:
         tx.members.invite(Invitation("north", CAP, LATER), "very-s3cret-indeed", NOW)

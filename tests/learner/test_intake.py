@@ -54,29 +54,6 @@ def door(storage: Storage, world: World, sealed: Sealed) -> Door:
     return Door(storage, world, sealed)
 
 
-def test_a_block_comes_in_whole(door: Door) -> None:
-    block = door.sealed.blocks["north"]
-    assert door.open() == 0
-    assert door.send(pieces(block)) == door.sealed.identities["north"].sha256
-    assert door.stored() == block
-    assert door.completed == [door.sealed.digest]
-
-
-def test_it_goes_on_where_it_broke_off(door: Door) -> None:
-    block = door.sealed.blocks["north"]
-
-    def broken() -> Iterator[release_pb2.Chunk]:
-        yield from pieces(block)[:3]
-        raise ConnectionError
-
-    door.open()
-    with pytest.raises(ConnectionError):
-        door.send(broken())
-    assert door.open() == 300
-    door.send(pieces(block, start=300))
-    assert door.stored() == block
-
-
 def test_a_break_between_the_last_byte_and_the_answer_costs_nothing(door: Door) -> None:
     block = door.sealed.blocks["north"]
 
@@ -187,26 +164,6 @@ def test_an_overtaken_upload_writes_nothing_more(door: Door) -> None:
     assert door.open() == 400
 
 
-def test_an_overtaken_upload_is_not_acknowledged(door: Door) -> None:
-    block = door.sealed.blocks["north"]
-    door.open()
-
-    def overtaken() -> Iterator[release_pb2.Chunk]:
-        yield from pieces(block)[:2]
-        door.send(pieces(block, start=door.open()))
-
-    with pytest.raises(Conflict, match="newer upload"):
-        door.send(overtaken())
-    assert len(door.completed) == 1
-
-
-def test_a_start_past_what_is_held_leaves_no_hole(door: Door) -> None:
-    door.open()
-    with pytest.raises(IntegrityError):
-        door.send(pieces(door.sealed.blocks["north"])[1:2])
-    assert door.open() == 0
-
-
 def test_many_uploads_at_once_never_mix_bytes(door: Door) -> None:
     block = door.sealed.blocks["north"]
     door.open()
@@ -266,23 +223,6 @@ def test_a_party_outside_the_release_may_not_send(door: Door) -> None:
         door.open("north", member=stranger, sealed=identity.to_bytes())
     with pytest.raises(AccessDenied):
         door.intake.begin(stranger.identity, door.sealed.digest)
-
-
-def test_a_wrong_signature_size_or_certificate_is_refused(door: Door) -> None:
-    good = door.sealed.identities["north"]
-    south = door.sealed.identities["south"]
-    for change in (
-        {"signature": south.signature},
-        {"signature": "00"},
-        {"size": good.size + 8},
-        {"sha256": south.sha256},
-    ):
-        with pytest.raises(IntegrityError):
-            door.open(sealed=good.model_copy(update=change).to_bytes())
-    impostor = mint("north", "party", mint("trial", None), key=door.world.parties["north"].key)
-    with pytest.raises(IntegrityError):
-        door.open(member=impostor)
-    assert door.storage.entry(door.sealed.key("north")) is None
 
 
 def test_an_expired_certificate_is_refused(door: Door) -> None:

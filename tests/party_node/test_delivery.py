@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.errors import Conflict
 from dprelease.wire import chunks
 from dprelease.wire.retry import ProgressDeadline
 from dprelease.wire.transport import connect
@@ -30,45 +29,6 @@ def test_a_hub_that_cannot_serve_now_is_left_in_peace(world: World) -> None:
     world.shelf.serving = True
     world.north.cycle()
     assert world.north.status(release) == "delivered"
-
-
-def test_cancelled_while_the_hub_is_away_costs_nothing(world: World) -> None:
-    world.shelf.serving = False
-    release = world.approved()
-    world.north.cycle()
-    assert sealed_bytes(world, release)
-    world.coordinator.move(release, "CANCELLED", "withdrawn by the office")
-    world.north.cycle()
-    assert world.north.ledger_kinds(release) == ["reserve", "charge", "refund"]
-    assert world.north.status(release) == "ended"
-    assert world.north.record(release).note == "cancelled: withdrawn by the office"
-    folder = world.north.folder / "state" / "sealed"
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.parametrize("state", ["REJECTED", "EXPIRED"])
-def test_after_the_first_byte_the_charge_stands(world: World, state: str) -> None:
-    world.hub.raises = Conflict("not now")
-    release = world.approved()
-    world.north.cycle()
-    spent = world.north.hospital_state().ledger.balance("cohort").charged
-    assert spent > 0
-    world.coordinator.move(release, state)
-    world.north.cycle(2)
-    assert world.north.status(release) == "ended"
-    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert world.north.hospital_state().ledger.balance("cohort").charged == spent
-
-
-def test_a_rejection_before_anything_was_made_frees_the_reservation(world: World) -> None:
-    release = world.propose()
-    world.north.cycle()
-    assert world.north.hospital_state().ledger.balance("cohort").reserved > 0
-    world.coordinator.move(release, "REJECTED")
-    world.north.cycle(2)
-    assert world.north.ledger_kinds(release) == ["reserve", "refund"]
-    assert world.north.hospital_state().ledger.balance("cohort").reserved == 0
-    assert world.north.noise.draws == []
 
 
 def test_a_broken_stream_goes_on_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput, NotFound
+from dprelease.errors import BudgetExceeded, IntegrityError, InvalidInput
 from dprelease.privacy.gaussian import mu_of
 from party_node.state.entries import Balance, Entry
 from party_node.state.ledger import Ledger
@@ -56,50 +56,6 @@ def test_a_release_lives_from_reservation_to_sending(ledger: Ledger) -> None:
     assert ledger.balance("cohort").remaining == Fraction(7, 100)
 
 
-@pytest.mark.parametrize("charged", [False, True])
-def test_what_is_freed_before_sending_comes_back_whole(ledger: Ledger, charged: bool) -> None:
-    reserve(ledger, A, CAP)
-    if charged:
-        ledger.charge("cohort", A)
-    for _ in range(2):
-        ledger.refund("cohort", A)
-    assert ledger.balance("cohort") == Balance(CAP, Fraction(0), Fraction(0), Fraction(0))
-    with pytest.raises(Conflict, match="needs a new proposal"):
-        reserve(ledger, A, CAP)
-    reserve(ledger, B, CAP)
-
-
-def test_after_a_later_step_an_earlier_one_changes_nothing(ledger: Ledger) -> None:
-    reserve(ledger, A, Fraction(1, 100))
-    ledger.charge("cohort", A)
-    ledger.send("cohort", A)
-    reserve(ledger, A, Fraction(1, 100))
-    ledger.charge("cohort", A)
-    assert kinds(ledger) == ["open", "reserve", "charge", "send"]
-
-
-@pytest.mark.parametrize(
-    ("done", "refused"),
-    [
-        ("", "charge"),
-        ("", "send"),
-        ("", "refund"),
-        ("reserve", "send"),
-        ("send", "refund"),
-        ("refund", "charge"),
-        ("refund", "send"),
-    ],
-)
-def test_no_step_is_skipped_and_nothing_comes_back_after_bytes(ledger: Ledger, done: str, refused: str) -> None:
-    way = {"": [], "reserve": ["reserve"], "send": ["reserve", "charge", "send"], "refund": ["reserve", "refund"]}
-    for step in way[done]:
-        reserve(ledger, A, CAP) if step == "reserve" else getattr(ledger, step)("cohort", A)
-    before = ledger.entries()
-    with pytest.raises(Conflict, match=f"cannot {refused} release aaaaaaaaaaaa after {done or 'nothing'}"):
-        getattr(ledger, refused)("cohort", A)
-    assert ledger.entries() == before
-
-
 def test_the_cap_is_exact(ledger: Ledger) -> None:
     third = CAP / 3
     for release in (A, B, C):
@@ -132,35 +88,6 @@ def test_nothing_is_reserved_for_nothing(ledger: Ledger, mu2: Fraction) -> None:
     with pytest.raises(InvalidInput):
         reserve(ledger, A, mu2)
     assert kinds(ledger) == ["open"]
-
-
-def test_the_cap_is_fixed(ledger: Ledger) -> None:
-    ledger.open("cohort", CAP)
-    for other in (CAP * 2, CAP / 2):
-        with pytest.raises(Conflict, match="it cannot change"):
-            ledger.open("cohort", other)
-    assert kinds(ledger) == ["open"]
-
-
-def test_rosters_do_not_share(ledger: Ledger) -> None:
-    with pytest.raises(NotFound, match="no roster others"):
-        ledger.balance("others")
-    with pytest.raises(NotFound):
-        reserve(ledger, A, CAP, "others")
-    ledger.open("others", CAP * 2)
-    reserve(ledger, A, CAP)
-    reserve(ledger, A, CAP * 2, "others")  # the same release id in another roster is another account
-    ledger.charge("others", A)
-    assert (ledger.stage("cohort", A), ledger.stage("others", A)) == ("reserve", "charge")
-    assert ledger.balance("cohort") == Balance(CAP, Fraction(0), CAP, CAP)
-    assert ledger.balance("others") == Balance(CAP * 2, CAP * 2, Fraction(0), CAP * 2)
-    assert {entry.roster for entry in ledger.entries("others")} == {"others"}
-
-
-def test_it_is_all_there_after_opening_again(ledger: Ledger, path: Path) -> None:
-    reserve(ledger, A, Fraction(1, 100))
-    assert Ledger(path).entries() == ledger.entries()
-    assert Ledger(path).verify() == ledger.verify() == ledger.entries()[-1].hash
 
 
 def test_every_commit_is_synced_with_the_removal_of_the_rollback_journal(ledger: Ledger) -> None:

@@ -186,11 +186,6 @@ def test_a_record_without_a_name(tmp_path: Path, visit: str) -> None:
     assert "1 rows have no identifier in id and visit" in error.message
 
 
-def test_the_same_record_twice(tmp_path: Path) -> None:
-    path = csv(tmp_path, f"id,visit,x,c\n{MARK},1,0,u\n{MARK},1,0,u\n")
-    assert "1 rows repeat" in refused(lambda: read(path, rows_per_subject=2, record="visit")).message
-
-
 @pytest.mark.parametrize("key", [b"", KEY[:31], KEY + b"0"])
 def test_an_alignment_key_of_another_length(tmp_path: Path, key: bytes) -> None:
     with pytest.raises(InvalidInput, match="32 bytes"):
@@ -201,8 +196,3 @@ def test_an_alignment_key_of_another_length(tmp_path: Path, key: bytes) -> None:
 def test_a_delimiter_that_cannot_be_one(tmp_path: Path, delimiter: str) -> None:
     with pytest.raises(ValueError, match="delimiter"):
         settings(tmp_path / "rows.csv", delimiter=delimiter)
-
-
-def test_rows_of_one_subject_need_a_column_that_tells_them_apart(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"needs source\.record"):
-        settings(tmp_path / "rows.csv", rows_per_subject=2)
