@@ -1,4 +1,7 @@
-"""Calls of the hub to the coordinator, and what it believes: a release record only after checking all of it here."""
+"""Calls of the hub to the coordinator, and what it believes: a release record only after checking all of it here.
+
+What the hub knows already is on its disk. Parties make it ask about the rest, so each of them has a budget of questions.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,19 @@ from collections.abc import Sequence
 
 import grpc
 
-from dprelease.errors import AccessDenied, OutOfTurn, PeerUnavailable
+from dprelease.errors import AccessDenied, NotFound, OutOfTurn, PeerUnavailable, TooManyRequests, VersionMismatch
 from dprelease.wire.boundary import ask
+from dprelease.wire.limits import Buckets, Rate
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
 from learner.hub.approved import AcceptedRun, ApprovedRelease, checked_record, checked_run
+from learner.hub.storage import Storage
+
+QUESTIONS = Rate(per_second=1.0, burst=10.0)
+"""How often one party may make the hub ask: once for each release or run that it takes part in.
+
+A question is two calls at most. So ten parties at once take 20 of the 50 calls a second that the coordinator allows the hub. Looks
+at the revoked keys take 20 more.
+"""
 
 PEER = "the coordinator"
 
@@ -129,3 +141,50 @@ class Coordination:
     def _run(self, digest: str) -> release_pb2.AgreementRecord:
         request = coordination_pb2.GetAgreementRequest(digest=bytes.fromhex(digest), reports=True)
         return ask(PEER, self._alignments.GetRun, request).agreement
+
+
+class Records:
+    """Records of releases and alignment runs: from the hub's disk, or else from the coordinator, once, and kept."""
+
+    def __init__(self, storage: Storage, coordination: Coordination) -> None:
+        self._storage = storage
+        self._coordination = coordination
+        self._questions = Buckets(QUESTIONS)
+
+    def release(self, digest: str, party: str) -> ApprovedRelease:
+        """The record of a release that a party names.
+
+        Raises:
+            TooManyRequests: the party names too many that are not known here.
+            OutOfTurn, IntegrityError, SpecRefused, NotFound, PeerUnavailable: as `Coordination.approved_release`.
+        """
+        known = self._storage.record(digest)
+        if known is None:
+            self._count(party)
+            known = self._asked(digest)
+        return known
+
+    def session(self, digest: str, party: str) -> ApprovedRelease | AcceptedRun:
+        """The record of a release or an alignment run that a party names; raises as `release`."""
+        known = self._storage.run(digest) or self._storage.record(digest)
+        if known is not None:
+            return known
+        self._count(party)
+        try:
+            return self._asked(digest)
+        except NotFound as unknown:
+            try:
+                run = self._coordination.accepted_run(digest)
+            except VersionMismatch:  # a coordinator of before, which has no alignment runs
+                raise unknown from None
+            self._storage.keep_run(run)
+            return run
+
+    def _asked(self, digest: str) -> ApprovedRelease:
+        known = self._coordination.approved_release(digest)
+        self._storage.keep_record(known)
+        return known
+
+    def _count(self, party: str) -> None:
+        if not self._questions.take(party):
+            raise TooManyRequests(f"{party} names too many releases that are not known here")

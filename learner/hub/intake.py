@@ -71,7 +71,7 @@ class Intake:
 
     Args:
         storage: where blocks go.
-        find_record: digest to checked record; asks the coordinator when the storage has none.
+        find_record: digest, and who names it, to checked record; asks the coordinator when the storage has none.
         root_pem: the consortium root.
         completed: called with the release's digest whenever a block has become complete.
         now: the time, at which a party's certificate must be valid.
@@ -81,7 +81,7 @@ class Intake:
     def __init__(
         self,
         storage: Storage,
-        find_record: Callable[[str], ApprovedRelease],
+        find_record: Callable[[str, str], ApprovedRelease],
         root_pem: str,
         completed: Callable[[str], None],
         now: Callable[[], datetime],
@@ -204,7 +204,7 @@ class Intake:
         if caller.role != "party" or caller.name != party:
             raise AccessDenied(f"{caller.name} has no block of {party}")
         published = self._storage.published(digest)
-        spec = published.manifest().spec if published else self._find_record(digest).spec
+        spec = published.manifest().spec if published else self._find_record(digest, party).spec
         part = spec.party(party)
         if part is None or part.key != caller.fingerprint:
             raise AccessDenied(f"release {digest[:12]} does not name {party} with the key that calls")

@@ -56,7 +56,8 @@ class Relay:
 
     Args:
         storage: the hub's files.
-        find_record: digest to checked record, of a release or an alignment run; asks the coordinator when the storage has none.
+        find_record: digest, and who names it, to checked record, of a release or an alignment run; asks the coordinator when the
+            storage has none.
         look: asks whose key was revoked, and ends calls of theirs; done whenever a party enters a session.
         tell: given the names of the parties that a parcel has become complete for.
         report: given an alignment run and parties of it that have sent all that is theirs to send.
@@ -65,7 +66,7 @@ class Relay:
     def __init__(
         self,
         storage: Storage,
-        find_record: Callable[[str], ApprovedRelease | AcceptedRun],
+        find_record: Callable[[str, str], ApprovedRelease | AcceptedRun],
         look: Callable[[], object],
         tell: Callable[..., object] = lambda *names: None,
         report: Callable[[str, tuple[str]], object] = lambda run, parties: None,
@@ -246,7 +247,7 @@ class Relay:
             raise AccessDenied(f"{caller.name} is a {caller.role}; parcels are for parties")
         if self._storage.published(release) is not None:
             raise OutOfTurn(f"release {release[:12]} is published; its session is over")
-        plan = self._find_record(release).plan
+        plan = self._find_record(release, caller.name).plan
         if plan.keys.get(caller.name) != caller.fingerprint:
             raise AccessDenied(f"{plan.what} does not name {caller.name} with the key that calls")
         return plan

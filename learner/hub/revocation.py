@@ -48,7 +48,7 @@ class Revocations:
     def refresh(self) -> None:
         """Ask now; calls of revoked keys that are under way end.
 
-        Those who wait for their turn share one look, which begins after the last of them came.
+        All who wait for their turn share one look, which begins after the last of them came.
 
         Raises:
             PeerUnavailable: the coordinator is away, or does not accept this hub.

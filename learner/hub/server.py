@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import grpc
 
-from dprelease.errors import NotFound, VersionMismatch
 from dprelease.wire import transport
 from dprelease.wire.call import Pace
 from dprelease.wire.limits import Limiter, OpenStreams, Rate
@@ -22,8 +21,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
 from dprelease.wire.v1.relay_pb2_grpc import add_RelayServiceServicer_to_server
-from learner.hub.approved import AcceptedRun, ApprovedRelease
-from learner.hub.coordination import Coordination
+from learner.hub.coordination import Coordination, Records
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
 from learner.hub.publish import Publisher, Upkeep
@@ -100,34 +98,12 @@ class Hub:
         publisher = Publisher(storage, coordination, identity.signer, _now, limits.sweep_seconds, self._backoff)
         revocations = Revocations(coordination.revoked, _now, publisher.wake)
         upkeep = Upkeep([revocations.refresh, renew], limits.revocation_seconds)
-
-        def find_record(digest: str) -> ApprovedRelease:
-            known = storage.record(digest)
-            if known is None:
-                known = coordination.approved_release(digest)
-                storage.keep_record(known)
-            return known
-
-        def find_session(digest: str) -> ApprovedRelease | AcceptedRun:
-            run = storage.run(digest)
-            if run is not None:
-                return run
-            try:
-                return find_record(digest)
-            except NotFound as unknown:
-                try:
-                    run = coordination.accepted_run(digest)
-                except VersionMismatch:  # a coordinator of before, which has no alignment runs
-                    raise unknown from None
-                storage.keep_run(run)
-                return run
-
-        news = News()
-        intake = Intake(storage, find_record, root_pem, publisher.nudge, _now, news.tell)
+        news, records = News(), Records(storage, coordination)
+        intake = Intake(storage, records.release, root_pem, publisher.nudge, _now, news.tell)
         party_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         public_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         intake_servicer = IntakeServicer(intake, revocations, party_streams)
-        relay = Relay(storage, find_session, revocations.refresh, news.tell, coordination.report_intake)
+        relay = Relay(storage, records.session, revocations.refresh, news.tell, coordination.report_intake)
         relay_servicer = RelayServicer(relay, revocations, party_streams, news)
         public_servicer = PublicServicer(Shelf(storage), public_streams)
 

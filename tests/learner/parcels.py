@@ -143,7 +143,7 @@ class Office:
         """As after a restart of the hub: nothing is remembered but what is on the disk."""
         self.relay = Relay(self.storage, self.find_record, self.look)
 
-    def find_record(self, digest: str) -> ApprovedRelease:
+    def find_record(self, digest: str, party: str) -> ApprovedRelease:
         self.asked.append(digest)
         known = self.storage.record(digest)
         if known is None:

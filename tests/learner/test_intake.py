@@ -26,7 +26,7 @@ class Door:
         self.now = datetime.now(UTC)
         self.intake = Intake(storage, self.find_record, world.root.certificate, self.completed.append, lambda: self.now)
 
-    def find_record(self, digest: str) -> ApprovedRelease:
+    def find_record(self, digest: str, party: str) -> ApprovedRelease:
         self.asked.append(digest)
         return self.world.record(self.sealed)
 

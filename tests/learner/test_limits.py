@@ -8,9 +8,12 @@ import select
 import socket
 import ssl
 import threading
+import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import ExitStack, aclosing, suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,13 +29,16 @@ from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.retry import PROGRESS_BYTES, ProgressDeadline
 from dprelease.wire.transport import connect
-from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc
+from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, relay_pb2
+from dprelease.wire.v1.intake_pb2_grpc import IntakeServiceStub
+from dprelease.wire.v1.relay_pb2_grpc import RelayServiceStub
 from learner.client import mirror as mirror_module
 from learner.client.mirror import Mirror
 from learner.client.sources import SourceAddress, answered
+from learner.hub.coordination import QUESTIONS as QUESTIONS_OF_A_PARTY
 from learner.hub.server import Hub
 from learner.hub.storage import PartyShare, Storage
-from tests.learner.test_hub import Dial, Start
+from tests.learner.test_hub import Dial, Party, Start
 from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, fill, pieces, publish_to, requests
 from tests.support.certificates import HOST, Authority
 from tests.support.web import serving
@@ -163,6 +169,36 @@ def test_a_client_that_calls_too_often_is_told_and_another_is_not(
             with pytest.raises(TooManyRequests):
                 Public(channel).list()
         assert Public(far).list() == 0
+
+
+def test_one_party_makes_the_hub_ask_so_often_about_what_it_does_not_know(
+    start_hub: Start, dial: Dial, world: World, coordinator: FakeCoordinator, sealed: Sealed
+) -> None:
+    hub = start_hub(limits={"stop_seconds": 0.0, "calls_per_second": 1000.0})
+    port, north = hub.party_port, world.parties["north"]
+    blocks, parcels = IntakeServiceStub(dial(port, north)), RelayServiceStub(dial(port, north))
+    outcomes = Counter[str]()
+    begun = time.monotonic()
+    for number in range(60):
+        digest = sha256(str(number).encode()).digest()
+        method, request = (
+            (parcels.ListParcels, relay_pb2.ListParcelsRequest(spec_digest=digest))
+            if number % 2
+            else (blocks.ListEarlierBlocks, intake_pb2.ListEarlierBlocksRequest(spec_digest=digest))
+        )
+        try:
+            with translated("the hub"):
+                method(request, timeout=PATIENCE_SECONDS, metadata=VERSION)
+        except DpReleaseError as error:
+            outcomes[type(error).__name__] += 1
+    asked = coordinator.attempts.count("GetRelease")
+    assert asked <= QUESTIONS_OF_A_PARTY.burst + QUESTIONS_OF_A_PARTY.per_second * (time.monotonic() - begun)
+    assert outcomes == {"NotFound": asked, "TooManyRequests": 60 - asked}
+    # Another party is answered, and what is known already is taken from this one too.
+    coordinator.offer(sealed)
+    for name in ("south", "north"):
+        Party(dial(port, world.parties[name]), sealed, name).upload()
+    coordinator.wait(lambda: len(coordinator.named("ReportPublication")) == 1)
 
 
 def test_one_party_has_so_many_uploads_at_once(

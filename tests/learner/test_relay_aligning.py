@@ -59,7 +59,7 @@ class Post:
         self.reported: list[tuple[str, tuple[str, ...]]] = []
         self.relay = Relay(storage, self.find, self._look, self._tell, lambda *said: self.reported.append(said))
 
-    def find(self, digest: str) -> AcceptedRun:
+    def find(self, digest: str, party: str) -> AcceptedRun:
         if digest != self.run:
             raise NotFound("no such run")
         self.storage.keep_run(self.record)

@@ -49,7 +49,7 @@ Seals = Callable[[str, int], SealedBlock]
 def intake(storage: Storage, world: World, sealed: Sealed) -> Intake:
     storage.keep_record(world.record(sealed))
     record = world.record(sealed)
-    return Intake(storage, lambda _: record, world.root.certificate, lambda _: None, lambda: datetime.now(UTC))
+    return Intake(storage, lambda *_: record, world.root.certificate, lambda _: None, lambda: datetime.now(UTC))
 
 
 def bring(intake: Intake, world: World, seal: SealedBlock, data: bytes) -> None:

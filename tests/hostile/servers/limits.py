@@ -7,11 +7,14 @@ from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
 from dprelease.wire.chunks import CHUNK_BYTES, chunk_bytes
 from dprelease.wire.limits import BURST_SECONDS
 from dprelease.wire.listener import MOST_CONNECTIONS
+from learner.hub.coordination import QUESTIONS
+from learner.hub.revocation import LOOKS
 from learner.hub.settings import HubLimits
 
 _hub, _office = HubLimits(), OfficeLimits()
 _cut = SENT_GRACE_SECONDS + CHUNK_BYTES / (_hub.least_kib_per_second * 1024)
 _most_mib = 4 * sum(map(chunk_bytes, range(1, _hub.streams_total + 1))) / 2**20
+_left = _office.calls_per_second - LOOKS.per_second
 _share = max(1, _hub.party_workers // 4)
 
 EXHAUSTION = (
@@ -21,6 +24,12 @@ EXHAUSTION = (
         f"seconds' worth at once; {_office.enrolments_per_minute} attempts to enrol a minute",
         "nobody is kept from its own share by another's",
         f"a call that brings no message ends after {FIRST_MESSAGE_SECONDS:g} s",
+    ),
+    (
+        "questions of the hub to the coordinator about releases that the hub does not know",
+        f"{QUESTIONS.per_second:g} a second, {QUESTIONS.burst:g} at once, of 2 calls at most",
+        f"{_left / (2 * QUESTIONS.per_second):.0f} parties, beside {LOOKS.per_second:g} looks a second at the revoked keys",
+        "as long as they go on",
     ),
     (
         "uploads and downloads of one listener of the hub",
