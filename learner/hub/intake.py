@@ -11,8 +11,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
@@ -25,45 +25,7 @@ from dprelease.sequence import BlockKey
 from dprelease.spec_base import instant
 from learner.hub.approved import ApprovedRelease
 from learner.hub.storage import Storage
-from learner.hub.uploads import Turn, Upload
-
-
-@dataclass(frozen=True)
-class _Block:
-    """The announced block of a party, as the sink of an upload."""
-
-    storage: Storage
-    spec: ReleaseSpec
-    sealed: SealedBlock
-    completed: Callable[[ReleaseSpec, SealedBlock], None]
-
-    @property
-    def size(self) -> int:
-        return self.sealed.size
-
-    def held(self) -> int:
-        return self.storage.held(self.sealed.key)
-
-    def put(self, offset: int, data: bytes) -> None:
-        self.storage.put(self.sealed.key, offset, data)
-
-    def finish(self, sha256: str | None) -> str:
-        storage, sealed, key = self.storage, self.sealed, self.sealed.key
-        if not storage.is_complete(key):
-            data = storage.part(key)
-            if len(data) < sealed.size:
-                raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
-            if (sha256 or hashlib.sha256(data).hexdigest()) != sealed.sha256:
-                storage.discard_part(key)
-                raise IntegrityError(f"{key.words} differs from the digest it was sealed under")
-            try:
-                view_block(data, self.spec, key.party, key.sequence)
-            except IntegrityError:
-                storage.forget(key)
-                raise
-            storage.complete(key)
-        self.completed(self.spec, sealed)
-        return sealed.sha256
+from learner.hub.uploads import Sink, Turn, Upload
 
 
 class Intake:
@@ -140,7 +102,10 @@ class Intake:
         entry = storage.entry(key)
         if entry is None:
             raise Conflict("open the block before sending it")
-        return self._turn(key).begin(_Block(storage, spec, entry.sealed, self._note))
+        finish = partial(self._finish, spec, entry.sealed)
+        return self._turn(key).begin(
+            Sink(entry.sealed.size, partial(storage.held, key), partial(storage.put, key), finish)
+        )
 
     def earlier_blocks(self, caller: Identity, digest: str) -> tuple[SealedBlock, ...]:
         """Sealed blocks of every complete round before the last: round after round, party after party, by sequence number.
@@ -192,13 +157,28 @@ class Intake:
         # The last upload broke between its last byte and our answer: all bytes are here, perhaps not yet verified.
         if not self._storage.is_complete(sealed.key):
             with suppress(IntegrityError):  # damaged bytes are gone by now, and are asked for again
-                _Block(self._storage, spec, sealed, self._note).finish(None)
+                self._finish(spec, sealed, None)
 
-    def _note(self, spec: ReleaseSpec, sealed: SealedBlock) -> None:
-        """A block is complete: the publisher looks, and parties that wait for its round."""
+    def _finish(self, spec: ReleaseSpec, sealed: SealedBlock, sha256: str | None) -> str:
+        """Verify a block all bytes of which came; the publisher looks, and parties that wait for its round."""
+        storage, key = self._storage, sealed.key
+        if not storage.is_complete(key):
+            data = storage.part(key)
+            if len(data) < sealed.size:
+                raise IntegrityError(f"the upload ended at byte {len(data)} of {sealed.size}; go on from there")
+            if (sha256 or hashlib.sha256(data).hexdigest()) != sealed.sha256:
+                storage.discard_part(key)
+                raise IntegrityError(f"{key.words} differs from the digest it was sealed under")
+            try:
+                view_block(data, spec, key.party, key.sequence)
+            except IntegrityError:
+                storage.forget(key)
+                raise
+            storage.complete(key)
         self._completed(sealed.spec)
         if sealed.sequence not in spec.rounds()[-1]:
             self._tell(*(part.party for part in spec.parties))
+        return sealed.sha256
 
     def _spec_for(self, caller: Identity, party: str, digest: str) -> ReleaseSpec:
         if caller.role != "party" or caller.name != party:

@@ -24,7 +24,7 @@ from pathlib import Path
 from dprelease.errors import IntegrityError, OutOfTurn, PeerUnavailable
 from dprelease.files.durable import append_durably, sync_folder, write_durably
 from dprelease.mpc.messages import Message, MessageHeader
-from learner.hub.uploads import Turn, on_disk, put_at
+from learner.hub.uploads import Turn, held_at, on_disk, put_at
 
 PAGE_BYTES = 2 << 20
 """Most bytes of headers in one answer; well under gRPC's default message limit of 4 MiB."""
@@ -134,10 +134,7 @@ class ParcelStore:
 
     def held(self, kept: StoredMessage) -> int:
         """How many bytes of the body are here."""
-        for path in (self.body(kept), self._path(kept, "part")):
-            if path.exists():
-                return path.stat().st_size
-        return 0
+        return held_at(self.body(kept), self._path(kept, "part"))
 
     def is_complete(self, kept: StoredMessage) -> bool:
         """Tells whether the parcel is here, verified and listed."""

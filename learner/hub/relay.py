@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -24,31 +23,7 @@ from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from learner.hub.approved import AcceptedRun, ApprovedRelease, Plan
 from learner.hub.mailbox import PAGE_BYTES, ParcelStore, Place, StoredMessage
 from learner.hub.storage import Storage
-from learner.hub.uploads import Upload
-
-
-@dataclass(frozen=True)
-class _Body:
-    """The body of a parcel, as the sink of an upload."""
-
-    store: ParcelStore
-    kept: StoredMessage
-    completed: Callable[[], object]
-
-    @property
-    def size(self) -> int:
-        return self.kept.header.size
-
-    def held(self) -> int:
-        return self.store.held(self.kept)
-
-    def put(self, offset: int, data: bytes) -> None:
-        self.store.put(self.kept, offset, data)
-
-    def finish(self, sha256: str | None) -> str:
-        self.store.finish(self.kept, sha256)
-        self.completed()
-        return self.kept.header.sha256
+from learner.hub.uploads import Sink, Upload
 
 
 class Relay:
@@ -177,7 +152,13 @@ class Relay:
             raise OutOfTurn("open the parcel before sending it; if it was open, its round was abandoned")
         if kept.header.sender != caller.name:
             raise AccessDenied(f"{caller.name} may not send a parcel of {kept.header.sender}")
-        return kept.turn.begin(_Body(store, kept, lambda: self._told(plan, store, kept.header)))
+
+        def finish(sha256: str | None) -> str:
+            store.finish(kept, sha256)
+            self._told(plan, store, kept.header)
+            return kept.header.sha256
+
+        return kept.turn.begin(Sink(kept.header.size, partial(store.held, kept), partial(store.put, kept), finish))
 
     def listed(self, caller: Identity, release: str, after: int, mark: bytes = b"") -> tuple[list[bytes], int, bytes]:
         """Signed headers of complete parcels, in the order in which they became complete, as many as fit an answer.

@@ -19,12 +19,13 @@ import os
 import re
 import shutil
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 from dprelease.arrays import mapped
+from dprelease.canonical import Value
 from dprelease.errors import InvalidInput, NotFound, PeerUnavailable, TooManyRequests
 from dprelease.files.durable import TEMPORARY, make_folder, rename_durably, sync_folder, write_durably
 from dprelease.release.folder import BLOCKS, ReleaseFolder
@@ -32,11 +33,13 @@ from dprelease.release.manifest import BlockEntry
 from dprelease.sequence import BlockKey
 from learner.hub.approved import AcceptedRun, ApprovedRelease
 from learner.hub.index import PublishedIndex
-from learner.hub.uploads import lock, on_disk, put_at
+from learner.hub.uploads import held_at, lock, on_disk, put_at
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _SEALED, _RESERVED = ".sealed.json", ".reserved"
+
+Kept = TypeVar("Kept", bound=Value)
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,7 @@ class Storage:
 
     def record(self, digest: str) -> ApprovedRelease | None:
         """The release's record; None where none can be read, for the coordinator has it too."""
-        try:
-            return ApprovedRelease.from_bytes((self._stage(digest) / "record.json").read_bytes())
-        except FileNotFoundError:
-            return None
+        return _read(ApprovedRelease, self._stage(digest) / "record.json")
 
     def keep_record(self, record: ApprovedRelease) -> None:
         """Keep a record that was checked."""
@@ -114,10 +114,7 @@ class Storage:
 
     def run(self, digest: str) -> AcceptedRun | None:
         """The record of an alignment run; None where there is none."""
-        try:
-            return AcceptedRun.from_bytes((self._stage(digest) / "run.json").read_bytes())
-        except FileNotFoundError:
-            return None
+        return _read(AcceptedRun, self._stage(digest) / "run.json")
 
     def keep_run(self, run: AcceptedRun) -> None:
         """Keep a record of an alignment run that was checked."""
@@ -129,10 +126,7 @@ class Storage:
         published = self.published(key.release)
         if published:
             return next((entry for entry in published.manifest().blocks if entry.sealed.key == key), None)
-        try:
-            return BlockEntry.from_bytes(self._sealed(key).read_bytes())
-        except FileNotFoundError:
-            return None
+        return _read(BlockEntry, self._sealed(key))
 
     def keep_entry(self, entry: BlockEntry) -> None:
         """Keep an announced block that was checked.
@@ -166,10 +160,7 @@ class Storage:
 
     def held(self, key: BlockKey) -> int:
         """How many bytes of a block are here."""
-        for path in (self._block(key), self._part(key)):
-            with suppress(FileNotFoundError):
-                return path.stat().st_size
-        return 0
+        return held_at(self._block(key), self._part(key))
 
     def is_complete(self, key: BlockKey) -> bool:
         """Tells whether a block is here and verified."""
@@ -278,6 +269,14 @@ class Storage:
 
     def _sealed(self, key: BlockKey) -> Path:
         return self._part(key, _SEALED)
+
+
+def _read(kind: type[Kept], path: Path) -> Kept | None:
+    """A value that was kept in a file; None where none was."""
+    try:
+        return kind.from_bytes(path.read_bytes())
+    except FileNotFoundError:
+        return None
 
 
 def _checked(pattern: re.Pattern[str], text: str) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from dprelease.errors import IntegrityError, InvalidInput, OutOfTurn
 from dprelease.files.durable import disk_takes
@@ -41,6 +42,14 @@ def put_at(whole: Path, part: Path, offset: int, data: bytes) -> None:
         file.write(data)
 
 
+def held_at(whole: Path, part: Path) -> int:
+    """How many bytes are here, of the whole or of a part."""
+    for path in (whole, part):
+        with suppress(FileNotFoundError):
+            return path.stat().st_size
+    return 0
+
+
 def lock(path: Path) -> int:
     """Hold a file for this process alone, as long as the returned handle is open.
 
@@ -58,28 +67,22 @@ def lock(path: Path) -> int:
     return handle
 
 
-class Sink(Protocol):
-    """Destination of the bytes of an upload."""
+@dataclass(frozen=True)
+class Sink:
+    """Destination of the bytes of an upload.
 
-    @property
-    def size(self) -> int:
-        """How many there are in all."""
+    Attributes:
+        size: how many there are in all.
+        held: tells how many are here.
+        put: writes bytes at an offset up to which they are held.
+        finish: verifies the whole and gives its digest; called once all chunks came, as often as they come, with the digest of
+            the bytes as they came, or None where they have to be read.
+    """
 
-    def held(self) -> int:
-        """How many are here."""
-
-    def put(self, offset: int, data: bytes) -> None:
-        """Write bytes at an offset up to which they are held."""
-
-    def finish(self, sha256: str | None) -> str:
-        """Verify the whole; called once all chunks came, as often as they come.
-
-        Args:
-            sha256: digest of the bytes as they came; None where they have to be read.
-
-        Returns:
-            Digest of the whole.
-        """
+    size: int
+    held: Callable[[], int]
+    put: Callable[[int, bytes], None]
+    finish: Callable[[str | None], str]
 
 
 class Turn:

@@ -48,9 +48,9 @@ PARTY = {
 HUB = {
     "first chunk": "kill-before@learner.hub.storage:Storage.put",
     "in the middle of the upload": "kill-after@learner.hub.storage:Storage.put#2",
-    "all bytes held, not verified": "kill-before@learner.hub.intake:_Block.finish",
-    "verified, not acknowledged": "kill-after@learner.hub.intake:_Block.finish",
-    "second block held": "kill-after@learner.hub.intake:_Block.finish#2",
+    "all bytes held, not verified": "kill-before@learner.hub.intake:Intake._finish",
+    "verified, not acknowledged": "kill-after@learner.hub.intake:Intake._finish",
+    "second block held": "kill-after@learner.hub.intake:Intake._finish#2",
     "before the manifest": "kill-before@learner.hub.publish:prepare",
     "between manifest and publication": "kill-before@learner.hub.storage:Storage.reveal",
     "public, not listed": "kill-before@learner.hub.index:PublishedIndex.add",
