@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BUF    := .buf/node_modules/.bin/buf
+SITE   := .site/.installed
 AXE    := .axe/node_modules/axe-core/axe.min.js
 STUBS  := dprelease/wire/v1
 WORKERS ?= 3
@@ -19,7 +20,7 @@ TABLES := docs/benchmarks.md
 # Workers rewrite every assert and tests start Python over and over: what was compiled is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean check-published check-pages site
+.PHONY: demo test test-fast test-slow lint docs types protos check-protos measures check-wheel check-invariants check-r bench-quick check clean check-published check-pages
 
 demo: $(STAMP) ## both kinds of release from three institutions on loopback, verified, fitted and compared
 	$(BIN)/python -m demo
@@ -38,12 +39,8 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(COG) --check --diff $(TABLES)
 
-docs: $(STAMP) ## tables of docs/benchmarks.md from benchmarks/results
+docs: $(STAMP) $(SITE) ## tables of docs/benchmarks.md from benchmarks/results, and guides and references as web pages in site/
 	$(COG) -r $(TABLES)
-
-site: ## guides, references and the Python reference as web pages in site/
-	$(PYTHON) -m venv .site
-	.site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	NO_MKDOCS_2_WARNING=1 .site/bin/mkdocs build --quiet --strict --clean
 	cp -r benchmarks site/
 	sed -i 's|="\.\./benchmarks/|="benchmarks/|g' site/*.html
@@ -106,6 +103,11 @@ check: lint types check-protos check-wheel test
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(SITE): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .site
+	.site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	touch $@
 
 $(BUF): $(STAMP)

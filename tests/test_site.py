@@ -1,4 +1,4 @@
-"""What `make site` builds on: every page of docs/ is in its contents, and every name of the Python reference is there."""
+"""What `make docs` builds on: every page of docs/ is in its contents, and every name of the Python reference is there."""
 
 import importlib
 import re
