@@ -2,12 +2,7 @@
 
 An `Exchange` belongs to one session: it can be made once every party's session key is known.
 
-**Products.** Additive shares of a matrix product Q_j^T Q_k modulo the schedule's modulus, from columns under one-time masks.
-
-    U_j = Q_j + A_j                                             masked: uniform to whoever has not the seed of A_j
-    first share, at j:  PRG(r) - A_j^T U_k
-    second share, at k: U_j^T Q_k + (C_jk - PRG(r))             C_jk = A_j^T A_k
-    sum: -A_j^T Q_k - A_j^T A_k + Q_j^T Q_k + A_j^T Q_k + A_j^T A_k = Q_j^T Q_k
+Shares of products are made in `dprelease.mpc.shares`.
 
 Everything runs chunk by chunk over rows, so that memory is bounded by the chunk whatever n is.
 
@@ -24,7 +19,7 @@ from functools import partial
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dprelease.arrays import Codes, let_go
+from dprelease.arrays import Codes, PieceMap, let_go, one_by_one
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
@@ -39,6 +34,7 @@ from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
+from dprelease.mpc.shares import share
 from dprelease.mpc.storage import SessionStorage, write_hashed
 
 
@@ -57,75 +53,6 @@ def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
         let_go(codes)
 
 
-def share(
-    pair: Pair, party: str, codes: Codes, dealt: CorrelatedRandomness, partner: Iterable[Words], schedule: Schedule
-) -> Words:
-    """A party's share of a pair's product: the first or the second, by its place in the pair.
-
-    Args:
-        pair: one of the party's.
-        party: whose share.
-        codes: (n, d) its variables.
-        dealt: what the pair's dealer dealt to it.
-        partner: chunks of the other's masked columns.
-        schedule: the public parameters.
-
-    Raises:
-        IntegrityError: the partner's columns have another number of rows.
-    """
-    if party == pair.first:
-        return first_share(codes.shape[1], dealt.mask, dealt.shares[pair], partner, schedule)
-    return second_share(codes, dealt.shares[pair], partner, schedule)
-
-
-def first_share(width: int, mask: bytes, pad: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
-    """PRG(r) - A_j^T U_k, (d_j, d_k).
-
-    Args:
-        width: d_j, our variables.
-        mask: seed of our mask A_j under this dealer.
-        pad: PRG(r), (d_j, d_k).
-        partner: chunks of U_k.
-        schedule: the public parameters.
-
-    Raises:
-        IntegrityError: the partner's columns have another number of rows.
-    """
-    start, total, modulus = 0, pad, schedule.modulus
-    for chunk in partner:
-        total = modulus.subtract(total, modulus.product(modulus.read(mask, start, len(chunk), width), chunk))
-        start += len(chunk)
-    _whole(start, schedule)
-    return total
-
-
-def second_share(codes: Codes, correction: Words, partner: Iterable[Words], schedule: Schedule) -> Words:
-    """U_j^T Q_k + (C_jk - PRG(r)), (d_j, d_k).
-
-    Args:
-        codes: (n, d_k), our variables Q_k.
-        correction: C_jk - PRG(r), (d_j, d_k).
-        partner: chunks of U_j.
-        schedule: the public parameters.
-
-    Raises:
-        IntegrityError: the partner's columns have another number of rows.
-    """
-    start, total, modulus = 0, correction, schedule.modulus
-    for chunk in partner:
-        own = codes[start : start + len(chunk)]
-        total = modulus.add(total, modulus.product(chunk, own, right_bits=schedule.bits))
-        start += len(chunk)
-        let_go(codes)
-    _whole(start, schedule)
-    return total
-
-
-def _whole(rows: int, schedule: Schedule) -> None:
-    if rows != schedule.rows:
-        raise IntegrityError(f"masked columns of {rows} rows where the release has {schedule.rows}")
-
-
 @dataclass(frozen=True, repr=False)
 class SessionEnvironment:
     """Environment that a session needs.
@@ -138,6 +65,7 @@ class SessionEnvironment:
         charge: called before the first masked column leaves: no charge, no bytes.
         matrix: (n, d) our matrix, the same at every call; it may be mapped from a file.
         bits: (n, units) the bits of our matrix by our claim; likewise.
+        run: makes the products of pieces: here, or on other machines of ours.
     """
 
     fetch: Callable[[MessageHeader], Iterator[bytes]]
@@ -147,6 +75,7 @@ class SessionEnvironment:
     charge: Callable[[], None]
     matrix: Callable[[], Codes]
     bits: Callable[[Claim], Bits]
+    run: PieceMap = one_by_one
 
 
 class Exchange:
@@ -285,7 +214,7 @@ class Exchange:
             columns = verifier.checked(answer, shown, same)
         elif same is not None:
             columns = same.through(columns)
-        return share(pair, self.party, codes, dealt, columns, self._schedule)
+        return share(pair, self.party, codes, dealt, columns, self._schedule, self.outside.run)
 
     def verifier(self, prover: str, draw: Draw) -> RangeVerifier:
         """Our side of a peer's proof, with its first challenge.

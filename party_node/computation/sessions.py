@@ -8,12 +8,13 @@ the steps; here are the disk on which they are kept, the relay between hospitals
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from dprelease.arrays import Codes, pieces
+from dprelease.arrays import Codes, PieceMap, one_by_one, pieces
 from dprelease.data.bounding import BoundedRows
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
@@ -28,6 +29,7 @@ from dprelease.privatization import privatize
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import Block, SealedBlock
 from dprelease.release.spec import ReleaseSpec
+from party_node.cluster.engine import engine
 from party_node.computation.once import require
 from party_node.computation.rounds import NOTHING, RoundsBefore
 from party_node.computation.work import put_back, take_turns
@@ -48,6 +50,10 @@ class FinishedSession:
 
 
 _SMALL_BYTES = 1 << 18
+
+WORTH_SENDING = 100
+"""Columns of ours from which on a cluster multiplies. With fewer, sending a chunk costs what its product does or more
+(docs/benchmarks.md, "A cluster")."""
 
 
 class DealingCalls(Protocol):
@@ -95,6 +101,7 @@ class Computation:
         charge: called before the first masked column leaves: no charge, no bytes.
         before: the rounds before; every transcript covers their blocks, so that all hospitals mean the same.
         seen: what this process remembers of earlier looks at this release.
+        run: makes the products of pieces.
     """
 
     def __init__(
@@ -111,6 +118,7 @@ class Computation:
         charge: Callable[[], None],
         before: RoundsBefore = NOTHING,
         seen: Remembered | None = None,
+        run: PieceMap = one_by_one,
     ) -> None:
         seen = seen or Remembered()
         self._mapped, self._bodies = seen.mapped, seen.bodies
@@ -136,7 +144,7 @@ class Computation:
             [*(by_party[name].approval.commitment for name in schedule.parties), *before.digests],
             folder,
             SessionEnvironment(
-                self._fetch, coordinator.request_deal, answer, seeds.use, charge, self._matrix, self._bits
+                self._fetch, coordinator.request_deal, answer, seeds.use, charge, self._matrix, self._bits, run
             ),
             checked=seen.checked,
             seeds=seen.seeds,
@@ -150,7 +158,7 @@ class Computation:
 
         Raises:
             IntegrityError: a peer sent something that does not belong to this session; it is named.
-            PeerUnavailable: the relay is away, or forgets what it takes; try again.
+            PeerUnavailable: the relay or the cluster is away, or the relay forgets what it takes; try again.
             DataRefused, Conflict: our rows are not those that were approved, or nothing is reserved for them.
         """
         done = take_turns(self.session, self._folder, self._relay)
@@ -217,7 +225,7 @@ class JointWork:
         Raises:
             DataRefused: our rows are not those that were approved, or a column of them became public since.
             IntegrityError: a peer sent something that does not belong to this session; it is named.
-            PeerUnavailable: the relay is away; try again.
+            PeerUnavailable: the relay or the cluster is away; try again.
             Conflict: nothing is reserved for the release.
         """
         hospital, spec, party = self._hospital, record.spec, self._hospital.settings.name
@@ -225,25 +233,33 @@ class JointWork:
         hospital.check_declarations(spec)
         if not hospital.frozen(record.digest).exists():
             hospital.approved(record)
-        done = Computation(
-            spec,
-            party,
-            hospital.identity.key(),
-            approvals,
-            hospital.session(record),
-            self._seeds,
-            self._relay(record),
-            coordinator,
-            lambda: hospital.approved(record),
-            lambda: self._charge(record, own),
-            before,
-            self._seen_of(record),
-        ).advance()
-        if isinstance(done, str):
-            return done
-        require(hospital, record.digest, "send", before=own)
-        kept = hospital.streams.keep(record, party, done.bounded, done.products)
-        return privatize(done.bounded, spec, party, self._noise, done.products, before.earlier, kept)
+        with self._engine(spec) as run:
+            done = Computation(
+                spec,
+                party,
+                hospital.identity.key(),
+                approvals,
+                hospital.session(record),
+                self._seeds,
+                self._relay(record),
+                coordinator,
+                lambda: hospital.approved(record),
+                lambda: self._charge(record, own),
+                before,
+                self._seen_of(record),
+                run,
+            ).advance()
+            if isinstance(done, str):
+                return done
+            require(hospital, record.digest, "send", before=own)
+            kept = hospital.streams.keep(record, party, done.bounded, done.products)
+            return privatize(done.bounded, spec, party, self._noise, done.products, before.earlier, kept, run)
+
+    def _engine(self, spec: ReleaseSpec) -> AbstractContextManager[PieceMap]:
+        """The engine that multiplies: few columns stay here, and so do the secrets of their session."""
+        schedule, settings = mechanism_of(spec).schedule(spec), self._hospital.settings
+        assert schedule is not None  # noqa: S101 - the daemon asks for a session only where there is one
+        return engine(settings) if schedule.widths[settings.name] >= WORTH_SENDING else nullcontext(one_by_one)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of our session, if there is one.

@@ -72,8 +72,9 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.mechanisms.base import Inputs
 from dprelease.mechanisms.moments.privatize import OwnMoments, coded
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.exchange import masked, second_share
+from dprelease.mpc.exchange import masked
 from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.shares import second_share
 from party_node.state.frozen import FrozenRows
 from party_node.state.session import SessionFolder
 from tests.support.measured import forget_peak, measured

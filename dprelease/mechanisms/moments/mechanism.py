@@ -403,7 +403,7 @@ class MomentsMechanism(Linear[JointMoments]):
     def exact(
         self, rows: BoundedRows, spec: SpecBase, party: str, products: Products | None, run: PieceMap = one_by_one
     ) -> Integers:
-        return exact_share(products or Products(coded(rows, spec), {}, {}), spec, party)
+        return exact_share(products or Products(coded(rows, spec), {}, {}), spec, party, run)
 
     def noise(self, spec: SpecBase, party: str, source: NoiseSource, scaling: NoiseScaling) -> Integers:
         return drawn(spec, source, scaling)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes, Integers, pieces
+from dprelease.arrays import Codes, Integers, PieceMap, one_by_one, pieces
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import NoiseScaling
@@ -53,13 +53,14 @@ def coded(rows: BoundedRows, spec: SpecBase) -> Codes:
     return clip_rows(codes, rows.columns, weights, clipping, rows.grid_bits)
 
 
-def exact_share(made: Products, spec: SpecBase, party: str) -> Integers:
+def exact_share(made: Products, spec: SpecBase, party: str, run: PieceMap = one_by_one) -> Integers:
     """(1, E) the party's share of every exact entry, in the spec's modulus; all parties' add up to exact data.
 
     Args:
         made: what the session left, and the coded rows (n, d_j) that it multiplied.
         spec: of joint moments, that `accounting.check_spec` accepted.
         party: name of the party in the spec.
+        run: makes the party's own products of each piece.
 
     Raises:
         InvalidInput: a half or a mask is missing, or does not belong here; nothing would hide the share then. Or the spec has
@@ -71,7 +72,7 @@ def exact_share(made: Products, spec: SpecBase, party: str) -> Integers:
         raise InvalidInput("a block of joint moments needs a half of every pair and a mask with every peer")
     if not set(layout.kinds.tolist()) <= {int(kind) for kind in terms.kinds}:
         raise InvalidInput("the spec declares no noise for some of what it releases")
-    return _share(made.matrix, spec, schedule, party, made.shares).view(np.int64).reshape(1, -1)
+    return _share(made.matrix, spec, schedule, party, made.shares, run).view(np.int64).reshape(1, -1)
 
 
 def drawn(spec: SpecBase, noise: NoiseSource, scaling: NoiseScaling) -> Integers:
@@ -121,7 +122,9 @@ def masked(values: Integers, spec: SpecBase, party: str, masks: Mapping[str, byt
     return total.view(np.int64)
 
 
-def _share(codes: Codes, spec: SpecBase, schedule: Schedule, party: str, shares: Mapping[Pair, Words]) -> Words:
+def _share(
+    codes: Codes, spec: SpecBase, schedule: Schedule, party: str, shares: Mapping[Pair, Words], run: PieceMap
+) -> Words:
     """(E,) the party's share of every noisy entry: its own products, its sums, its shares of its pairs', zero elsewhere."""
     layout = layout_of(spec)
     owner, local = places(schedule)
@@ -129,7 +132,7 @@ def _share(codes: Codes, spec: SpecBase, schedule: Schedule, party: str, shares:
     mine = schedule.parties.index(party)
     clipping = joint_moments(spec).clipping
     constant = None if clipping is None else clipping.constant
-    own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], schedule, constant)
+    own = OwnMoments.of(codes, layout.outcome[np.flatnonzero(owner == mine)], schedule, constant, run)
     total, modulus = np.zeros(layout.entries, np.uint64), schedule.modulus
     chosen = (owner[row] == mine) & (owner[column] == mine)
     total[chosen] = modulus.elements(own.at(local[row[chosen]], local[column[chosen]]).view(np.int64))
@@ -196,7 +199,12 @@ class OwnMoments:
 
     @classmethod
     def of(
-        cls, codes: Codes, outcome: npt.NDArray[np.bool_], schedule: Schedule, constant: int | None = None
+        cls,
+        codes: Codes,
+        outcome: npt.NDArray[np.bool_],
+        schedule: Schedule,
+        constant: int | None = None,
+        run: PieceMap = one_by_one,
     ) -> OwnMoments:
         """O(n f d).
 
@@ -205,14 +213,15 @@ class OwnMoments:
             outcome: (d,) which are outcomes only.
             schedule: of the spec.
             constant: its code; the grid's unit unless given.
+            run: makes the sums of each piece.
         """
         bits, d = schedule.bits, codes.shape[1]
         across = np.zeros((int((~outcome).sum()), d), np.uint64)
         sums, squares = np.zeros(d, np.int64), np.zeros(d, np.int64)
-        for chunk in pieces(codes):
-            across += product(np.ascontiguousarray(chunk[:, ~outcome]), chunk, left_bits=bits, right_bits=bits)
-            sums += chunk.sum(axis=0, dtype=np.int64)
-            squares += np.einsum("ij,ij->j", chunk, chunk, dtype=np.int64)
+        for found in run(partial(_own_sums, outcome, bits), pieces(codes)):
+            across += found[0]
+            sums += found[1]
+            squares += found[2]
         return cls(outcome, (sums * (constant or 1 << bits)).view(np.uint64), across, squares.view(np.uint64))
 
     def at(self, row: Integers, column: Integers) -> Words:
@@ -226,3 +235,9 @@ class OwnMoments:
             else self.squares[row]
         )
         return np.where(both, self.squares[row], found)
+
+
+def _own_sums(outcome: npt.NDArray[np.bool_], bits: int, codes: Codes) -> tuple[Words, Integers, Integers]:
+    """Products of the features with all, sums and squares, over some rows."""
+    across = product(np.ascontiguousarray(codes[:, ~outcome]), codes, left_bits=bits, right_bits=bits)
+    return across, codes.sum(axis=0, dtype=np.int64), np.einsum("ij,ij->j", codes, codes, dtype=np.int64)
