@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from dprelease.arrays import PieceMap, one_by_one
 from dprelease.canonical import sha256
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
@@ -87,6 +88,7 @@ class Site:
         fault: end the process before this step, counted from 1; 0 for never.
         steps: what was done, in order, since the count began.
         seeds: those that it dealt, in the memory of its process; each look forgets everything else.
+        engine: makes its products.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Site:
     fault: int = 0
     steps: list[str] = field(default_factory=list)
     seeds: DealtSeeds = field(default_factory=DealtSeeds)
+    engine: PieceMap = one_by_one
 
     @property
     def member(self) -> Member:
@@ -142,6 +145,7 @@ class Site:
             lambda: self.tick("charge"),
             world.before,
             Remembered(seeds=self.seeds),
+            self.engine,
         )
         # Hostile software does not mind that what it sent is not what is on its disk.
         altered, session = world.post.altered, made.session
@@ -181,7 +185,7 @@ class Site:
     def finish(self, done: FinishedSession) -> None:
         """Make the block."""
         spec, earlier = self.world.spec, self.world.before.earlier
-        (self.block,) = privatize(done.bounded, spec, self.name, self.noise, done.products, earlier)
+        (self.block,) = privatize(done.bounded, spec, self.name, self.noise, done.products, earlier, run=self.engine)
 
     def lose(self) -> None:
         """The session's folder is gone; the list of used seeds is not."""

@@ -1,11 +1,7 @@
 """The engine of a cluster: worker processes over TLS give what this process gives, to the bit, also where one of them is killed."""
 
-import logging
-import os
 import pickle
-import signal
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from distributed import LocalCluster, Security
 
 from dprelease.arrays import PieceMap
 from dprelease.errors import DataRefused, InvalidInput, PeerUnavailable
@@ -25,7 +20,7 @@ from party_node.source.reader import record_batches
 from party_node.source.scan import Scan, scan
 from party_node.source.table import Rules
 from tests.party_node.tables import GRID_BITS, KEY, settings
-from tests.support.certificates import Member, certify
+from tests.support.clusters import authority, kill_one, member, two_workers
 from tests.support.noise import SeededNoise
 from tests.support.specs import TWO_PARTIES, build_spec, random_rows
 
@@ -66,37 +61,11 @@ def read(here: PartySettings, run: PieceMap | None = None) -> Scan:
         return scan(here, KEY, columns, GRID_BITS, None, run or own)
 
 
-def member(folder: Path, name: str, by: Member) -> dict[str, str]:
-    """Files of a member of the cluster."""
-    now = datetime.now(UTC)
-    made = certify(name, None, by=by, address=True, start=now - timedelta(days=1), end=now + timedelta(days=1))
-    files = {"ca": by.certificate, "certificate": made.certificate, "key": made.key_pem.decode()}
-    for what, text in files.items():
-        (folder / f"{name}.{what}").write_text(text)
-    return {what: str(folder / f"{name}.{what}") for what in files}
-
-
-def authority() -> Member:
-    now = datetime.now(UTC)
-    return certify("cluster", None, authority=True, start=now - timedelta(days=1), end=now + timedelta(days=1))
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterSettings]:
     """Two worker processes behind TLS."""
-    folder, root = tmp_path_factory.mktemp("cluster"), authority()
-    workers, daemon = member(folder, "workers", root), member(folder, "daemon", root)
-    names = {
-        f"tls_{of}_{kind}": workers["certificate" if kind == "cert" else "key"]
-        for of in ("scheduler", "worker", "client")
-        for kind in ("cert", "key")
-    }
-    security = Security(require_encryption=True, tls_ca_file=workers["ca"], **names)
-    how = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
-    with LocalCluster(
-        security=security, protocol="tls://", host="127.0.0.1", local_directory=str(folder), **how
-    ) as made:
-        yield ClusterSettings(address=made.scheduler_address, connect_seconds=100, **daemon)
+    with two_workers(tmp_path_factory.mktemp("cluster")) as (address, files):
+        yield ClusterSettings(address=address, connect_seconds=100, **files)
 
 
 def test_a_reading_is_the_same_to_the_bit_also_where_a_worker_is_killed(
@@ -112,8 +81,7 @@ def test_a_reading_is_the_same_to_the_bit_also_where_a_worker_is_killed(
     def killing(items: Iterable[Any]) -> Iterator[Any]:
         for place, item in enumerate(items):
             if place == ROWS // PIECE // 2:
-                killed.append(next(iter(opened._client.run(os.getpid).values())))
-                os.kill(killed[0], signal.SIGKILL)
+                killed.append(kill_one(opened._client))
             yield item
 
     found = read(here, run)
