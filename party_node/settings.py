@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from ipaddress import ip_address
 from pathlib import Path
 from sqlite3 import complete_statement
 from typing import Annotated, Any, Literal
@@ -25,6 +24,7 @@ from dprelease.data.columns import Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
+from dprelease.wire.clusters import check_cluster, is_loopback
 from party_node.declarations.declarations import Decimal, Declaration, Thousands, declarations, with_maps
 from party_node.declarations.identifiers import IdentifierSettings
 
@@ -135,14 +135,6 @@ def _checked(target: object) -> object:
     if url.username is not None:
         raise ValueError("has a user or a password in its address, which is not sent; use a command instead")
     return target
-
-
-def is_loopback(host: str) -> bool:
-    """Tells whether a host is this machine, by its address or as ``localhost``."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 ReviewTarget = Annotated[str | tuple[str, ...], BeforeValidator(_checked)]
@@ -343,11 +335,8 @@ class ClusterSettings(Settings):
 
     @model_validator(mode="after")
     def _nobody_listens(self) -> ClusterSettings:
-        url, files = urlsplit(self.address), (self.ca, self.certificate, self.key)
-        if url.scheme not in {"tls", "tcp"} or not url.hostname:
-            raise ValueError('address is that of the scheduler, "tls://host:8786"')
-        if url.scheme == "tcp" and not is_loopback(url.hostname):
-            raise ValueError("patients' cells go to workers over TLS alone: let the scheduler listen on tls://")
+        check_cluster(self.address)
+        files = self.ca, self.certificate, self.key
         if self.encrypted and None in files:
             raise ValueError("tls:// needs ca, certificate and key, three files of PEM")
         if not self.encrypted and files != (None, None, None):
