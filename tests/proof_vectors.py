@@ -15,10 +15,11 @@ from dprelease.mpc.modulus import FIELD, P
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proof.dealer import encoded_answer
 from dprelease.mpc.proof.plan import ProofPlan
+from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import coefficients
 from dprelease.mpc.proof.verifier import RangeVerifier, residuals
 from dprelease.mpc.ring import Words
-from tests.support.range_proofs import CONTEXT, Liar, plan_of, verifier_sums
+from tests.support.range_proofs import CONTEXT, plan_of, verifier_sums
 
 FILE = "range-proofs.json"
 MASK, SEED, CHI, C1, C2, C3 = (bytes([each] * 32) for each in range(0x31, 0x37))
@@ -49,8 +50,8 @@ class Example:
         for changed, to in ((codes, cells), (said, steps)):
             for place, value in to.items():
                 changed[place] = value
-        prover = Liar(self.plan, codes, self.masks, SEED, CHI)
-        prover.said = [*said.T]
+        bits = self.plan.claim.packed([*said.T], self.plan.unit)
+        prover = RangeProver(self.plan, codes, self.masks, SEED, CHI, bits)
         return {
             "columns": FIELD.encode([prover.masked_columns(0, self.plan.rows)]),
             "bits": self.plan.encode_bits(prover.masked_bits(0, self.plan.rows)),

@@ -125,7 +125,7 @@ def test_secure_products_know_no_statistic() -> None:
 
 def test_intersections_know_no_patient_and_no_mechanism() -> None:
     """Keyed identifiers are elements to them; from sessions of products they have messages, rounds and keystreams."""
-    shared = ("encryption", "messages", "ring", "round", "schedule", "storage")
+    shared = ("correspondence", "encryption", "messages", "ring", "round", "schedule", "storage")
     known = (
         "dprelease.intersection",
         *(f"dprelease.{name}" for name in ("arrays", "canonical", "errors", "identity.signing")),

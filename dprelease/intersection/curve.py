@@ -44,12 +44,7 @@ def on_curve(u: int) -> bool:
 
 
 def hash_to_curve(run: bytes, element: bytes) -> bytes:
-    """The point of an element: the first of SHA-256(domain, run, element, counter) that is a point of the curve.
-
-    Args:
-        run: digest of the run, 32 bytes; another run has other points.
-        element: 32 bytes.
-    """
+    """The point of 32 bytes: the first of SHA-256(domain, run, element, counter) that is on the curve. Runs have their own."""
     first, counter = hashlib.sha256(_HASH + run + element), 0
     while True:
         tried = first.copy()
@@ -66,11 +61,7 @@ def scalar_of(secret: bytes) -> int:
 
 
 def quotient(scalar: bytes, divisor: bytes) -> bytes:
-    """A clamped scalar that takes [divisor] P to [scalar] P, up to sign, for every point P of the curve.
-
-    Args:
-        scalar: 32 bytes, clamped here.
-        divisor: 32 bytes, clamped here.
+    """A clamped scalar that takes [divisor] P to [scalar] P, up to sign, for every point P of the curve; both are clamped here.
 
     Raises:
         IntegrityError: there is none, which is so for one pair in 2^120.

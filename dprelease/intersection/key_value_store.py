@@ -55,11 +55,9 @@ class KeyRows:
 
 
 def rows_of(evaluations: Bytes, segment: int) -> KeyRows:
-    """Rows of elements, from what the parties' secrets made of them.
+    """Rows of elements, from (n, 64) bytes that the parties' secrets made of them.
 
-    Args:
-        evaluations: (n, 64) pseudorandom bytes: three little-endian words for the cells, 128 dense bits, a label.
-        segment: cells of a segment.
+    These are three little-endian words for the cells of segments, 128 dense bits and a label.
     """
     places = np.empty((len(evaluations), SEGMENTS), np.int32)
     for some in _steps(len(places)):
@@ -76,15 +74,7 @@ def labels_of(evaluations: Bytes) -> Bytes:
 
 
 def decode(table: Words, rows: KeyRows) -> Words:
-    """The value that each row finds.
-
-    Args:
-        table: (3 segment + 128,).
-        rows: n of them.
-
-    Returns:
-        (n,) uint64.
-    """
+    """The value that each row finds in a table of (3 segment + 128,) cells; (n,) uint64."""
     found = _dense_sums(table[SEGMENTS * rows.segment :], rows.dense)
     for some in _steps(len(found)):
         for cells in rows.cells[some].T:

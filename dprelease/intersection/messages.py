@@ -22,12 +22,7 @@ from dprelease.mpc.messages import Message, MessageHeader, check_signature
 
 
 def check_message(message: Message, ring: Ring, keys: Mapping[str, PublicKey] | None = None) -> None:
-    """Check that a message is one that this run calls for.
-
-    Args:
-        message: as it came.
-        ring: the public parameters.
-        keys: party to identity key, under the pins; None where only the shape is checked (the relay).
+    """Check that a message is one that this run calls for; without keys only its shape, as the relay does.
 
     Raises:
         IntegrityError: it is not, or was not signed by its sender.
@@ -41,13 +36,7 @@ def check_message(message: Message, ring: Ring, keys: Mapping[str, PublicKey] | 
 
 
 def transcript_digest(ring: Ring, session: str, seen: Iterable[MessageHeader]) -> str:
-    """Statement that every party signs before any table can be opened.
-
-    Args:
-        ring: the public parameters.
-        session: digest of the session, which fixes all session keys.
-        seen: headers of all points and tables of the session, in any order.
-    """
+    """Statement that every party signs before any table can be opened: all points and tables of the session, in any order."""
     digests = sorted(header.digest() for header in seen)
     said = {"task": ring.task, "session": session, "seen": digests}
     return sha256(b"dprelease/intersection/transcript/v1" + canonical_bytes(said))

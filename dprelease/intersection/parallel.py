@@ -22,13 +22,7 @@ def cores() -> int:
 
 
 def mapped(function: Callable[[bytes], bytes], pieces: Iterable[bytes], count: int, workers: int) -> Iterator[bytes]:
-    """The function of every piece, in order; a few pieces are held at a time.
-
-    Args:
-        function: of one piece; it can be pickled.
-        pieces: read as they are needed.
-        count: how many there are.
-        workers: processes; few pieces, or one worker, stay in this process.
+    """The function of every piece, in order, which are read as they are needed; few of them, or one worker, stay in this process.
 
     Raises:
         PeerUnavailable: a process was ended from outside; try again.

@@ -2,11 +2,8 @@
 
     our session key -> our elements, others' passed on -> our table -> transcript -> keys of the tables -> the same result at all
 
-Nothing here reads a disk or calls anybody. A `RoundStorage` keeps what must survive a restart, a `RunEnvironment` does what needs
-somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
-Nothing is remembered between steps but what is in the storage: a restart goes on at the first step that is not done. A round
-may be abandoned for the next until we have sent the keys of our table: before that, nobody can open anything. Afterwards the run
-can only be resumed, for a second round would test other elements against the same announced size.
+A round may be abandoned for the next until we have sent the keys of our table: before that, nobody can open anything. Afterwards
+the run can only be resumed, for a second round would test other elements against the same announced size.
 
 **Ring.** Elements go around it: ours under a blinding, others' under one more secret, ours again without it.
 
@@ -27,53 +24,100 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dprelease.errors import IntegrityError, Irreparable
+from dprelease.arrays import sha256_by_piece
+from dprelease.errors import IntegrityError, InvalidInput, Irreparable
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.intersection import curve
-from dprelease.intersection.exchange import AlignmentExchange, chunks, counts, distinct
 from dprelease.intersection.key_value_store import Bytes, decode, encode, labels_of, rows_of
 from dprelease.intersection.messages import check_message, transcript_digest
 from dprelease.intersection.parallel import cores, mapped
 from dprelease.intersection.ring import CHUNK_POINTS, CHUNK_WORDS, KEY_BYTES, POINT_BYTES, Ring
-from dprelease.intersection.zero_sharing import LABEL_BYTES, shares
+from dprelease.intersection.zero_sharing import LABEL_BYTES, pseudorandom, shares
 from dprelease.mpc import encryption
+from dprelease.mpc.correspondence import Correspondence
 from dprelease.mpc.encryption import ColumnCipher, Draw, read_on, regroup
 from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name
 from dprelease.mpc.ring import SecretStream, Words
-from dprelease.mpc.round import Participant, Round, latest_round, session_key
+from dprelease.mpc.round import Participant, Round, latest_round, names, session_key
 from dprelease.mpc.schedule import TAG_BYTES, WORD_BYTES
-from dprelease.mpc.storage import RoundStorage, write_hashed
+from dprelease.mpc.storage import SessionState, SessionStorage, write_hashed
 
 
-class Tables(AlignmentExchange):
-    """Tables of one session at one party, whose elements have been around."""
+def counts(total: int, most: int) -> Iterable[int]:
+    """Sizes of the chunks of so many things."""
+    return (min(most, total - start) for start in range(0, total, most))
+
+
+def chunks(data: npt.NDArray[np.generic], most: int) -> Iterator[bytes]:
+    """Bytes of rows, so many at a time."""
+    return (data[start : start + most].tobytes() for start in range(0, len(data), most))
+
+
+def distinct(starts: Words) -> bool:
+    """Tells whether no two points begin with the same 16 bytes: (n, 2) words."""
+    first = np.sort(starts[:, 0])
+    repeated = first[1:][first[1:] == first[:-1]]
+    if not repeated.size:
+        return True
+    some = starts[np.isin(starts[:, 0], repeated)]
+    return len(np.unique(some, axis=0)) == len(some)
+
+
+class AlignmentExchange(Correspondence[Ring]):
+    """Our side of one session; arguments as of `Correspondence`.
+
+    Args:
+        workers: processes to multiply in.
+    """
+
+    def __init__(
+        self,
+        at: Round[Ring],
+        party: str,
+        identity: PrivateKey,
+        session_key: X25519PrivateKey,
+        storage: SessionStorage,
+        fetch: Callable[[MessageHeader], Iterator[bytes]],
+        draw: Draw,
+        workers: int,
+    ) -> None:
+        super().__init__(at, party, identity, session_key, storage, fetch, draw)
+        self.ring, self.run, self.workers = at.schedule, bytes.fromhex(at.schedule.task), workers
+
+    def order(self, elements: Bytes) -> npt.NDArray[np.intp]:
+        """The secret order in which our elements, (n, 32), go around; the same at every call.
+
+        Raises:
+            InvalidInput: they are not as many as announced, not distinct, or not those that the run began with.
+        """
+        count = self.ring.sizes[self.party]
+        if elements.shape != (count, POINT_BYTES) or elements.dtype != np.uint8:
+            raise InvalidInput(f"this run announced {count} patients, and there are {len(elements)}; begin another run")
+        elements = np.ascontiguousarray(elements)
+        if not distinct(elements.view("<u8")[:, :2]):
+            raise InvalidInput("two patients have one identifier; keep one row of each")
+        digest, kept = bytes.fromhex(sha256_by_piece(elements.data.cast("B"))), self.storage.read_private("elements")
+        if kept is None:
+            self.storage.write_private("elements", [digest])
+        elif kept != digest:
+            raise InvalidInput("the patients changed after this run began; begin another run")
+        return np.argsort(pseudorandom(self.secret("order"), elements[:, :16]), kind="stable")
 
     def send_table(self) -> None:
         """Encode our shares of zero under our elements, mask the table, encrypt it, and freeze it; its key stays here."""
-        key = self.secret("content-key")
-        cipher = ColumnCipher(key, self.at.context("table", self.party))
+        key, others = self.secret("content-key"), self.ring.others(self.party)
         words = chunks(self.masked_table().astype("<u8", copy=False), CHUNK_WORDS)
-        body = write_hashed(self.storage, message_name("table"), cipher.encrypted(words))
-        others, commitment = self.ring.others(self.party), encryption.commitment(key)
-        self.storage.freeze([self.at.message(self.identity, self.party, "table", others, "", commitment, body)])
+        self.storage.freeze([self.shown("table", others, "", encryption.commitment(key), key, words)])
 
     def send_keys(self) -> None:
         """Seal the key of our table to everybody, and freeze all of them together. From here on this is the last round."""
-        messages = []
-        for other in self.ring.others(self.party):
-            context = self.at.context("table-key", self.party, other)
-            body = encryption.seal(self.at.session_key(other), self.secret("content-key"), context, self.draw)
-            self.storage.keep_body(message_name("key", "", other), body)
-            said = len(body), hashlib.sha256(body).hexdigest()
-            messages.append(self.at.message(self.identity, self.party, "key", (other,), "", "", said))
-        self.storage.freeze(messages)
+        key, others = self.secret("content-key"), self.ring.others(self.party)
+        self.storage.freeze([self.sealed("key", other, "", key, "table-key") for other in others])
 
     def open_tables(self, elements: Bytes) -> str:
-        """Add all tables up, look our elements up, and keep which of them everybody has, with the secret of the run.
-
-        Args:
-            elements: (n, 32), as they were sent.
+        """Add all tables up, look our elements, (n, 32), up, and keep which of them everybody has, with the secret of the run.
 
         Returns:
             Keyed digest of the common elements, the same at all parties and uniform to everybody else.
@@ -110,10 +154,10 @@ class Tables(AlignmentExchange):
         if kept is not None:
             return np.frombuffer(kept, "<u8").astype(np.uint64)
         ring, evaluations = self.ring, self.evaluations()
-        values = shares(self._shared("zero-share"), labels_of(evaluations))
+        values = shares(self.shared_seeds("zero-share").values(), labels_of(evaluations))
         filler = SecretStream(self.secret("filler")).read_words(0, ring.cells, 1)[:, 0]
         table = encode(rows_of(evaluations, ring.segment), values, filler)
-        for stream in map(SecretStream, self._shared("table-mask")):
+        for stream in map(SecretStream, self.shared_seeds("table-mask").values()):
             for start in range(0, ring.cells, CHUNK_WORDS):
                 chunk = table[start : start + CHUNK_WORDS]
                 chunk ^= stream.read_words(start, len(chunk), 1)[:, 0]
@@ -126,15 +170,11 @@ class Tables(AlignmentExchange):
         assert kept is not None  # noqa: S101 - no table before them
         return np.frombuffer(kept, np.uint8).reshape(-1, curve.EVALUATION_BYTES)
 
-    def _shared(self, purpose: str) -> Iterable[bytes]:
-        return self.at.shared_seeds(self.party, self.session_key, purpose).values()
-
     def _opened_key(self, sender: str) -> bytes:
         table, wrapped = self.at.find("table", sender, self.party), self.at.find("key", sender, self.party)
         if table is None or wrapped is None:
             raise IntegrityError(f"the table of {sender} or its key is gone from the relay")
-        context = self.at.context("table-key", sender, self.party)
-        key = encryption.unseal(self.session_key, b"".join(self.fetch(wrapped)), context)
+        key = self.opened(wrapped, "table-key")
         if encryption.commitment(key) != table.payload:
             raise Irreparable(f"{sender} sent another key for its table than it signed", signer=sender)
         return key
@@ -142,21 +182,12 @@ class Tables(AlignmentExchange):
     def _opened_table(self, sender: str, key: bytes) -> Iterator[Words]:
         header = self.at.find("table", sender, self.party)
         assert header is not None  # noqa: S101 - its key was checked against it
-        cipher = ColumnCipher(key, self.at.context("table", sender))
-        sizes = (WORD_BYTES * count + TAG_BYTES for count in counts(self.ring.cells, CHUNK_WORDS))
-        for chunk in cipher.opened(self.fetch(header), sizes):
+        sizes = (WORD_BYTES * count for count in counts(self.ring.cells, CHUNK_WORDS))
+        for chunk in self.plain(header, key, sizes):
             yield np.frombuffer(chunk, "<u8").astype(np.uint64, copy=False)
 
-
-class RingPass(AlignmentExchange):
-    """Points of one session at one party."""
-
     def send_own(self, elements: Bytes) -> None:
-        """Hash our elements onto the curve, blind them, and freeze them for the next party, in a secret order.
-
-        Args:
-            elements: (n, 32), distinct.
-        """
+        """Hash our elements, (n, 32), onto the curve, blind them, and freeze them for the next party, in a secret order."""
         order = self.order(elements)
         blind = partial(curve.blinded, run=self.run, scalar=self.secret("blinding"))
         starts = range(0, len(order), CHUNK_POINTS)
@@ -193,7 +224,7 @@ class RingPass(AlignmentExchange):
         cipher = ColumnCipher(key, self.at.context("points", self.party, receiver, origin))
         pieces = chain([sealed], cipher.encrypted(points))
         body = write_hashed(self.storage, message_name("points", origin), pieces)
-        self.storage.freeze([self.at.message(self.identity, self.party, "points", (receiver,), origin, "", body)])
+        self.storage.freeze([self.signed("points", (receiver,), origin, "", body)])
 
     def _received(self, origin: str, function: Callable[[bytes], bytes]) -> Iterator[bytes]:
         """A function of every chunk of somebody's points, as the party before us sent them."""
@@ -217,8 +248,7 @@ class RingPass(AlignmentExchange):
             full = (POINT_BYTES * count + TAG_BYTES for count in counts(self.ring.sizes[origin], CHUNK_POINTS))
             sizes = chain([KEY_BYTES], full)
             parts = regroup(pieces, sizes)
-            context = self.at.context("points-key", sender, self.party, origin)
-            key = encryption.unseal(self.session_key, bytes(next(parts)), context)
+            key = self.unsealed("points-key", sender, origin, bytes(next(parts)))
             cipher = ColumnCipher(key, self.at.context("points", sender, self.party, origin))
             for number, part in enumerate(parts):
                 yield cipher.decrypt(number, part)
@@ -276,11 +306,7 @@ class Common:
     secret: bytes
 
 
-class _OurSide(RingPass, Tables):
-    """All that a session asks for."""
-
-
-class AlignmentSession(Participant[Ring]):
+class AlignmentSession(Participant[Ring, Common]):
     """A run at one party.
 
     Args:
@@ -292,7 +318,6 @@ class AlignmentSession(Participant[Ring]):
 
     final = frozenset[Kind](("key",))
     lost = "our state is older than what we have sent: this run may have ended already; begin another run"
-    _storage: RoundStorage
 
     def __init__(
         self,
@@ -300,7 +325,7 @@ class AlignmentSession(Participant[Ring]):
         party: str,
         identity: PrivateKey,
         keys: Mapping[str, PublicKey],
-        storage: RoundStorage,
+        storage: SessionStorage,
         outside: RunEnvironment,
         draw: Draw = secrets.token_bytes,
         workers: int | None = None,
@@ -308,77 +333,58 @@ class AlignmentSession(Participant[Ring]):
         super().__init__(ring, party, identity, keys, storage, draw)
         self._outside, self._workers = outside, workers or cores()
 
-    def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Check all messages that are listed, of all rounds and parties, and join their latest round.
+    def _check(self, message: Message) -> None:
+        check_message(message, self._schedule, self._keys)
 
-        Returns:
-            Our messages that may be sent now; those that are listed already need not be sent again.
-
-        Raises:
-            IntegrityError: a message does not belong to this run; its sender is named. Or our state is older than what we
-                have sent, or somebody begins anew after tables were opened.
-        """
-        for message in listed:
-            check_message(message, self._schedule, self._keys)
+    def _join(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
+        """As every session; raises `Irreparable` if somebody begins anew after tables were opened."""
         state = self._storage.state()
         if state is not None and self._frozen("key") and latest_round(listed) > state.round:
             raise Irreparable(
                 "another hospital has lost its state of a run that can only be resumed; begin another run"
             )
-        return self._join(listed)
+        return super()._join(listed)
 
-    def advance(self) -> str | Common | None:
-        """Do the first step that is not done; call it when all that `receive` gave is listed.
+    def _called(self, at: Round[Ring]) -> str:
+        return "the run"
 
-        Returns:
-            None if a step was done: there is more to send. For whom we wait, in words. Or what the run leaves.
-
-        Raises:
-            IntegrityError: a party sent something that does not belong to this run; it is named.
-            InvalidInput: our elements are not as many as announced, not distinct, or not those that the run began with.
-            PeerUnavailable: a body cannot be fetched now; try again.
-        """
-        assert self._at is not None  # noqa: S101 - `receive` comes first
-        state, at = self._at
-        if at.find("hello", self._party) is None:
-            self._storage.freeze([self._hello(state)])
-            return None
-        if missing := at.missing("hello"):
-            return f"waits for {_names(missing)} to join the run"
+    def _proceed(self, state: SessionState, at: Round[Ring]) -> str | Common | None:
+        """As `advance`; raises `InvalidInput` if our elements are not as announced, not distinct, or not the run's."""
         if self._frozen("result"):
             return self._compare(at)
-        at.shared_seeds(
-            self._party, session_key(state), "check"
-        )  # a key that is none is found before anything is sealed to it
-        exchange = _OurSide(
-            at, self._party, self._identity, state, self._storage, self._outside.fetch, self._draw, self._workers
+        exchange = AlignmentExchange(
+            at,
+            self._party,
+            self._identity,
+            session_key(state),
+            self._storage,
+            self._outside.fetch,
+            self._draw,
+            self._workers,
         )
+        exchange.shared_seeds("check")  # a key that is none is found before anything is sealed to it
         if self._pass_points(exchange, at):
             return None
         if missing := _holding_points(at):
-            return f"waits for {_names(missing)} to pass the patients on"
+            return f"waits for {names(missing)} to pass the patients on"
         if missing := at.missing("table"):
-            return f"waits for the table of {_names(missing)}"
+            return f"waits for the table of {names(missing)}"
         transcript = transcript_digest(
             self._schedule, at.session, [header for header in at.headers if header.kind in ("points", "table")]
         )
-        at.check_transcripts(transcript)
-        if at.find("transcript", self._party) is None:
-            self._storage.freeze([at.message(self._identity, self._party, "transcript", payload=transcript)])
-            return None
-        if missing := at.missing("transcript"):
-            return f"waits for {_names(missing)} to confirm what it has seen"
+        if (heard := self._confirm(at, transcript)) != "":
+            return heard
         if not self._frozen("key"):
             exchange.send_keys()
             return None
         others = self._schedule.others(self._party)
         if missing := tuple(other for other in others if at.find("key", other, self._party) is None):
-            return f"waits for {_names(missing)} to open its table"
+            return f"waits for {names(missing)} to open its table"
         result = exchange.open_tables(self._outside.elements())
-        self._storage.freeze([at.message(self._identity, self._party, "result", payload=result)])
+        self._storage.freeze([exchange.signed("result", payload=result)])
         return None
 
-    def _pass_points(self, exchange: _OurSide, at: Round[Ring]) -> bool:
+    def _pass_points(self, exchange: AlignmentExchange, at: Round[Ring]) -> bool:
         """Do one thing with points that are here, or make our table of them; whether there was one."""
         before = self._schedule.before(self._party)
         if not self._frozen("points", self._party):
@@ -401,7 +407,7 @@ class AlignmentSession(Participant[Ring]):
     def _compare(self, at: Round[Ring]) -> str | Common:
         """The common elements, once everybody has found the same ones."""
         if missing := at.missing("result"):
-            return f"waits for {_names(missing)} to find the common patients"
+            return f"waits for {names(missing)} to find the common patients"
         results = {header.payload for header in at.headers if header.kind == "result"}
         common, secret = self._storage.read_private("common"), self._storage.read_private("secret")
         if len(results) > 1 or common is None or secret is None:
@@ -416,7 +422,3 @@ def _holding_points(at: Round[Ring]) -> tuple[str, ...]:
         way = (*ring.parties[place:], *ring.parties[:place])
         holding.update([party for party in way if at.find("points", party, "", origin) is None][:1])
     return tuple(party for party in ring.parties if party in holding)
-
-
-def _names(parties: tuple[str, ...]) -> str:
-    return ", ".join(parties)

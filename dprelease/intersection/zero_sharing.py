@@ -24,15 +24,7 @@ LABEL_BYTES = 16
 
 
 def pseudorandom(seed: bytes, labels: npt.NDArray[np.uint8]) -> Words:
-    """F(seed, label), 64 bits for each label.
-
-    Args:
-        seed: 32 secret bytes, for one purpose.
-        labels: (n, 16), distinct.
-
-    Returns:
-        (n,) uint64.
-    """
+    """F(seed, label) for (n, 16) distinct labels, under 32 secret bytes for one purpose: (n,) uint64."""
     # Labels are distinct, so that no two blocks are alike, and nothing is ever decrypted: a function, not a mode.
     cipher = Cipher(algorithms.AES256(seed), modes.ECB()).encryptor()  # noqa: S305
     found, start = np.empty(len(labels), np.uint64), 0
@@ -44,15 +36,7 @@ def pseudorandom(seed: bytes, labels: npt.NDArray[np.uint8]) -> Words:
 
 
 def shares(seeds: Iterable[bytes], labels: npt.NDArray[np.uint8]) -> Words:
-    """A party's share of zero for each label.
-
-    Args:
-        seeds: those that it shares with each of the others.
-        labels: (n, 16), distinct.
-
-    Returns:
-        (n,) uint64.
-    """
+    """A party's share of zero for (n, 16) distinct labels, from the seed that it shares with each of the others: (n,) uint64."""
     total = np.zeros(len(labels), np.uint64)
     for seed in seeds:
         total ^= pseudorandom(seed, labels)

@@ -37,11 +37,7 @@ def deal(
     The deals must be sealed to their receivers and forgotten before any masked column leaves a hospital. Memory is bounded by a
     chunk of rows; O(n d_j d_k) operations for each pair.
 
-    Args:
-        schedule: the public parameters.
-        dealer: a party, or `schedule.COORDINATOR`.
-        draw: secret randomness.
-        kept: gets the seeds that proofs and the comparison of columns need; without it they live in this call only.
+    Kept are the seeds that proofs and the comparison of columns need; all others live in this call only.
     """
     pairs = schedule.dealt_by(dealer)
     masks = {name: draw(SEED_BYTES) for name in schedule.receivers(dealer)}
@@ -76,14 +72,9 @@ class DealtSeeds:
     def answer(
         self, session: str, prover: str, receiver: str, challenges: bytes, same: Fingerprint | None = None
     ) -> bytes:
-        """The one answer about a proof: 8 (lines + 3) bytes. Its seeds are let go of first.
+        """The one answer about a proof: 8 (lines + 3) bytes, to 96 bytes of challenges. Its seeds are let go of first.
 
-        Args:
-            session: digest of the session.
-            prover: whose proof it is.
-            receiver: who asks.
-            challenges: 96 bytes, as they came.
-            same: of the prover's masks, taken on the way; None where nobody compares columns.
+        The fingerprint of the prover's masks is taken on the way.
 
         Raises:
             Conflict: it was answered, or the seeds are gone.

@@ -75,12 +75,6 @@ def private_bytes(key: X25519PrivateKey) -> bytes:
 def seal(receiver: bytes, message: bytes, context: Context, draw: Draw = secrets.token_bytes) -> bytes:
     """Encrypt to one recipient: ephemeral public key (32 bytes), ciphertext, tag (16 bytes).
 
-    Args:
-        receiver: public bytes of its session key.
-        message: the plaintext.
-        context: what it is bound to.
-        draw: secret randomness.
-
     Raises:
         IntegrityError: the receiver's key is not one.
     """
@@ -106,12 +100,9 @@ def unseal(key: X25519PrivateKey, sealed: bytes, context: Context) -> bytes:
 
 
 def shared_seed(key: X25519PrivateKey, peer: bytes, context: Context) -> bytes:
-    """The 32-byte seed that two parties of a session share and nobody else knows, the same at both.
+    """The 32-byte seed that two parties of a session share and nobody else knows.
 
-    Args:
-        key: our session key.
-        peer: public bytes of the peer's.
-        context: the same at both ends, hence with the two names in the parties' order.
+    It is the same at both, because the context has their names in the parties' order.
 
     Raises:
         IntegrityError: the peer's key is not one.
@@ -120,12 +111,7 @@ def shared_seed(key: X25519PrivateKey, peer: bytes, context: Context) -> bytes:
 
 
 class ColumnCipher:
-    """Encrypts or decrypts the chunks of one large body, such as masked columns; the number of the chunk is the nonce.
-
-    Args:
-        key: content key, for this file only.
-        context: what the file is bound to.
-    """
+    """Encrypts or decrypts the chunks of one large body, such as masked columns, under a key of its own. Nonces count chunks."""
 
     def __init__(self, key: bytes, context: Context) -> None:
         self._cipher = ChaCha20Poly1305(key)
@@ -184,12 +170,7 @@ def derive(secret: bytes, context: Context) -> bytes:
 
 
 def derive_again(seed: bytes, counter: int) -> bytes:
-    """The seed of a further keystream, the same for all who have the first (HKDF).
-
-    Args:
-        seed: 32 secret bytes.
-        counter: 1, 2, ...; below 2^32.
-    """
+    """The seed of further keystream 1, 2, ... below 2^32, the same for all who have the first 32 bytes (HKDF)."""
     context = b"dprelease/moments/again/v1" + counter.to_bytes(4, "big")
     return HKDF(hashes.SHA256(), KEY_BYTES, None, context).derive(seed)
 

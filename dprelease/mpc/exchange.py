@@ -11,10 +11,8 @@ Source: docs/protocol.md, steps 4 and 6.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -24,8 +22,9 @@ from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal, read_randomness
-from dprelease.mpc.encryption import ColumnCipher, Context, Draw
-from dprelease.mpc.messages import Kind, Message, MessageHeader, message_name, name_of, session_digest
+from dprelease.mpc.correspondence import Correspondence
+from dprelease.mpc.encryption import Context, Draw
+from dprelease.mpc.messages import Kind, Message, MessageHeader, session_digest
 from dprelease.mpc.proof.claim import Bits, Claim
 from dprelease.mpc.proof.plan import ProofPlan
 from dprelease.mpc.proof.prover import RangeProver
@@ -33,19 +32,13 @@ from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round
-from dprelease.mpc.schedule import COORDINATOR, TAG_BYTES, WORD_BYTES, Pair, Schedule
+from dprelease.mpc.schedule import COORDINATOR, WORD_BYTES, Pair, Schedule
 from dprelease.mpc.shares import share
-from dprelease.mpc.storage import SessionStorage, write_hashed
+from dprelease.mpc.storage import SessionStorage
 
 
 def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
-    """The chunks of U = Q + A.
-
-    Args:
-        codes: (n, d) variables of one party.
-        mask: seed of A.
-        schedule: the public parameters.
-    """
+    """The chunks of U = Q + A, from (n, d) variables Q and the seed of A."""
     modulus = schedule.modulus
     for start in range(0, len(codes), schedule.chunk_rows):
         chunk = codes[start : start + schedule.chunk_rows]
@@ -78,17 +71,11 @@ class SessionEnvironment:
     run: PieceMap = one_by_one
 
 
-class Exchange:
-    """Our side of one session.
+class Exchange(Correspondence[Schedule]):
+    """Our side of one session; arguments as of `Correspondence`, but for what the session needs of others.
 
     Args:
-        at: the round, with a hello of every party.
-        party: our name.
-        identity: our identity key, which signs.
-        session_key: our session key.
-        storage: where our messages are frozen.
-        outside: what the session needs of others.
-        draw: secret randomness, so many bytes.
+        outside: that.
     """
 
     def __init__(
@@ -101,17 +88,11 @@ class Exchange:
         outside: SessionEnvironment,
         draw: Draw,
     ) -> None:
-        self.at, self.party, self.storage, self.outside, self.draw = at, party, storage, outside, draw
-        self._schedule = at.schedule
-        self._signed = partial(at.message, identity, party)
-        self._session_key = session_key
+        super().__init__(at, party, identity, session_key, storage, outside.fetch, draw)
+        self.outside, self._schedule = outside, at.schedule
 
     def deal(self, kept: DealtSeeds) -> None:
-        """Deal for the pairs that are ours to deal for; freeze the sealed deals all together.
-
-        Args:
-            kept: gets the seeds that proofs need; all others end here.
-        """
+        """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. Only kept seeds outlive it."""
         made = deal(self._schedule, self.party, self.draw, kept)
         self.storage.freeze([self.sealed("deal", receiver, "", message) for receiver, message in made.items()])
 
@@ -130,11 +111,7 @@ class Exchange:
         return read_randomness(message, self._schedule, self.party, dealer)
 
     def mask(self, codes: Codes, dealt: CorrelatedRandomness) -> None:
-        """Mask our columns under one dealer's mask, encrypt them chunk by chunk, and freeze them with keys, and bits for proofs.
-
-        Args:
-            codes: (n, d) our variables.
-            dealt: what that dealer dealt to us.
+        """Mask our (n, d) columns under one dealer's mask, encrypt them, and freeze them with their keys, and bits for proofs.
 
         Raises:
             InvalidInput: there are proofs, and our claim is not true of some row.
@@ -142,40 +119,20 @@ class Exchange:
         key, dealer, schedule = self.content_key(dealt.dealer), dealt.dealer, self._schedule
         receivers = schedule.partners(self.party, dealer)
         chunks = (chunk.astype("<u8", copy=False).data.cast("B") for chunk in masked(codes, dealt.mask, schedule))
-        shown = [self._shown("columns", receivers, dealer, encryption.commitment(key), key, chunks)]
+        shown = [self.shown("columns", receivers, dealer, encryption.commitment(key), key, chunks)]
         if verifiers := schedule.verifiers(self.party, dealer):
             prover = self.prover(verifiers[0], codes, dealt)
             encoded = map(prover.plan.encode_bits, prover.bits(schedule.row_chunks()))
             own = self._derived("own-bits", key, self.party, dealer)
-            shown.append(self._shown("bits", verifiers, dealer, "", own, encoded))
+            shown.append(self.shown("bits", verifiers, dealer, "", own, encoded))
         self.storage.freeze([*shown, *(self.sealed("key", receiver, dealer, key) for receiver in receivers)])
-
-    def _shown(
-        self,
-        kind: Kind,
-        receivers: tuple[str, ...],
-        dealer: str,
-        payload: str,
-        key: bytes,
-        chunks: Iterable[bytes | memoryview],
-    ) -> Message:
-        cipher = ColumnCipher(key, self.at.context(kind, self.party, "", dealer))
-        body = write_hashed(self.storage, message_name(kind, dealer), cipher.encrypted(chunks))
-        return self._signed(kind, receivers, dealer, payload, body)
 
     def content_key(self, dealer: str) -> bytes:
         """Key that encrypts our columns under a dealer's mask: of this session, and the same after a restart."""
-        secret = encryption.private_bytes(self._session_key)
-        return encryption.derive(secret, self.at.context("own-content-key", self.party, "", dealer))
+        return self.secret("content-key", dealer)
 
     def prover(self, receiver: str, codes: Codes, dealt: CorrelatedRandomness) -> RangeProver:
-        """Our side of our proof towards a receiver.
-
-        Args:
-            receiver: one of our verifiers.
-            codes: (n, d) our variables.
-            dealt: what the pair's dealer dealt to us.
-        """
+        """Our side of our proof towards one of our verifiers."""
         plan, modulus = self._schedule.proof_plan(self.party, receiver, self.at.session), self._schedule.modulus
         chi = self._derived("own-chi", self.content_key(dealt.dealer), self.party, dealt.dealer)
 
@@ -194,13 +151,8 @@ class Exchange:
     ) -> Words:
         """Our share of a pair's product, from the peer's masked columns.
 
-        Args:
-            pair: one of ours.
-            codes: (n, d) our variables.
-            dealt: what the pair's dealer dealt to us.
-            proof: with all three challenges, and the dealer's answer; None where we do not verify. It is decided in the same
-                sweep that multiplies.
-            same: of the columns, taken in this sweep too; None where we do not compare them.
+        A proof, with all three challenges and the dealer's answer, is decided in the same sweep that multiplies; it is None where
+        we do not verify. A fingerprint is taken in this sweep too, where we compare columns.
 
         Raises:
             IntegrityError: the peer's columns, bits or their key are not what it signed, or no elements, or under a mask that we
@@ -219,40 +171,12 @@ class Exchange:
     def verifier(self, prover: str, draw: Draw) -> RangeVerifier:
         """Our side of a peer's proof, with its first challenge.
 
-        Args:
-            prover: the peer.
-            draw: what the challenge is drawn from.
-
         Raises:
             IntegrityError: the key of its columns is not what it signed.
         """
         plan = self._schedule.proof_plan(prover, self.party, self.at.session)
         dealer = plan.context.dealer
         return RangeVerifier.begin(plan, self._derived("own-chi", self._key_of(prover, dealer), prover, dealer), draw)
-
-    def opened(self, header: MessageHeader) -> bytes:
-        """The body of a message that is sealed to us.
-
-        Raises:
-            IntegrityError: it was altered, or made for another purpose, session, sender or receiver.
-        """
-        return self.unsealed(header.kind, header.sender, header.dealer, self.fetched(header))
-
-    def unsealed(self, kind: Kind, sender: str, dealer: str, sealed: bytes) -> bytes:
-        """A message that is sealed to us; arguments as of `MessageHeader`, errors as of `opened`."""
-        return encryption.unseal(self._session_key, sealed, self.at.context(kind, sender, self.party, dealer))
-
-    def fetched(self, header: MessageHeader) -> bytes:
-        """The body of a message, as it came."""
-        return b"".join(self.outside.fetch(header))
-
-    def shared_masks(self) -> Mapping[str, bytes]:
-        """The seed that we share with each peer, by which our blocks' masks cancel.
-
-        Raises:
-            IntegrityError: a peer's session key is not one; it is named.
-        """
-        return self.at.shared_seeds(self.party, self._session_key)
 
     def _columns(self, sender: str, dealer: str) -> Iterator[Words]:
         if dealer == self.party:  # the schedule has no such pair; the last door if a schedule were ever wrong
@@ -271,10 +195,8 @@ class Exchange:
     def _chunks(self, kind: Kind, sender: str, dealer: str, key: bytes, row_bytes: int) -> Iterator[tuple[int, bytes]]:
         """(rows, plain bytes) of each chunk of what a peer shows."""
         header, schedule = self._found(kind, sender, dealer), self._schedule
-        cipher = ColumnCipher(key, self.at.context(kind, sender, "", dealer))
         counts = [rows for _, rows in schedule.row_chunks()]
-        sizes = (row_bytes * count + TAG_BYTES for count in counts)
-        return zip(counts, cipher.opened(self.outside.fetch(header), sizes), strict=True)
+        return zip(counts, self.plain(header, key, [row_bytes * count for count in counts]), strict=True)
 
     def _key_of(self, sender: str, dealer: str) -> bytes:
         columns = self._found("columns", sender, dealer)
@@ -293,46 +215,9 @@ class Exchange:
         """A further secret of whoever has the content key of some columns: not their dealer."""
         return encryption.derive(content_key, self.at.context(purpose, sender, "", dealer))
 
-    def clear(
-        self, kind: Kind, payload: str, receivers: tuple[str, ...] = (), dealer: str = "", data: bytes = b""
-    ) -> Message:
-        """A message of ours that anybody may read; its body is kept.
-
-        Args:
-            kind: what it is.
-            payload: as of `MessageHeader`.
-            receivers: who may have the body; none without one.
-            dealer: as of `MessageHeader`.
-            data: the body; none where it is empty.
-        """
-        body = len(data), hashlib.sha256(data).hexdigest()
-        message = self._signed(kind, receivers, dealer, payload, body)
-        if data:
-            self.storage.keep_body(name_of(message.header), data)
-        return message
-
-    def sealed(self, kind: Kind, receiver: str, dealer: str, message: bytes) -> Message:
-        """A message of ours to one party, sealed to its session key; its body is kept.
-
-        Args:
-            kind: what it is.
-            receiver: whom it is for.
-            dealer: as of `MessageHeader`.
-            message: the plaintext.
-        """
-        context = self.at.context(kind, self.party, receiver, dealer)
-        body = encryption.seal(self.at.session_key(receiver), message, context, self.draw)
-        self.storage.keep_body(message_name(kind, dealer, receiver), body)
-        return self._signed(kind, (receiver,), dealer, "", (len(body), hashlib.sha256(body).hexdigest()))
-
 
 def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Answer of the coordinator to each party: its deal, sealed to the session key that it offered.
-
-    Args:
-        schedule: the public parameters.
-        hellos: one of each party, of one round, in the parties' order.
-        messages: party to its deal, from `correlated_randomness.deal`.
+    """Answer of the coordinator to each party: its deal, sealed to the session key in its hello; hellos are in the parties' order.
 
     Raises:
         IntegrityError: a session key is not one; the party is named.
@@ -348,13 +233,7 @@ def seal_deals(schedule: Schedule, hellos: Sequence[MessageHeader], messages: Ma
 
 
 def seal_answer(schedule: Schedule, hellos: Sequence[MessageHeader], asked: MessageHeader, answer: bytes) -> bytes:
-    """Answer of the coordinator to a receiver's third challenge, sealed to the session key that it offered.
-
-    Args:
-        schedule: the public parameters.
-        hellos: one of each party, of one round, in the parties' order.
-        asked: header of the challenge.
-        answer: from `DealtSeeds.answer`.
+    """Answer of the coordinator to a receiver's third challenge, sealed to the session key in its hello.
 
     Raises:
         IntegrityError: a session key is not one.

@@ -31,14 +31,7 @@ def multiply(
     commitments: Mapping[str, str],
     step: Step,
 ) -> dict[str, Products]:
-    """Every party's shares of its products.
-
-    Args:
-        schedule: of at least two parties.
-        matrices: party to its matrix.
-        identities: party to the key that signs for it.
-        commitments: party to what it has said about its matrix.
-        step: told about every step.
+    """Every party's shares of its products; commitments are what each has said about its matrix.
 
     Raises:
         IntegrityError: a message is not what its sender signed, or a matrix has another shape than the schedule says.

@@ -121,12 +121,7 @@ def sign_message(key: PrivateKey, header: MessageHeader) -> Message:
 
 
 def check_message(message: Message, schedule: Schedule, keys: Mapping[str, PublicKey] | None = None) -> None:
-    """Check that a message is one that this schedule calls for.
-
-    Args:
-        message: as it came.
-        schedule: the public parameters.
-        keys: party to identity key, under the pins; None where only the shape is checked (the relay).
+    """Check that a message is one that this schedule calls for; without keys only its shape, as the relay does.
 
     Raises:
         IntegrityError: it is not, or was not signed by its sender.
@@ -216,11 +211,7 @@ def _fits_proofs(header: MessageHeader, schedule: Schedule, *, bodiless: bool) -
 
 
 def session_digest(hellos: Iterable[MessageHeader]) -> str:
-    """The session that a full set of hellos makes; every later message is bound to it.
-
-    Args:
-        hellos: one of each party, in the parties' order.
-    """
+    """The session that a full set of hellos, in the parties' order, makes; every later message is bound to it."""
     return _session_digest(tuple(hellos))
 
 

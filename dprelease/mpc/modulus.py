@@ -70,10 +70,6 @@ class Modulus(ABC):
     def canonical(self, words: Words, what: str) -> Words:
         """The same words, if each is an element: the one decoder of all that others send.
 
-        Args:
-            words: as they came.
-            what: they are, for the error.
-
         Raises:
             IntegrityError: some word is none.
         """
@@ -110,11 +106,7 @@ class Modulus(ABC):
         return product(left, right, left_bits=left_bits, right_bits=right_bits, limbs=self.limbs)
 
     def combined(self, parts: Iterable[tuple[int, Integers]]) -> Integers:
-        """Sum of integers or elements times weights, as elements in 64-bit integers.
-
-        Args:
-            parts: at least one weight, and what it is the weight of.
-        """
+        """Sum of integers or elements times weights, one at least, as elements in 64-bit integers."""
         total: Words | None = None
         for weight, part in parts:
             term = self.elements(part) if weight == 1 else self.scaled(weight, self.elements(part))
@@ -174,7 +166,6 @@ class Field(Modulus):
         self._bits = np.uint64((1 << p.bit_length()) - 1)
 
     def read(self, seed: bytes, first_row: int, rows: int, width: int) -> Words:
-        """See `Modulus.read`."""
 
         def words(turn: int) -> Words:
             return SecretStream(derive_again(seed, turn) if turn else seed).read_words(first_row, rows, width)
@@ -182,12 +173,7 @@ class Field(Modulus):
         return self.first_elements(words)
 
     def uniform(self, seed: bytes, context: Context) -> Elements:
-        """The stream of uniform elements of a seed for one purpose.
-
-        Args:
-            seed: 32 bytes.
-            context: what it is for; another purpose gives another stream.
-        """
+        """The stream of uniform elements of a 32-byte seed for one purpose; another purpose gives another stream."""
         derived = derive(seed, context)
 
         def read(first: int, number: int) -> Words:
@@ -208,7 +194,6 @@ class Field(Modulus):
         return found
 
     def canonical(self, words: Words, what: str) -> Words:
-        """See `Modulus.canonical`."""
         if words.dtype != np.uint64 or (words.size and int(words.max()) >= self.p):
             raise IntegrityError(f"{what} has a number that is no element modulo {self.name}")
         return words
@@ -219,21 +204,17 @@ class Field(Modulus):
         return str(self.p)
 
     def elements(self, integers: npt.NDArray[np.signedinteger]) -> Words:
-        """See `Modulus.elements`."""
         return np.mod(integers.astype(np.int64, copy=False), np.int64(self.p)).view(np.uint64)
 
     def signed(self, words: Words) -> Integers:
-        """See `Modulus.signed`."""
         values = words.view(np.int64)
         return values - (((self.p >> 1) - values) >> 63 & self.p)
 
     def add(self, left: Words, right: Words) -> Words:
-        """left + right."""
         total: Words = left + right
         return self._smaller(total, total - self._p)
 
     def subtract(self, left: Words, right: Words) -> Words:
-        """left - right."""
         total: Words = left - right
         return self._smaller(total, total + self._p)
 
@@ -242,7 +223,6 @@ class Field(Modulus):
         return left * right % self._p
 
     def scaled(self, weight: int, words: Words) -> Words:
-        """See `Modulus.scaled`."""
         return self.multiply(words, np.array(weight % self.p, np.uint64))
 
     def reduced(self, words: Words) -> Words:
@@ -264,12 +244,7 @@ class Field(Modulus):
         return b"".join(part.astype("<u8").tobytes() for part in parts)
 
     def decode(self, data: bytes, shapes: Iterable[tuple[int, ...]], what: str) -> tuple[Words, ...]:
-        """Elements from bytes.
-
-        Args:
-            data: as it came.
-            shapes: of the parts, which the plan says.
-            what: it is, for errors.
+        """Elements of parts of these shapes from bytes.
 
         Raises:
             IntegrityError: another length, or a word that is no element.

@@ -47,13 +47,6 @@ _ANSWERS: tuple[Kind, ...] = ("matrices", "lines")
 class Proofs:
     """Our part of all proofs of one session, once every transcript is there.
 
-    Args:
-        exchange: our side of the session.
-        transcript: the digest that everybody signed.
-        dealt: dealer to what it dealt to us.
-        seeds: those that we dealt, in memory.
-        masks: the seed that we share with each peer.
-
     Raises:
         Irreparable: a coin is listed in place of the one that we have seen.
     """
@@ -205,13 +198,7 @@ class Proofs:
         return lambda size: body[-size:]
 
     def _asked(self, place: int, prover: str, verifier: RangeVerifier, answered: str) -> bool:
-        """Tells whether the verifier's last challenge was frozen before; it is now.
-
-        Args:
-            place: which one.
-            prover: whom it is about.
-            verifier: has drawn it.
-            answered: digest of what it answers.
+        """Tells whether the verifier's challenge of this place was frozen before, in answer to a digest; it is now.
 
         Raises:
             Irreparable: it answered something else.

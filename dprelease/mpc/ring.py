@@ -123,9 +123,6 @@ class SecretStream:
 def chunk_rows(width: int) -> int:
     """Rows of a chunk: the largest even number whose words take at most 1 MiB, and at least two.
 
-    Args:
-        width: words in a row, at least one.
-
     Raises:
         InvalidInput: the width is not positive.
     """
@@ -214,14 +211,7 @@ def _tile(
 
 
 class _Splitter:
-    """Splits rows of an operand into limbs, in memory that is taken once: fresh pages cost more than the arithmetic.
-
-    Args:
-        width: columns.
-        bits: as for `product`.
-        rows: at most so many at a time.
-        limbs: how.
-    """
+    """Splits rows of an operand into limbs, in memory that is taken once: fresh pages cost more than the arithmetic."""
 
     def __init__(self, width: int, bits: int | None, rows: int, limbs: Limbs) -> None:
         self.limbs = _LIMBS if bits is None else 1

@@ -9,6 +9,7 @@ Source: docs/protocol.md, steps 2, 5 and 8.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from dprelease.mpc.messages import (
     transcript_digest,
 )
 from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.storage import RoundStorage, SessionState
+from dprelease.mpc.storage import SessionState, SessionStorage
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Parties(Protocol):
 
 
 Public = TypeVar("Public", bound=Parties)
+Result = TypeVar("Result")
 
 
 def session_key(state: SessionState) -> X25519PrivateKey:
@@ -164,13 +166,8 @@ class Round(Generic[Public]):
         )
         return sign_message(identity, header)
 
-    def shared_seeds(self, party: str, key: X25519PrivateKey, purpose: str = "block-mask") -> Mapping[str, bytes]:
-        """The seed that a party shares with each peer, by which what they add for one another cancels.
-
-        Args:
-            party: whose seeds.
-            key: its session key.
-            purpose: what the seed is for; one for each use.
+    def shared_seeds(self, party: str, key: X25519PrivateKey, purpose: str) -> Mapping[str, bytes]:
+        """The seed that a party shares with each peer for one purpose, by which what they add for one another cancels.
 
         Raises:
             IntegrityError: a peer's session key is not one; it is named.
@@ -197,11 +194,7 @@ class Round(Generic[Public]):
         return tuple(party for party in self.schedule.parties if party in lacking)
 
     def transcript(self: Round[Schedule], commitments: Iterable[str]) -> str:
-        """The digest that every party signs once all masked columns are there.
-
-        Args:
-            commitments: from the approvals, in the parties' order.
-        """
+        """The digest that every party signs once all masked columns are there; commitments are in the parties' order."""
         return transcript_digest(self.schedule.task, self.session, commitments, self.columns())
 
     def check_transcripts(self, expected: str) -> None:
@@ -217,8 +210,16 @@ class Round(Generic[Public]):
                     raise Irreparable(f"{party} has seen another session than we have; nothing is computed")
 
 
-class Participant(Generic[Public]):
-    """One party's side of a session of any kind, round after round.
+def names(parties: Iterable[str]) -> str:
+    """Parties in a sentence."""
+    return ", ".join(parties)
+
+
+class Participant(ABC, Generic[Public, Result]):
+    """One party's side of a session of any kind, round after round, as a state machine: messages in, messages out.
+
+    Nothing here reads a disk or calls anybody. A storage keeps what must survive a restart, and nothing else is remembered between
+    steps but what follows from it: a restart goes on at the first step that is not done.
 
     Args:
         schedule: the public parameters.
@@ -241,7 +242,7 @@ class Participant(Generic[Public]):
         party: str,
         identity: PrivateKey,
         keys: Mapping[str, PublicKey],
-        storage: RoundStorage,
+        storage: SessionStorage,
         draw: Draw,
         checked: set[Message] | None = None,
     ) -> None:
@@ -251,18 +252,68 @@ class Participant(Generic[Public]):
         self._at: tuple[SessionState, Round[Public]] | None = None
         self._listed: tuple[Message, ...] | None = None
 
-    def _join(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Join the round in our storage, unless others have begun a later one, or it is not the one they know.
-
-        Args:
-            listed: all messages that are listed, checked.
+    def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Check all messages that are listed, of all rounds and parties, and join their latest round.
 
         Returns:
             Our messages that may be sent now; those that are listed already need not be sent again.
 
         Raises:
-            IntegrityError: the storage is older than what we have sent, or rounds were begun without end.
+            IntegrityError: a message does not belong to this session; its sender is named. Or our state is older than what
+                we have sent, or rounds were begun without end.
         """
+        for message in listed if listed is not self._listed else ():
+            if message not in self._checked:
+                self._check(message)
+                self._checked.add(message)
+        return self._join(listed)
+
+    def advance(self) -> str | Result | None:
+        """Do the first step that is not done; call it when all that `receive` gave is listed.
+
+        Returns:
+            None if a step was done: there is more to send. For whom we wait, in words. Or what the session leaves.
+
+        Raises:
+            IntegrityError: a peer sent something that does not belong to this session; it is named.
+            PeerUnavailable: a body cannot be fetched now; try again.
+        """
+        assert self._at is not None  # noqa: S101 - `receive` comes first
+        state, at = self._at
+        if at.find("hello", self._party) is None:
+            self._storage.freeze([self._hello(state)])
+            return None
+        if missing := at.missing("hello"):
+            return f"waits for {names(missing)} to join {self._called(at)}"
+        return self._proceed(state, at)
+
+    @abstractmethod
+    def _check(self, message: Message) -> None:
+        """Refuse a message that is none of this session, or not signed by its sender."""
+
+    @abstractmethod
+    def _called(self, at: Round[Public]) -> str:
+        """The round in words, for whoever waits for parties to join it."""
+
+    @abstractmethod
+    def _proceed(self, state: SessionState, at: Round[Public]) -> str | Result | None:
+        """As `advance`, once every hello is there."""
+
+    def _confirm(self, at: Round[Public], transcript: str) -> str | None:
+        """Say what we have seen: None if we have just done so, else for whom we wait; empty once all have seen the same.
+
+        Raises:
+            IntegrityError: a party has seen something else; it is named.
+        """
+        at.check_transcripts(transcript)
+        if at.find("transcript", self._party) is None:
+            self._storage.freeze([at.message(self._identity, self._party, "transcript", payload=transcript)])
+            return None
+        missing = at.missing("transcript")
+        return f"waits for {names(missing)} to confirm what it has seen" if missing else ""
+
+    def _join(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Join the round in our storage, unless others have begun a later one, or it is not the one they know."""
         unknown, state = self._unknown(listed), self._storage.state()
         since = state.round if state is not None else 1
         if any(header.kind in self.final and header.round >= since for header in unknown):
@@ -300,14 +351,8 @@ class Participant(Generic[Public]):
 
     def _hello(self, state: SessionState) -> Message:
         """Our signed offer of our session key."""
-        header = MessageHeader(
-            task=self._schedule.task,
-            round=state.round,
-            kind="hello",
-            sender=self._party,
-            payload=public_bytes(session_key(state)).hex(),
-        )
-        return sign_message(self._identity, header)
+        at = Round(self._schedule, state.round, ())
+        return at.message(self._identity, self._party, "hello", payload=public_bytes(session_key(state)).hex())
 
     def _frozen(self, kind: Kind, dealer: str = "") -> bool:
         return any((each.header.kind, each.header.dealer) == (kind, dealer) for each in self._storage.messages())

@@ -245,13 +245,7 @@ class Schedule:
         return self._pair[frozenset((one, other))].dealer
 
     def proof_plan(self, prover: str, receiver: str, session: str = "") -> ProofPlan:
-        """The proof of one party towards another.
-
-        Args:
-            prover: whose claim it is.
-            receiver: its verifier.
-            session: digest of the session; sizes do not depend on it.
-        """
+        """The proof of one party towards its verifier; sizes do not depend on the session."""
         context = Context("proof", self.task, session, prover, receiver, self.dealer_of(prover, receiver))
         assert isinstance(self.modulus, Field)  # noqa: S101 - validated
         return ProofPlan(self.claims[prover], self.rows, context, self.modulus)
@@ -279,12 +273,7 @@ class Schedule:
         return {name: self.proof_plan(name, self.tosser(name)) for name in self.parties}
 
     def message_size(self, kind: str, prover: str) -> int:
-        """Bytes of a challenge, which is not sealed, or of a sealed part of a proof.
-
-        Args:
-            kind: of `messages.Kind`.
-            prover: whose proof it belongs to.
-        """
+        """Bytes of a challenge, which is not sealed, or of a sealed part of a prover's proof."""
         if kind in _CHALLENGE_SIZES:
             return _CHALLENGE_SIZES[kind]
         plan = self._proof_plans[prover]

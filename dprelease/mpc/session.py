@@ -2,11 +2,9 @@
 
     our session key -> what we deal, what is dealt to us -> charge, masked columns -> transcript (-> proofs) -> products
 
-Nothing here reads a disk or calls anybody. A `SessionStorage` keeps what must survive a restart, a `SessionEnvironment` does
-what needs somebody else: whoever drives the session hands both in, lists messages to it and sends what it gives.
-Nothing is remembered between steps but what is in the storage and what follows from it: a restart goes on at the first step that
-is not done. A round may be abandoned for the next until the driver has used the shares; it then asks for no further step
-(docs/protocol.md, "One block, ever").
+A `SessionEnvironment` does what needs somebody else: whoever drives the session hands it in, lists messages to the session and
+sends what it gives. A round may be abandoned for the next until the driver has used the shares; it then asks for no further
+step (docs/protocol.md, "One block, ever").
 
 Source: docs/protocol.md, steps 2 to 6.
 """
@@ -27,7 +25,7 @@ from dprelease.mpc.exchange import Exchange, SessionEnvironment
 from dprelease.mpc.messages import Kind, Message, check_message
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
-from dprelease.mpc.round import Participant, Round, session_key
+from dprelease.mpc.round import Participant, Round, names, session_key
 from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
 from dprelease.mpc.storage import SessionState, SessionStorage
 
@@ -55,7 +53,7 @@ class Products:
     masks: Mapping[str, bytes]
 
 
-class Session(Participant[Schedule]):
+class Session(Participant[Schedule, Products]):
     """A session at one party.
 
     Args:
@@ -67,7 +65,6 @@ class Session(Participant[Schedule]):
 
     final = frozenset[Kind](("transcript", "checked"))
     lost = "our state is older than what we have sent: a block may exist already, and no other is made"
-    _storage: SessionStorage
 
     def __init__(
         self,
@@ -88,45 +85,19 @@ class Session(Participant[Schedule]):
         self._masks: tuple[str, Mapping[str, bytes]] = "", {}  # of a session
         self._opened: dict[str, CorrelatedRandomness] = {}  # in that session, by dealer
 
-    def receive(self, listed: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Check all messages that are listed, of all rounds and parties, and join their latest round.
+    def _check(self, message: Message) -> None:
+        check_message(message, self._schedule, self._keys)
 
-        Returns:
-            Our messages that may be sent now; those that are listed already need not be sent again.
+    def _called(self, at: Round[Schedule]) -> str:
+        again = f", round {at.number}; if one of them has made its block, the release cannot be completed"
+        return f"the computation{again if at.number > 1 else ''}"
 
-        Raises:
-            IntegrityError: a message does not belong to this session; its sender is named. Or our state is older than what
-                we have sent.
-        """
-        for message in listed if listed is not self._listed else ():
-            if message not in self._checked:
-                check_message(message, self._schedule, self._keys)
-                self._checked.add(message)
-        return self._join(listed)
-
-    def advance(self) -> str | Products | None:
-        """Do the first step that is not done; call it when all that `receive` gave is listed.
-
-        Returns:
-            None if a step was done: there is more to send. For whom we wait, in words. Or what the session leaves.
-
-        Raises:
-            IntegrityError: a peer sent something that does not belong to this session; it is named.
-            PeerUnavailable: a body cannot be fetched now; try again.
-        """
-        assert self._at is not None  # noqa: S101 - `receive` comes first
-        state, at = self._at
-        if at.find("hello", self._party) is None:
-            self._storage.freeze([self._hello(state)])
-            return None
-        if missing := at.missing("hello"):
-            again = f", round {at.number}; if one of them has made its block, the release cannot be completed"
-            return f"waits for {_names(missing)} to join the computation{again if at.number > 1 else ''}"
+    def _proceed(self, state: SessionState, at: Round[Schedule]) -> str | Products | None:
         exchange = Exchange(
             at, self._party, self._identity, session_key(state), self._storage, self._outside, self._draw
         )
         if self._masks[0] != at.session:  # here, so that a key that is none is found before anything is sealed to it
-            self._masks, self._opened = (at.session, exchange.shared_masks()), {}
+            self._masks, self._opened = (at.session, exchange.shared_seeds("block-mask")), {}
         masks = self._masks[1]
         if self._schedule.dealt_by(self._party) and not self._frozen("deal"):
             exchange.deal(self._seeds)
@@ -144,56 +115,40 @@ class Session(Participant[Schedule]):
                 exchange.mask(matrix, each)
             return None
         if missing := at.missing_columns():
-            return f"waits for the masked columns of {_names(missing)}"
+            return f"waits for the masked columns of {names(missing)}"
         transcript = at.transcript(self._commitments)
-        at.check_transcripts(transcript)
-        if at.find("transcript", self._party) is None:
-            self._storage.freeze([at.message(self._identity, self._party, "transcript", payload=transcript)])
-            return None
-        if missing := at.missing("transcript"):
-            return f"waits for {_names(missing)} to confirm what it has seen"
+        if (heard := self._confirm(at, transcript)) != "":
+            return heard
         if not self._schedule.claims:
             return self._products(lambda pair: exchange.share(pair, self._outside.matrix(), dealt[pair.dealer]), masks)
         proofs = Proofs(exchange, transcript, dealt, self._seeds, masks)
         try:
             waits = proofs.advance()
-        except ProofRefused as error:
-            self._refused(state, error)
-            return None
-        except Conflict as error:
-            self._forgotten(state, error)
+        except (ProofRefused, Conflict) as error:
+            self._begin_anew(state, error)
             return None
         if waits != "":
             return waits and f"waits for {waits}"
         return self._products(proofs.share, masks)
 
-    def _refused(self, state: SessionState, error: ProofRefused) -> None:
-        """Begin the next round, with everything dealt anew.
+    def _begin_anew(self, state: SessionState, error: ProofRefused | Conflict) -> None:
+        """Begin the next round, with everything dealt anew, as a proof failed or a dealer holds nothing of this one.
 
         Raises:
-            ProofRefused: it is the last that we try.
+            ProofRefused: no further round is tried.
         """
-        refused = state.refused + 1
+        refused, end = state.refused + isinstance(error, ProofRefused), ""
         if refused == MOST_REFUSED:
-            raise ProofRefused(
-                f"{error.message} in {refused} rounds. Nobody can tell whose software is at fault; docs/faults.md says what to do"
-            ) from error
+            end = f" in {refused} rounds. Nobody can tell whose software is at fault; docs/faults.md says what to do"
+        elif isinstance(error, Conflict) and state.round >= MOST_FORGOTTEN:
+            end = (
+                f", in round {state.round}: bounds cannot be proved. Find out why the dealer restarts, or says so, "
+                "and propose the release anew"
+            )
+        if end:
+            raise ProofRefused(f"{error.message}{end}") from error
         _log.warning("release %s: %s; the next round begins", self._schedule.task[:12], error.message)
         self._begin(state.round + 1, refused)
-
-    def _forgotten(self, state: SessionState, error: Conflict) -> None:
-        """Begin the next round, as a dealer holds nothing of this one.
-
-        Raises:
-            ProofRefused: too many rounds were begun.
-        """
-        if state.round >= MOST_FORGOTTEN:
-            raise ProofRefused(
-                f"{error.message}, in round {state.round}: bounds cannot be proved. Find out why the dealer restarts, or says so, "
-                "and propose the release anew"
-            ) from error
-        _log.warning("release %s: %s; the next round begins", self._schedule.task[:12], error.message)
-        self._begin(state.round + 1, state.refused)
 
     def _dealt(self, exchange: Exchange, at: Round[Schedule], dealer: str) -> CorrelatedRandomness | None:
         """Randomness that a dealer dealt to us; the first time its seeds are noted as used, and it is kept as it came."""
@@ -221,9 +176,5 @@ class Session(Participant[Schedule]):
 
     def _products(self, share: Callable[[Pair], Words], masks: Mapping[str, bytes]) -> Products:
         shares = {pair: share(pair) for pair in self._schedule.pairs if pair.has(self._party)}
-        _log.info("release %s: multiplied with %s", self._schedule.task[:12], _names(tuple(masks)))
+        _log.info("release %s: multiplied with %s", self._schedule.task[:12], names(masks))
         return Products(self._outside.matrix(), shares, masks)
-
-
-def _names(parties: tuple[str, ...]) -> str:
-    return ", ".join(parties)

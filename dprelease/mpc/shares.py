@@ -14,7 +14,7 @@ Source: docs/protocol.md, step 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
@@ -36,7 +36,7 @@ def share(
     schedule: Schedule,
     run: PieceMap = one_by_one,
 ) -> Words:
-    """A party's share of a pair's product: the first or the second, by its place in the pair.
+    """A party's share of one of its pairs' products, (d_j, d_k): the first or the second, by its place in the pair.
 
     Args:
         pair: one of the party's.
@@ -50,48 +50,12 @@ def share(
     Raises:
         IntegrityError: the partner's columns have another number of rows.
     """
+    modulus = schedule.modulus
     if party == pair.first:
-        return first_share(codes.shape[1], dealt.mask, dealt.shares[pair], partner, schedule, run)
-    return second_share(codes, dealt.shares[pair], partner, schedule, run)
-
-
-def first_share(
-    width: int, mask: bytes, pad: Words, partner: Iterable[Words], schedule: Schedule, run: PieceMap = one_by_one
-) -> Words:
-    """PRG(r) - A_j^T U_k, (d_j, d_k).
-
-    Args:
-        width: d_j, our variables.
-        mask: seed of our mask A_j under this dealer.
-        pad: PRG(r), (d_j, d_k).
-        partner: chunks of U_k.
-        schedule: the public parameters.
-        run: makes the product of each piece.
-
-    Raises:
-        IntegrityError: the partner's columns have another number of rows.
-    """
-    multiply = _MaskProduct(schedule.modulus, mask, width)
-    return reduce(schedule.modulus.subtract, run(multiply, _pieces(partner, schedule)), pad)
-
-
-def second_share(
-    codes: Codes, correction: Words, partner: Iterable[Words], schedule: Schedule, run: PieceMap = one_by_one
-) -> Words:
-    """U_j^T Q_k + (C_jk - PRG(r)), (d_j, d_k).
-
-    Args:
-        codes: (n, d_k), our variables Q_k.
-        correction: C_jk - PRG(r), (d_j, d_k).
-        partner: chunks of U_j.
-        schedule: the public parameters.
-        run: makes the product of each piece.
-
-    Raises:
-        IntegrityError: the partner's columns have another number of rows.
-    """
-    multiply = _OwnProduct(schedule.modulus, schedule.bits)
-    return reduce(schedule.modulus.add, run(multiply, _pieces(partner, schedule, codes)), correction)
+        multiply: Callable[[_Piece], Words] = _MaskProduct(modulus, dealt.mask, codes.shape[1])
+        return reduce(modulus.subtract, run(multiply, _pieces(partner, schedule)), dealt.shares[pair])
+    multiply = _OwnProduct(modulus, schedule.bits)
+    return reduce(modulus.add, run(multiply, _pieces(partner, schedule, codes)), dealt.shares[pair])
 
 
 @dataclass(frozen=True, repr=False)

@@ -30,7 +30,7 @@ class SessionState(Value):
     refused: Annotated[int, Field(ge=0, exclude_if=lambda refused: not refused)] = 0
 
 
-class RoundStorage(Protocol):
+class SessionStorage(Protocol):
     """State of one session of any kind that survives a restart, at one party; on a disk, or in memory if nothing need survive."""
 
     def state(self) -> SessionState | None:
@@ -60,22 +60,18 @@ class RoundStorage(Protocol):
     def read_private(self, name: str) -> bytes | memoryview | None:
         """A secret of this round, which may be mapped from a file; None before it is complete."""
 
-
-def write_hashed(storage: RoundStorage, name: str, pieces: Iterable[bytes]) -> tuple[int, str]:
-    """Keep a body of ours, piece by piece; its size and SHA-256."""
-    hashed = HashedPieces(pieces)
-    storage.write_body(name, hashed)
-    return hashed.size, hashed.sha256
-
-
-class SessionStorage(RoundStorage, Protocol):
-    """The same, with what was dealt to the party."""
-
     def dealt(self, dealer: str) -> bytes | None:
         """Randomness that a dealer dealt to us, as it came; None before it has."""
 
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
         """Keep what a dealer dealt to us."""
+
+
+def write_hashed(storage: SessionStorage, name: str, pieces: Iterable[bytes]) -> tuple[int, str]:
+    """Keep a body of ours, piece by piece; its size and SHA-256."""
+    hashed = HashedPieces(pieces)
+    storage.write_body(name, hashed)
+    return hashed.size, hashed.sha256
 
 
 class MemorySessionStorage:
@@ -89,48 +85,37 @@ class MemorySessionStorage:
         self._private: dict[str, bytes] = {}
 
     def state(self) -> SessionState | None:
-        """As `SessionStorage`."""
         return self._state
 
     def begin(self, number: int, draw: Draw, refused: int = 0) -> SessionState:
-        """As `SessionStorage`."""
         for kept in (self._messages, self._dealt, self._bodies, self._private):
             kept.clear()
         self._state = SessionState(round=number, key=private_bytes(new_session_key(draw)).hex(), refused=refused)
         return self._state
 
     def messages(self) -> tuple[Message, ...]:
-        """As `SessionStorage`."""
         return tuple(self._messages)
 
     def read_body(self, message: Message) -> bytes:
-        """As `SessionStorage`."""
         return self._bodies.get(name_of(message.header), b"")
 
     def keep_body(self, name: str, data: bytes) -> None:
-        """As `SessionStorage`."""
         self._bodies[name] = data
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
-        """As `SessionStorage`."""
         self._bodies[name] = b"".join(pieces)
 
     def freeze(self, messages: Iterable[Message]) -> None:
-        """As `SessionStorage`."""
         self._messages += messages
 
     def dealt(self, dealer: str) -> bytes | None:
-        """As `SessionStorage`."""
         return self._dealt.get(dealer)
 
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
-        """As `SessionStorage`."""
         self._dealt[dealer] = sealed
 
     def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """As `SessionStorage`."""
         self._private[name] = b"".join(pieces)
 
     def read_private(self, name: str) -> bytes | None:
-        """As `SessionStorage`."""
         return self._private.get(name)

@@ -29,6 +29,7 @@ from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Scenario
 from dprelease.mechanisms.base import Mechanism
+from dprelease.mechanisms.draft import NONE
 from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, names_for_fits
 from dprelease.one_line import counted
@@ -44,9 +45,6 @@ from dprelease.planning.forecast import (
     rows_needed,
     useful_from,
 )
-
-NONE = "none"
-"""Value of a request's key ``ranges`` if numbers are coded in public bounds."""
 
 KNOWN = 1.7
 """Weight of an outcome that is known beforehand, in ranges: docs/methods.md, Clipped rows."""
@@ -397,12 +395,7 @@ def _releases(releases: Mapping[str, Proposed]) -> Table:
 
 
 def charges(prices: Mapping[str, Mapping[str, Fraction]], delta: float) -> Table:
-    """One line for each price, with the hospitals that pay it.
-
-    Args:
-        prices: name of a way to release, to hospital, to the mu^2 that its ledger would be charged.
-        delta: at which epsilon is said.
-    """
+    """One line for each price, with the hospitals that pay it; prices are mu^2 by way to release and hospital."""
     rows = []
     for plan, charged in prices.items():
         payers: dict[Fraction, list[str]] = {}

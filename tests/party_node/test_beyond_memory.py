@@ -72,9 +72,10 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.mechanisms.base import Inputs
 from dprelease.mechanisms.moments.privatize import OwnMoments, coded
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.shares import second_share
+from dprelease.mpc.shares import share
 from party_node.state.frozen import FrozenRows
 from party_node.state.session import SessionFolder
 from tests.support.measured import forget_peak, measured
@@ -111,8 +112,9 @@ matrix = stage("code", lambda: session.map_rows((coded(piece, moments) for piece
 assert np.array_equal(matrix[-(1 << 16):], some)
 stage("own products", lambda: OwnMoments.of(matrix, np.zeros(WIDTH, bool), schedule))
 stage("mask", lambda: [None for _ in masked(matrix, bytes(32), schedule)])
-correction = np.zeros((WIDTH, WIDTH), np.uint64)
-stage("multiply", lambda: second_share(matrix, correction, masked(matrix, bytes(32), schedule), schedule))
+(pair,) = schedule.pairs
+dealt = CorrelatedRandomness("", bytes(32), b"", {pair: np.zeros((WIDTH, WIDTH), np.uint64)}, ())
+stage("multiply", lambda: share(pair, "south", matrix, dealt, masked(matrix, bytes(32), schedule), schedule))
 print(json.dumps(held))
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dprelease.arrays import PieceMap
+from dprelease.arrays import Codes, PieceMap
 from dprelease.data.bounding import BoundedRows
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import new_private_key
@@ -18,12 +18,12 @@ from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.mpc import exchange as exchange_module
-from dprelease.mpc import shares as products_module
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.ring import Words
-from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.shares import second_share
+from dprelease.mpc.schedule import Pair, Schedule
+from dprelease.mpc.shares import share
 from dprelease.release.accounting import trust
 from dprelease.release.block import Block
 from party_node.state.vault import Vault
@@ -105,18 +105,20 @@ def read_by_altered_software(world: JointWorld, name: str, amplitude: int, patch
             yield FIELD.add(chunk, FIELD.read(mask, start, *chunk.shape))
 
     def half(
-        codes: np.ndarray,  # type: ignore[type-arg]
-        correction: Words,
+        pair: Pair,
+        party: str,
+        codes: Codes,
+        dealt: CorrelatedRandomness,
         partner: Iterable[Words],
         schedule: Schedule,
         run: PieceMap,
     ) -> Words:
-        if not hostile():
-            return second_share(codes, correction, partner, schedule, run)
-        return FIELD.add(correction, FIELD.product(np.vstack(list(partner)), fed(codes)))
+        if not hostile() or party == pair.first:
+            return share(pair, party, codes, dealt, partner, schedule, run)
+        return FIELD.add(dealt.shares[pair], FIELD.product(np.vstack(list(partner)), fed(codes)))
 
     patch.setattr(exchange_module, "masked", masking)
-    patch.setattr(products_module, "second_share", half)
+    patch.setattr(exchange_module, "share", half)
     world.run(order=world.schedule.parties)
 
 

@@ -57,7 +57,7 @@ def _two_faced(original: Callable[..., Any], exchange: object, *given: Any) -> A
         codes = np.repeat(codes[:1], len(codes), axis=0)
     made = original(exchange, *before, codes, dealt)
     if isinstance(made, RangeProver):
-        made._plain = None  # made anew from these columns
+        made._plain = made.plan.claim.bits(codes)
     return made
 
 

@@ -40,16 +40,6 @@ def verifier_sums(
     return sums.own
 
 
-class Liar(RangeProver):
-    """Masks any columns and says any numbers about them, and is honest from there on."""
-
-    said: list[Integers]
-
-    def plain_bits(self, first: int, rows: int) -> Bits:
-        steps = [each[first : first + rows] for each in self.said]
-        return self.plan.claim.packed(steps, self.plan.unit)
-
-
 @dataclass
 class Proof:
     """One proof from dealing to decision; `said` are the numbers of a liar, in steps."""
@@ -65,10 +55,9 @@ class Proof:
         columns = self.plan.field.uniform(self.draw(32), CONTEXT)
         width = self.plan.width
         self.masks: ColumnRows = lambda first, rows: columns(first * width, rows * width).reshape(rows, width)
-        kind = RangeProver if self.said is None else Liar
-        self.prover = kind(self.plan, self.codes, self.masks, self.seed, self.chi)
-        if isinstance(self.prover, Liar) and self.said is not None:
-            self.prover.said = self.said
+        claim, codes = self.plan.claim, self.codes
+        bits = claim.packed(claim.steps(codes) if self.said is None else self.said, self.plan.unit)
+        self.prover = RangeProver(self.plan, codes, self.masks, self.seed, self.chi, bits)
         self.verifier = RangeVerifier.begin(self.plan, self.chi, self.draw)
 
     def pieces(self, rows: int = 0) -> Iterator[tuple[Words, Bits]]:

@@ -146,13 +146,7 @@ class Claim:
         return max((0, *numbers, *groups, *norms))
 
     def steps(self, codes: npt.NDArray[np.integer]) -> list[Integers]:
-        """How many steps above its least value each number of each row is.
-
-        Args:
-            codes: (r, d) values of the columns.
-
-        Returns:
-            (r,) for each number.
+        """(r,) for each number how many steps above its least value it is, from (r, d) values of the columns.
 
         Raises:
             InvalidInput: the claim is not true of some row: no honest party has it.
@@ -186,15 +180,7 @@ class Claim:
         return max(1, -(-len(self.weights) // unit))
 
     def packed(self, steps: list[Integers], unit: int = UNIT) -> Bits:
-        """The bits of numbers.
-
-        Args:
-            steps: (r,) for each number, as `Claim.steps` has them.
-            unit: bits of a unit.
-
-        Returns:
-            (r, units).
-        """
+        """(r, units), the bits of numbers as `Claim.steps` has them."""
         mask, at = np.uint64((1 << unit) - 1), 0
         words: Words = np.zeros((self.units(unit), len(steps[0]) if steps else 0), np.uint64)
         for each, number in zip(steps, self.numbers, strict=True):

@@ -36,12 +36,7 @@ def encoded_answer(
 ) -> bytes:
     """g and z: 8 (lines + 3) bytes. To be made once: two answers would show R entries of D's side.
 
-    Args:
-        plan: the public parameters.
-        masks: rows of A as dealt.
-        seed: 32 bytes that D dealt to P for proofs.
-        challenges: c1, c2 and c3 as R sent them.
-        same: of the masks, taken on the way; None where nobody compares columns.
+    A fingerprint of the masks is taken on the way.
 
     Raises:
         InvalidInput: the seed has another length.
@@ -62,16 +57,7 @@ def dealer_answer(
     lines: Lines,
     same: Fingerprint | None = None,
 ) -> tuple[Words, Words]:
-    """g, (lines,), and z, (3,).
-
-    Args:
-        plan: the public parameters.
-        challenges: all three.
-        side: a and A.
-        matrices: D's shares of M and every K.
-        lines: D's share of T, and psi.
-        same: as of `encoded_answer`.
-    """
+    """g, (lines,), and z, (3,), from a and A and D's shares of M, every K, T and psi."""
     first, second, third = challenges
     entries, own, found = RowEntries(plan, second.right), OwnSums(plan, first, -1), []
     for start, rows in plan.chunks():

@@ -166,11 +166,7 @@ class ProofPlan:
         return max(1, _CHUNK_BYTES // (8 * max(self.width, self.entries) * pair)) * pair
 
     def chunks(self, rows: int = 0) -> Iterator[tuple[int, int]]:
-        """(first, number) of rows.
-
-        Args:
-            rows: of a chunk, an even number of lines; `chunk_rows` by default.
-        """
+        """(first, number) of rows; a chunk has an even number of lines, `chunk_rows` by default."""
         size = rows or self.chunk_rows
         return ((start, min(size, self.rows - start)) for start in range(0, self.rows, size))
 

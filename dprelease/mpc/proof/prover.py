@@ -30,7 +30,7 @@ class RangeProver:
         masks: rows of A as dealt.
         seed: 32 bytes that D dealt to P for proofs; secret from every receiver.
         chi: 32 bytes that P drew and gives to R with its columns; secret from D.
-        plain: (n, units) our bits, from where they are kept; made anew by default, which takes a tenth of the work.
+        plain: (n, units) our bits by the claim, from where they are kept.
 
     Raises:
         InvalidInput: codes or a seed have another shape than the plan.
@@ -43,7 +43,7 @@ class RangeProver:
         masks: ColumnRows,
         seed: bytes,
         chi: bytes,
-        plain: Bits | None = None,
+        plain: Bits,
     ) -> None:
         if codes.shape != (plan.rows, plan.width) or {len(seed), len(chi)} != {SEED_BYTES}:
             raise InvalidInput(f"codes of shape {codes.shape}, or a seed, do not fit the plan of the proof")
@@ -54,34 +54,18 @@ class RangeProver:
         self._receiver = Side(self.masked_bits, self.masked_columns)
 
     def bits(self, chunks: Iterable[tuple[int, int]]) -> Iterator[Bits]:
-        """The chunks of u, (r, units): what P sends beside its masked columns, and the same to all receivers under one dealer.
-
-        Args:
-            chunks: (first, number) of rows; each first is even.
-
-        Raises:
-            InvalidInput: the claim is not true of some row.
-        """
+        """The chunks of u, (r, units), from even rows on: what P sends beside its masked columns, the same under one dealer."""
         return (self.masked_bits(first, rows) for first, rows in chunks)
 
     def first(self, challenge: bytes) -> bytes:
-        """Shares of M and every K under c1: 8 (units 32^2 + sum of d_B^2) bytes.
-
-        Args:
-            challenge: the 32 bytes that R sent.
-        """
+        """Shares of M and every K under c1: 8 (units 32^2 + sum of d_B^2) bytes."""
         plan = self.plan
         made = matrices(plan, plan.combination(challenge), self._receiver, self._dealer)
         shares = plan.matrix_share(self._seed, challenge)
         return plan.field.encode(plan.field.subtract(*pair) for pair in zip(made, shares, strict=True))
 
     def second(self, first: bytes, second: bytes) -> bytes:
-        """Share of T under c1 and c2: 8 33^2 bytes.
-
-        Args:
-            first: c1.
-            second: c2.
-        """
+        """Share of T under c1 and c2: 8 33^2 bytes."""
         plan = self.plan
         lines = plan.lines_share(self._seed, first, second)
         blindings = plan.chi(self._chi), lines.psi
@@ -91,11 +75,8 @@ class RangeProver:
 
     def plain_bits(self, first: int, rows: int) -> Bits:
         """The bits of these rows, bare: they never leave P."""
-        kept, end = self._codes if self._plain is None else self._plain, first + rows
-        found = (
-            np.array(kept[first:end]) if kept is self._plain else self.plan.claim.bits(kept[first:end], self.plan.unit)
-        )
-        let_go(kept)
+        found = np.array(self._plain[first : first + rows])
+        let_go(self._plain)
         return found
 
     def masked_bits(self, first: int, rows: int) -> Bits:

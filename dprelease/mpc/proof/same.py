@@ -77,11 +77,7 @@ class Fingerprint:
         self.rows, self.value = coin.rows(), 0
 
     def add(self, sums: Words) -> None:
-        """Add rows.
-
-        Args:
-            sums: (d,) of each column's elements times alpha.
-        """
+        """Add rows, by (d,) sums of each column's elements times alpha."""
         self.value = (self.value + self._field.dot(sums, self._gamma)) % self._field.p
 
     def through(self, chunks: Iterable[Words]) -> Iterator[Words]:

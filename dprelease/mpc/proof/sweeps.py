@@ -40,12 +40,7 @@ _HALF_BITS = 31
 
 
 class SignTables:
-    """Look-up tables of <vector, e> for the signs e of one unit after another.
-
-    Args:
-        field: of the vectors.
-        vectors: (units, unit).
-    """
+    """Look-up tables of <vector, e> for the signs e of one unit after another, of (units, unit) vectors."""
 
     def __init__(self, field: Field, vectors: Words) -> None:
         self._field = field
@@ -79,15 +74,7 @@ def _table(field: Field, vectors: Words) -> Words:
 
 
 def sign_products(field: Field, alpha: Words, left: Bits, right: Bits, unit: int) -> Words:
-    """sum_i alpha_i e_left,ih e_right,ih' for each unit h; (units, unit, unit).
-
-    Args:
-        field: of alpha.
-        alpha: (r,), for at most `COUNTED_ROWS` rows.
-        left: (r, units).
-        right: (r, units).
-        unit: bits of a unit.
-    """
+    """sum_i alpha_i e_left,ih e_right,ih' for each unit h, (units, unit, unit), of (r, units) bits, r <= `COUNTED_ROWS`."""
     units, size = left.shape[1], -(-unit // 8)
     halves = [(alpha & np.uint64((1 << _HALF_BITS) - 1)).astype(np.float64)]
     if field.p >> _HALF_BITS:
@@ -154,14 +141,7 @@ class Side:
 
 
 def matrices(plan: ProofPlan, challenge: Combination, receiver: Side, dealer: Side) -> Matrices:
-    """M and every K.
-
-    Args:
-        plan: the public parameters.
-        challenge: c1.
-        receiver: R's side.
-        dealer: D's side.
-    """
+    """M and every K."""
     field = plan.field
     found = [np.zeros(shape, np.uint64) for shape in plan.matrix_shapes]
     most = max(1, COUNTED_ROWS // (2 * plan.line)) * 2 * plan.line
@@ -181,12 +161,7 @@ def matrices(plan: ProofPlan, challenge: Combination, receiver: Side, dealer: Si
 
 
 class RowEntries:
-    """<sigma, entry> for every entry of rows of one side.
-
-    Args:
-        plan: the public parameters.
-        vectors: sigma or tau of the second challenge.
-    """
+    """<sigma, entry> for every entry of rows of one side, or with tau for sigma."""
 
     def __init__(self, plan: ProofPlan, vectors: tuple[Words, ...]) -> None:
         self._field = plan.field
@@ -211,15 +186,7 @@ def line_products(
     blindings: tuple[Elements, Elements],
     sides: tuple[Side, Side],
 ) -> Words:
-    """T = [X chi]' [Y psi].
-
-    Args:
-        plan: the public parameters.
-        challenge: c1.
-        directions: c2.
-        blindings: chi and psi.
-        sides: R's and D's.
-    """
+    """T = [X chi]' [Y psi], from R's and D's sides."""
     field, entries = plan.field, (RowEntries(plan, directions.left), RowEntries(plan, directions.right))
     total = np.zeros(plan.line_shape, np.uint64)
     for first, rows in plan.chunks():
@@ -249,14 +216,9 @@ def blinding_of(plan: ProofPlan, blinding: Elements, first: int, blocks: int) ->
 
 
 def folded(plan: ProofPlan, entries: Words, weights: Words, blinding: Elements, first: int) -> Words:
-    """For each line the sum of entries times weights, and its blinding: a chunk of f or g, (blocks, entries).
+    """For each line the sum of (entries, r) entries times (r,) weights, and its blinding: a chunk of f or g, (blocks, entries).
 
-    Args:
-        plan: the public parameters.
-        entries: (entries, r).
-        weights: (r,), the third challenge for these rows, times alpha on R's side.
-        blinding: chi or psi.
-        first: the first row.
+    Weights are the third challenge for these rows, times alpha on R's side.
     """
     field = plan.field
     sums = field.total(in_lines(field.multiply(entries, weights), plan.line), 2)
@@ -287,12 +249,7 @@ class Coefficients:
 
 
 def coefficients(plan: ProofPlan, challenge: Combination) -> Coefficients:
-    """Coefficients of equation (1).
-
-    Args:
-        plan: the public parameters.
-        challenge: c1.
-    """
+    """Coefficients of equation (1)."""
     field, claim = plan.field, plan.claim
     columns = [int(each) for each in challenge.gamma]
     numbers = [-each for each in columns]
@@ -330,10 +287,7 @@ def of_matrices(plan: ProofPlan, challenge: Combination, shares: Matrices) -> in
 class OwnSums:
     """One side's own part of equation (1), but for the sum of alpha: linear in its columns, and their squares in norms.
 
-    Args:
-        plan: the public parameters.
-        challenge: c1.
-        sign: 1 for U, -1 for A.
+    The sign is 1 for U, -1 for A.
     """
 
     def __init__(self, plan: ProofPlan, challenge: Combination, sign: int) -> None:
@@ -342,14 +296,7 @@ class OwnSums:
         self.total = 0
 
     def add(self, columns: Words, alpha: Words, first: int, same: Fingerprint | None) -> None:
-        """Add rows.
-
-        Args:
-            columns: (r, d).
-            alpha: (r,).
-            first: the first row.
-            same: of the columns, taken on the way.
-        """
+        """Add rows: (r, d) columns, whose fingerprint is taken on the way, and (r,) of alpha."""
         field = self._plan.field
         vectors = [alpha] if same is None else [alpha, same.rows(first, len(columns))]
         sums = field.product(columns, np.stack(vectors, 1))
@@ -388,10 +335,6 @@ def _trace(matrix: Words) -> int:
 
 def regrouped(pieces: Iterable[tuple[Words, Bits]], rows: int) -> Iterator[tuple[Words, Bits]]:
     """The same rows in pieces of so many, the last one smaller.
-
-    Args:
-        pieces: of any size.
-        rows: of each.
 
     Raises:
         IntegrityError: columns and bits of a piece do not have the same rows.

@@ -62,12 +62,7 @@ class RangeVerifier:
 
     @classmethod
     def begin(cls, plan: ProofPlan, chi: bytes, draw: Draw = secrets.token_bytes) -> RangeVerifier:
-        """Draw the first challenge, for a commitment that is fixed.
-
-        Args:
-            plan: the public parameters.
-            chi: from what P sent with its columns.
-            draw: fresh randomness, from the operating system outside tests.
+        """Draw the first challenge, for a commitment that is fixed, with the chi that P sent with its columns.
 
         Raises:
             IntegrityError: chi has another length.
@@ -77,11 +72,7 @@ class RangeVerifier:
         return cls(plan, chi, (draw(SEED_BYTES),))
 
     def take(self, message: bytes, draw: Draw = secrets.token_bytes) -> RangeVerifier:
-        """Take P's answer to the last challenge, and draw the next.
-
-        Args:
-            message: shares of M and every K, then the share of T.
-            draw: fresh randomness, from the operating system outside tests.
+        """Take P's answer to the last challenge, shares of M and every K, then of T, and draw the next.
 
         Raises:
             IntegrityError: the message has another length, or a number that is no element.
@@ -121,10 +112,7 @@ class RangeVerifier:
 
         Nothing may be made of the columns if this raises. Proof and use read the same bytes, once.
 
-        Args:
-            answer: D's.
-            columns: pieces of U, (r, d) as they came, and u, (r, units), of as many rows.
-            same: of the columns, taken on the way; None where nobody compares them.
+        Columns come in pieces of U, (r, d) as they came, and u, (r, units), of as many rows; their fingerprint is taken on the way.
 
         Raises:
             ProofRefused: the proof does not show the claim, or an answer has another form than the plan says. It names no
@@ -146,14 +134,7 @@ class RangeVerifier:
 
 
 class VerifierSums:
-    """R's part of equation (1), and <f, g>.
-
-    Args:
-        plan: the public parameters.
-        challenges: all three.
-        chi: the stream that P committed to.
-        g: (lines,), D's.
-    """
+    """R's part of equation (1), and <f, g>, with g of D, (lines,)."""
 
     def __init__(self, plan: ProofPlan, challenges: Challenges, chi: Elements, g: Words) -> None:
         self._plan, self._challenges, self._chi, self._g = plan, challenges, chi, g
@@ -162,10 +143,6 @@ class VerifierSums:
 
     def through(self, columns: Iterable[tuple[Words, Bits]], same: Fingerprint | None = None) -> Iterator[Words]:
         """The masked columns, in pieces, once each has been added.
-
-        Args:
-            columns: pieces of U and u.
-            same: as of `RangeVerifier.checked`.
 
         Raises:
             IntegrityError: there are more or fewer rows or columns, or a number is no element.
@@ -201,15 +178,7 @@ class VerifierSums:
 def residuals(
     plan: ProofPlan, challenges: Challenges, shares: tuple[Matrices, Words], own: tuple[int, int], scalars: Words
 ) -> tuple[int, int, int]:
-    """How far each of the three equations is from holding: 0 for all, if P is honest.
-
-    Args:
-        plan: the public parameters.
-        challenges: all three.
-        shares: P's, of M and every K, and of T.
-        own: from `VerifierSums`.
-        scalars: z, D's.
-    """
+    """How far each of the three equations is from holding: 0 for all, if P is honest."""
     (first, second, third), (matrices, lines), p = challenges, shares, plan.field.p
     z = [int(each) for each in scalars]
     return (

@@ -11,10 +11,10 @@ from dprelease.canonical import sha256
 from dprelease.identity.signing import PrivateKey, new_private_key
 from dprelease.intersection.key_value_store import Bytes
 from dprelease.intersection.ring import Ring
-from dprelease.intersection.session import AlignmentSession, Common, RingPass, RunEnvironment, Tables
+from dprelease.intersection.session import AlignmentExchange, AlignmentSession, Common, RunEnvironment
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.messages import Message, MessageHeader
-from dprelease.mpc.round import Round
+from dprelease.mpc.round import Round, session_key
 from dprelease.mpc.storage import MemorySessionStorage
 
 NAMES = tuple("abcdefghij")
@@ -33,10 +33,6 @@ def array(elements: Iterable[bytes]) -> Bytes:
 
 def ring_of(*sizes: int) -> Ring:
     return Ring(RUN, dict(zip(NAMES, sizes, strict=False)))
-
-
-class OurSide(RingPass, Tables):
-    """As a session has it."""
 
 
 class Died(Exception):
@@ -139,9 +135,11 @@ class Driver:
         raise AssertionError(f"no end: {self.told}")
 
 
-def side_of(driver: Driver, party: str) -> OurSide:
+def side_of(driver: Driver, party: str) -> AlignmentExchange:
     """A party's side of the session, with all its secrets."""
     state = driver.storages[party].state()
     assert state is not None
     at = Round.of(driver.ring, state.round, driver.messages())
-    return OurSide(at, party, KEYS[party], state, driver.storages[party], driver.fetch, driver.draw, 1)
+    return AlignmentExchange(
+        at, party, KEYS[party], session_key(state), driver.storages[party], driver.fetch, driver.draw, 1
+    )

@@ -8,12 +8,12 @@ from unittest.mock import patch
 
 import pytest
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.intersection import curve
-from dprelease.intersection.session import RingPass
+from dprelease.intersection.session import AlignmentExchange, chunks, counts
 from dprelease.mpc.messages import MessageHeader
 from tests.dprelease.intersection.conftest import SETS
-from tests.dprelease.intersection.driver import RUN, Driver, element, side_of
+from tests.dprelease.intersection.driver import RUN, Driver, array, element, side_of
 from tests.hostile.faults import Fault, Kind, each
 
 TWO = {"a": [1, 2, 3], "b": [3, 1]}
@@ -65,12 +65,12 @@ def points_from(driver: Driver, sender: str, origin: str) -> MessageHeader:
 @contextmanager
 def sending(change: Callable[[bytes], bytes]) -> Iterator[None]:
     """A party whose software changes the points that it passes on."""
-    original = RingPass._send_points
+    original = AlignmentExchange._send_points
 
-    def changed(party: RingPass, origin: str, points: Iterator[bytes]) -> None:
+    def changed(party: AlignmentExchange, origin: str, points: Iterator[bytes]) -> None:
         original(party, origin, points if origin == party.party else map(change, points))
 
-    with patch.object(RingPass, "_send_points", changed):
+    with patch.object(AlignmentExchange, "_send_points", changed):
         yield
 
 
@@ -162,3 +162,18 @@ def test_bytes_that_the_relay_alters_are_not_blamed_on_their_sender() -> None:
     with pytest.raises(IntegrityError, match=r"^the relay handed out what was not signed"):
         driver.look("a")
     assert points_from(driver, "a", "a")
+
+
+def test_the_order_is_a_secret_permutation_of_just_these_elements(finished: Driver) -> None:
+    side = side_of(finished, "a")
+    order = side.order(finished.elements["a"])
+    assert sorted(order) == [0, 1, 2, 3]
+    assert list(order) == list(side_of(finished, "a").order(finished.elements["a"]))
+    with pytest.raises(InvalidInput, match="the patients changed"):
+        side.order(finished.elements["a"][::-1].copy())
+
+
+def test_rows_are_cut_into_chunks_of_known_sizes() -> None:
+    rows = array(map(element, range(5)))
+    assert [len(chunk) for chunk in chunks(rows, 2)] == [64, 64, 32] == [32 * count for count in counts(5, 2)]
+    assert b"".join(chunks(rows, 2)) == rows.tobytes()

@@ -8,9 +8,10 @@ import pytest
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.privatize import schedule_of
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.modulus import FIELD
-from dprelease.mpc.shares import first_share, second_share
+from dprelease.mpc.shares import share
 from tests.support.specs import build_spec, numeric, random_rows
 
 SPEC = build_spec(
@@ -31,7 +32,8 @@ def test_columns_of_another_length_are_refused() -> None:
     schedule = schedule_of(SPEC)
     coded = code(random_rows(SPEC, "b", 3).codes, SPEC.parties[1].columns)
     peer = [np.zeros((29, 2), np.uint64)]
-    with pytest.raises(IntegrityError, match="29 rows where the release has 30"):
-        second_share(coded, np.zeros((2, 1), np.uint64), peer, schedule)
-    with pytest.raises(IntegrityError, match="29 rows"):
-        first_share(1, bytes(32), np.zeros((1, 2), np.uint64), peer, schedule)
+    (pair,) = schedule.pairs
+    dealt = CorrelatedRandomness("", bytes(32), b"", {pair: np.zeros((2, 1), np.uint64)}, ())
+    for party, other in (("b", peer), ("a", [np.zeros((29, 1), np.uint64)])):
+        with pytest.raises(IntegrityError, match="29 rows where the release has 30"):
+            share(pair, party, coded if party == "b" else np.zeros((30, 2), np.int32), dealt, other, schedule)

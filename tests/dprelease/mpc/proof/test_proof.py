@@ -360,14 +360,6 @@ def test_every_cell_and_every_bit_counts() -> None:
     asked.check(answer, [(columns, bits)])
 
 
-def test_a_prover_may_read_the_bits_that_it_kept(made: tuple[Proof, RangeVerifier, bytes]) -> None:
-    proof, asked, _ = made
-    bits = proof.plan.claim.bits(proof.codes, proof.plan.unit)
-    reading = RangeProver(proof.plan, proof.codes, proof.masks, proof.seed, proof.chi, bits)
-    first, second, _ = asked.challenges
-    assert (reading.first(first), reading.second(first, second)) == asked.messages
-
-
 def test_a_second_answer_would_show_the_dealers_side() -> None:
     """Two third challenges that differ in one place, by one: the difference is <tau, e> of single rows, hence their bits."""
     cheat = Cheat()
@@ -415,7 +407,7 @@ def test_a_prover_with_other_shapes_is_refused() -> None:
     codes: npt.NDArray[np.int64] = np.zeros((4, 4), np.int64)
     for shown, seed, chi in ((codes[:3], bytes(32), bytes(32)), (codes, bytes(31), bytes(32)), (codes, bytes(32), b"")):
         with pytest.raises(InvalidInput, match="do not fit"):
-            RangeProver(plan, shown, masks, seed, chi)
+            RangeProver(plan, shown, masks, seed, chi, plan.claim.bits(codes))
     with pytest.raises(InvalidInput, match="32 bytes"):
         encoded_answer(plan, masks, b"short", (bytes(32),) * 3)
 
