@@ -26,7 +26,6 @@ from dprelease.estimators.fitting import fit
 from dprelease.estimators.result import FitResult
 from dprelease.files.extras import imported, missing
 from dprelease.one_line import nearest, one_line
-from dprelease.release.entries import entries
 from dprelease.release.folder import load_folder
 from dprelease.release.release import Release
 
@@ -212,7 +211,7 @@ class Dataset(Release):
         if unfitted := UNFITTED.get(self.view.kind):
             frame = pandas.json_normalize(unfitted(self, ()).document().tables[0].to_json())
         else:
-            found = entries(self)
+            found = self.regressable.released()
             frame = pandas.DataFrame(found.values, index=found.row_names or None, columns=found.names)
             frame.attrs["noise_sd"] = found.noise_sd.tolist()
         frame.attrs.update(release=self.digest, guarantee=list(self.guarantee))

@@ -89,7 +89,7 @@ def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence
     likely[np.diag_indices_from(likely)] += RIDGE
     tests: dict[str, JointTest] = {}
     for gap in gaps:
-        for column in moments.columns:
+        for column in moments.coded:
             if gap.concerns(column) or (asked and column.name not in asked):
                 continue
             given = [moments.lookup(each.name)[0] for each in gaps if each.concerns(column)]

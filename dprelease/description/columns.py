@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from statistics import NormalDist
 
 import numpy as np
@@ -17,8 +18,10 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import PublishedSpreads
 from dprelease.estimators.evidence.summary import summarise
 from dprelease.estimators.quality import WIDTHS, is_hidden
+from dprelease.mechanisms.moments.released import Moments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.mechanisms.ranges.released import HIDDEN, Summary
-from dprelease.release.release import Release
+from dprelease.release.release import Regressable, Release
 
 MOST_CORRELATED = 10
 """Columns whose correlations fit on a terminal."""
@@ -215,11 +218,17 @@ def describe(release: Release, columns: Sequence[str] = (), *, clipping_correcte
     names = release.expand(tuple(columns or [each.name for each in release.spec.columns]), reference=False)
     if clipping_corrected and release.view.clipping is None:
         raise InvalidInput(NOT_CLIPPED)
-    return _DESCRIPTIONS[release.regressable.kind](release, names, clipping_corrected)
+    return _from(release.regressable, release, names, clipping_corrected)
 
 
-def _from_moments(release: Release, names: tuple[str, ...], clipping_corrected: bool) -> Description:
-    moments, first = release.products, release.first_ranges
+@singledispatch
+def _from(view: Regressable, release: Release, names: tuple[str, ...], clipping_corrected: bool) -> Description:
+    raise NotImplementedError(view)
+
+
+@_from.register
+def _from_moments(moments: Moments, release: Release, names: tuple[str, ...], clipping_corrected: bool) -> Description:
+    first = release.first_ranges
     published = {each.column.name: (each.deviation, each.deviation_error) for each in (first.columns if first else ())}
     summary = summarise(moments, PublishedSpreads.of(moments, published) if clipping_corrected else None)
     index = np.array([moments.lookup(name)[0] - 1 for name in names])
@@ -244,8 +253,9 @@ def _from_moments(release: Release, names: tuple[str, ...], clipping_corrected: 
     )
 
 
-def _from_rows(release: Release, names: tuple[str, ...], _: bool) -> Description:
-    scaled, unknown = release.scaled(), np.full(len(names), np.nan)
+@_from.register
+def _from_rows(scaled: NoisyRows, release: Release, names: tuple[str, ...], _: bool) -> Description:
+    unknown = np.full(len(names), np.nan)
     index, midpoint, half_width = map(np.array, zip(*map(scaled.lookup, names), strict=True))
     mean, noise_sd = (values[index] for values in scaled.means())
     return Description(
@@ -259,7 +269,3 @@ def _from_rows(release: Release, names: tuple[str, ...], _: bool) -> Description
         correlation=None,
         correlation_noise_sd=None,
     )
-
-
-_DESCRIPTIONS = {"mixtures": _from_rows, "rows": _from_rows, "moments": _from_moments}
-"""Kind of a view to how its columns are described."""

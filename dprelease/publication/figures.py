@@ -10,10 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import singledispatch
 
 from dprelease.document.cells import Estimate
 from dprelease.estimators.quality import WIDTHS, is_hidden
 from dprelease.mechanisms.moments.released import Moments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.ranges.released import Ranges
+from dprelease.mechanisms.view import View
 from dprelease.release.release import Release
 
 
@@ -47,10 +51,16 @@ class ReleasedCorrelations:
 
 def figures(release: Release) -> Mapping[str, ColumnFigure]:
     """Released name to its figure, of all columns that the release says something of by themselves."""
-    return _FIGURES.get(release.view.kind, lambda _: {})(release)
+    return _of(release.view, release)
 
 
-def _of_ranges(release: Release) -> dict[str, ColumnFigure]:
+@singledispatch
+def _of(view: View, release: Release) -> dict[str, ColumnFigure]:
+    return {}
+
+
+@_of.register
+def _of_ranges(view: Ranges, release: Release) -> dict[str, ColumnFigure]:
     return {
         each.column.name: ColumnFigure(
             Estimate(each.mean, each.mean_error, unit=each.column.unit),
@@ -60,9 +70,9 @@ def _of_ranges(release: Release) -> dict[str, ColumnFigure]:
     }
 
 
-def _of_rows(release: Release) -> dict[str, ColumnFigure]:
-    view, found = release.scaled(), {}
-    ones = view.ones.tolist()
+@_of.register
+def _of_rows(view: NoisyRows, release: Release) -> dict[str, ColumnFigure]:
+    ones, found = view.ones.tolist(), {}
     weight = ones[0] if view.anchor else math.fsum(one * one for one in ones)
     for name in release.columns if weight else ():
         index, middle, half = view.lookup(name)
@@ -73,9 +83,9 @@ def _of_rows(release: Release) -> dict[str, ColumnFigure]:
     return found
 
 
-def _of_moments(release: Release) -> dict[str, ColumnFigure]:
-    moments, found = release.products, {}
-    seen = _Seen(moments)
+@_of.register
+def _of_moments(moments: Moments, release: Release) -> dict[str, ColumnFigure]:
+    seen, found = _Seen(moments), {}
     for name in release.columns:
         index, middle, half = moments.lookup(name)
         mean, noise = seen.mean(index)
@@ -85,10 +95,6 @@ def _of_moments(release: Release) -> dict[str, ColumnFigure]:
         hidden = spread <= 0 or spread < WIDTHS / 2 * error or (shown is None and release.column(name).indicators)
         found[name] = ColumnFigure(shown, None if hidden else Estimate(scale * spread, scale * error, unit=unit))
     return found
-
-
-_FIGURES = {"ranges": _of_ranges, "mixtures": _of_rows, "rows": _of_rows, "moments": _of_moments}
-"""Kind of a view to how its columns are described."""
 
 
 def _mean(release: Release, name: str, mean: float, error: float) -> Estimate | None:
@@ -104,13 +110,10 @@ def correlations(release: Release, most: int) -> ReleasedCorrelations | None:
         release: verified.
         most: columns.
     """
-    view = release.view
-    if not isinstance(view, Moments):
+    moments = release.view.joint
+    if moments is None or min(len(moments.names), most) < 2:
         return None
-    moments = view.joint
     names, seen = moments.names[:most], _Seen(moments)
-    if len(names) < 2:
-        return None
     places = range(1, len(names) + 1)
     pairs = [[seen.correlation(row, column) for column in places] for row in places]
     values, noise = (tuple(tuple(pair[part] for pair in line) for line in pairs) for part in (0, 1))

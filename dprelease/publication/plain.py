@@ -22,10 +22,8 @@ from dprelease.canonical import sha256
 from dprelease.data.column import number_text
 from dprelease.data.columns import numbers
 from dprelease.data.ranges import REACH
-from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_of
+from dprelease.mechanisms.view import SQUARES
 from dprelease.one_line import one_line
 from dprelease.publication.figures import figures
 from dprelease.publication.registry import registry_record, yaml_text
@@ -137,11 +135,11 @@ def _columns(release: Release) -> str:
     found = figures(release)
     owner = {name: part.party for part in release.spec.parties for name in part.released}
     rows = []
-    # A release of ranges has nothing that is coded, and so no bounds but those that were declared.
-    ranged = release.ranged if isinstance(release.view, Moments | NoisyRows) else {}
+    # Where nothing is coded there are no bounds but those that were declared.
+    coded = {column.name: column for column in release.view.coded}
     for name in release.columns:
         declared = release.column(name)
-        seen = declared if declared.bounded else ranged.get(declared.name, declared)
+        seen = declared if declared.bounded else coded.get(declared.name, declared)
         scale = [*seen.ends, seen.midpoint, seen.half_width] if seen.bounded else []
         figure = found.get(name)
         mean = [] if figure is None or figure.mean is None else [figure.mean.value, figure.mean.error]
@@ -170,39 +168,26 @@ def _texts(found: Sequence[float], count: int) -> list[str]:
 
 def _numbers(release: Release) -> dict[str, str]:
     """moments.csv or rows.csv; none of other kinds, and of too many numbers."""
-    return _NUMBERS.get(release.view.kind, lambda _: {})(release)
-
-
-def _moments(release: Release) -> dict[str, str]:
-    view = release.products
-    names, joint = (CONSTANT, *view.names), set(view.layout.outcomes)
-    if len(names) ** 2 > 2 * MOST_NUMBERS:
+    if not 0 < release.view.size <= MOST_NUMBERS:
         return {}
-    outcome = [name != CONSTANT and release.column(name).name in joint for name in names]
-    rows = []
-    features = [place for place, apart in enumerate(outcome) if not apart]
-    for row in features:
-        others = [column for column in range(len(names)) if outcome[column] or column >= row]
-        sums, noise = view.between([row], others)[0].tolist(), view.noise_between([row], others)[0].tolist()
-        rows += [
-            (names[row], names[column], number_text(total), number_text(sd))
-            for column, total, sd in zip(others, sums, noise, strict=True)
-        ]
-    apart = [place for place, own in enumerate(outcome) if own]
-    squares = zip(apart, view.own(apart).tolist(), view.noise_own(apart).tolist(), strict=True) if apart else ()
-    rows += [(names[at], names[at], number_text(total), number_text(sd)) for at, total, sd in squares]
+    found = release.regressable.released()
+    values, noise, names = found.values.tolist(), found.noise_sd.tolist(), (CONSTANT, *found.names[1:])
+    if not found.row_names:
+        return {"rows.csv": _csv(names[1:], ([number_text(value) for value in row[1:]] for row in values))}
+    features = [found.names.index(name) for name in found.row_names if name != SQUARES]
+    apart = [place for place in range(len(names)) if place not in features]
+    lines = [
+        (at, row, column)
+        for at, row in enumerate(features)
+        for column in range(len(names))
+        if column >= row or column in apart
+    ]
+    lines += [(len(features), place, place) for place in apart]
+    rows = (
+        (names[row], names[column], number_text(values[at][column]), number_text(noise[at][column]))
+        for at, row, column in lines
+    )
     return {"moments.csv": _csv(("row", "column", "sum", "noise_sd"), rows)}
-
-
-def _rows(release: Release) -> dict[str, str]:
-    view = release.scaled()
-    if view.values.size > MOST_NUMBERS:
-        return {}
-    return {"rows.csv": _csv(view.names, ([number_text(value) for value in row] for row in view.values.tolist()))}
-
-
-_NUMBERS = {"moments": _moments, "mixtures": _rows, "rows": _rows}
-"""Kind of a view to the file that has its numbers."""
 
 
 RANGES = (
@@ -224,13 +209,11 @@ RANGES = (
 
 def _ranges(release: Release) -> dict[str, str]:
     """ranges.csv: of a release of ranges, or of one whose numbers are coded in ranges."""
-    view = release.view
-    published = view if isinstance(view, Ranges) else release.first_ranges
-    found = published or view.clipping
     declared = {column.name: column for column in numbers(release.spec.columns)}
     owner = {column.name: part.party for part in release.spec.parties for column in part.columns}
     rows = []
-    for each in found.ranges if found else ():
+    first = release.first_ranges
+    for each in first.ranges if first else release.view.ranges:
         column, seen = declared[each.name], each.seen(declared[each.name])
         # Powers of integers, for those of floats may differ between machines.
         reach = 5**each.reach / 4**each.reach

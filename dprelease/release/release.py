@@ -255,9 +255,7 @@ class Release:
         Raises:
             InvalidInput: the release has ranges of single columns or a synthetic control, and nothing to fit on.
         """
-        if isinstance(self.view, Ranges | Panel):
-            raise InvalidInput(self.view.no_fit)
-        return self.view
+        return self.view.regressable()
 
     def _only(self, wanted: type[Wanted], view: View, instead: str) -> Wanted:
         """The view, which is refused unless it is of the wanted class, with what the release has instead."""
@@ -315,7 +313,7 @@ class Release:
     def ranged(self) -> Mapping[str, Number]:
         """Numbers that were released in ranges of their own: name to the column with the ends of its range for bounds."""
         declared = {column.name: column for column in self.spec.columns}
-        seen = numbers(self.regressable.columns)
+        seen = numbers(self.regressable.coded)
         return {column.name: column for column in seen if column != declared[column.name]}
 
     @cached_property

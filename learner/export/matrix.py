@@ -18,7 +18,7 @@ from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.release.entries import CONSTANT, SQUARES, entries
+from dprelease.mechanisms.view import CONSTANT, SQUARES
 from learner.client.library import Opened
 from learner.export.table import ExportTable, about
 
@@ -46,7 +46,8 @@ _RANK = 1e-9
 
 def matrix(opened: Opened) -> ExportTable:
     """The matrix of a verified release of moments, not repaired."""
-    moments, meaning, found = opened.release.products, MEANING_OF_ENTRIES, entries(opened.release)
+    moments, meaning = opened.release.products, MEANING_OF_ENTRIES
+    found = moments.released()
     if SQUARES in found.row_names:
         meaning = f"{MEANING_OF_ENTRIES} {MEANING_OF_SQUARES}"
     return ExportTable(

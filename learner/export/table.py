@@ -17,8 +17,8 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.canonical import canonical_bytes
+from dprelease.mechanisms.view import CONSTANT
 from dprelease.one_line import one_line
-from dprelease.release.entries import CONSTANT, entries
 from learner.client.library import Opened
 
 METADATA_KEY = "dprelease"
@@ -68,7 +68,8 @@ class ExportTable:
 def table(opened: Opened) -> ExportTable:
     """The table of a verified release of rows."""
     release, spec = opened.release, opened.release.spec
-    scaled, found = release.scaled(), entries(release)
+    scaled = release.scaled()
+    found = scaled.released()
     midpoint, half_width = scaled.original_units()
     constant = {"name": CONSTANT, "unit": "", "noise_sd": 0.0, "midpoint": 0.0, "half_width": 1.0}
     columns = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, singledispatch
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from dprelease.document.cells import figure
 from dprelease.estimators import ConvexSet, FitResult, fit
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import BETTER
-from dprelease.release.release import Release
+from dprelease.mechanisms.moments.released import Moments
+from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.release.release import Regressable, Release
 from learner.client.library import Opened
 
 IN_NOISE = "eigenvalue, noise variance = 1"
@@ -60,11 +62,16 @@ def spectrum(release: Release, features: Sequence[str]) -> FeatureSpectrum | Non
     With means m_i, clipped to their range, a centred entry has s_ij^2 = sd_ij^2 + m_j^2 sd_0i^2 + m_i^2 sd_0j^2, each noise being
     per patient.
     """
-    return _SPECTRA[release.regressable.kind](release, features)
+    return _spectrum(release.regressable, features)
 
 
-def _of_rows(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
-    scaled = release.scaled()
+@singledispatch
+def _spectrum(view: Regressable, features: Sequence[str]) -> FeatureSpectrum | None:
+    raise NotImplementedError(view)
+
+
+@_spectrum.register
+def _of_rows(scaled: NoisyRows, features: Sequence[str]) -> FeatureSpectrum | None:
     index = [place for place, *_ in map(scaled.lookup, features) if scaled.noise_sd[place] > 0]
     centred = bool(scaled.ones.any())
     degrees = len(scaled.ones) - int(centred)
@@ -80,8 +87,9 @@ def _of_rows(release: Release, features: Sequence[str]) -> FeatureSpectrum | Non
     )
 
 
-def _of_moments(release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
-    moments = release.moments()
+@_spectrum.register
+def _of_moments(moments: Moments, features: Sequence[str]) -> FeatureSpectrum | None:
+    moments = moments.joint
     index = [moments.lookup(name)[0] for name in features]
     matrix, variance = moments.gram / moments.rows, (moments.noise_sd / moments.rows) ** 2
     mean, of_mean, pairs = np.clip(matrix[0, index], -1, 1), variance[0, index], np.ix_(index, index)
@@ -93,8 +101,6 @@ def _of_moments(release: Release, features: Sequence[str]) -> FeatureSpectrum | 
     return FeatureSpectrum(tuple(features), values, (-edge, edge), IN_RANGE)
 
 
-_SPECTRA = {"mixtures": _of_rows, "rows": _of_rows, "moments": _of_moments}
-"""Kind of a view to what its eigenvalues say."""
 MOST_CHECKPOINTS = 12
 """Checkpoints of a stream that are fitted beside the last one, itself included; the default method takes seconds for each."""
 

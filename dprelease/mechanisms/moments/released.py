@@ -6,7 +6,7 @@ If some columns are outcomes only, these are the covariance of the features, the
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +22,7 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.moments.calibration import noise_reach, released_sd
 from dprelease.mechanisms.moments.clipping import Ball, Clipping, balls
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
+from dprelease.mechanisms.view import CONSTANT, SQUARES, ReleasedTable, View
 from dprelease.mpc.modulus import Modulus
 from dprelease.mpc.ring import product
 
@@ -60,7 +61,7 @@ def add_up(blocks: Sequence[Integers], largest: Sequence[int], modulus: Modulus)
     return total.reshape(-1)
 
 
-class Moments(ABC):
+class Moments(View):
     """Sums over patients of products of variables, with privacy noise, in scaled units; index 0 is the constant.
 
     Attributes:
@@ -105,6 +106,22 @@ class Moments(ABC):
         """(c,) standard deviations of their noise."""
 
     @property
+    def size(self) -> int:
+        """(p + 1)^2 / 2."""
+        return len(self.layout.outcome) ** 2 // 2
+
+    def released(self) -> ReleasedTable:
+        """All numbers: sums of products of the features with everything, and squares where some columns are outcomes only."""
+        names = (CONSTANT, *self.names)
+        every, features = range(len(names)), np.flatnonzero(~self.layout.outcome)
+        row_names = tuple(names[place] for place in features)
+        values, noise_sd = self.between(features, every), self.noise_between(features, every)
+        if len(features) < len(names):
+            values, noise_sd = np.vstack([values, self.own(every)]), np.vstack([noise_sd, self.noise_own(every)])
+            row_names = (*row_names, SQUARES)
+        return ReleasedTable(names, row_names, values, noise_sd)
+
+    @property
     def ranges(self) -> tuple[Range, ...]:
         """Ranges that numbers were coded in; none in public bounds."""
         return () if self.clipping is None else self.clipping.ranges
@@ -125,7 +142,7 @@ class Moments(ABC):
         return found
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def coded(self) -> tuple[Column, ...]:
         """Declarations, with the bounds that cells were scaled by."""
         return self.layout.columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from dprelease.data.columns import Column, is_public, private_weights
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.terms import EXACT, MixedTerms, NoisyRowsTerms
+from dprelease.mechanisms.view import CONSTANT, ReleasedTable, View
 from dprelease.one_line import listed
 from dprelease.progress import watched
 from dprelease.spec_base import SpecBase
@@ -104,7 +106,7 @@ class BlockRows:
 
 
 @dataclass(frozen=True)
-class NoisyRows:
+class NoisyRows(View):
     """A release as the linear map A D + noise of the scaled rows D in [-1, 1].
 
     Rows of A have weights such that every patient's column of A has norm 1 (where rows are mixed: the anchor, when there
@@ -136,6 +138,21 @@ class NoisyRows:
     def values(self) -> Floats:
         """(r, p) all rows, in memory."""
         return self.table[:]
+
+    @property
+    def coded(self) -> tuple[Column, ...]:
+        """`columns`."""
+        return self.columns
+
+    @property
+    def size(self) -> int:
+        """r p."""
+        return math.prod(self.table.shape)
+
+    def released(self) -> ReleasedTable:
+        """All numbers, in memory."""
+        values, noise_sd = np.column_stack([self.ones, self.values]), np.concatenate([[0.0], self.noise_sd])
+        return ReleasedTable((CONSTANT, *self.names), (), values, noise_sd)
 
     @property
     def mixed(self) -> bool:

@@ -15,6 +15,7 @@ from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
 from dprelease.mechanisms.ranges.reach import Margin
+from dprelease.mechanisms.view import Unfitted
 from dprelease.one_line import listed
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -89,21 +90,18 @@ class Summary:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranges:
+class Ranges(Unfitted):
     """A release of ranges.
 
     Attributes:
         columns: one for each private number, party after party.
         rows: n, rows of every column.
         kind: what there is to read.
-        clipping: none beside that to the bounds.
-        no_fit: why nothing is fitted on it.
     """
 
     columns: tuple[Summary, ...]
     rows: int
     kind: ClassVar[Literal["ranges"]] = "ranges"
-    clipping: ClassVar[None] = None
     no_fit: ClassVar[str] = NO_FIT
 
     @property

@@ -18,6 +18,7 @@ from dprelease.data.columns import Number, numbers
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.synthetic_control.ridge import WEIGHT_BITS, Law, root_up
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms, norm2_of
+from dprelease.mechanisms.view import Unfitted
 from dprelease.spec_base import SpecBase
 
 EVEN = 1 / 3
@@ -37,7 +38,7 @@ NO_FIT = (
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(Unfitted):
     """Noisy weights and donors of one hospital, beside the public target.
 
     Attributes:
@@ -52,8 +53,6 @@ class Panel:
         norm2_bound: the largest |f|^2 that any donors could have, |y|^2/(2 lambda).
         law: of the noise.
         kind: what there is to read.
-        clipping: none beside that to the bounds.
-        no_fit: why nothing is fitted on it.
     """
 
     columns: tuple[Number, ...]
@@ -67,7 +66,6 @@ class Panel:
     norm2_bound: float
     law: Law = "gaussian"
     kind: ClassVar[Literal["panel"]] = "panel"
-    clipping: ClassVar[None] = None
     no_fit: ClassVar[str] = NO_FIT
 
     @property
