@@ -22,6 +22,7 @@ from dprelease.arrays import Codes, Floats, Integers, PieceMap, one_by_one
 from dprelease.canonical import read_part
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column, unbounded
+from dprelease.errors import InvalidInput
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.statement import Cost, Statements
@@ -129,6 +130,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
         fits: whether planners compare it unasked: regressions are fitted on its releases, and a request need not say more of it.
+        no_fit: why no fit is made on its releases; empty where one is, and then it overrides `released_noise` and `forecast`.
         first_batch: which batch of its source the first release is of; None for the whole table, where each stands alone.
     """
 
@@ -142,6 +144,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     row_per_patient: bool = False
     weighs_columns: bool = False
     fits: bool = True
+    no_fit: str = ""
     first_batch: int | None = None
 
     def own(self, spec: SpecBase) -> OwnTerms:
@@ -242,7 +245,6 @@ class Mechanism(ABC, Generic[OwnTerms]):
     def statements(self, spec: SpecBase) -> Statements:
         """Every other sentence."""
 
-    @abstractmethod
     def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         """How noisy the numbers of a release are, for planners.
 
@@ -253,8 +255,8 @@ class Mechanism(ABC, Generic[OwnTerms]):
         Raises:
             InvalidInput: no fit is made on such a release.
         """
+        raise InvalidInput(self.no_fit)
 
-    @abstractmethod
     def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         """The expected worth of a fit.
 
@@ -267,6 +269,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         Raises:
             InvalidInput: no fit is made on such a release, or the signal is out of range.
         """
+        raise InvalidInput(self.no_fit)
 
     def expected(self, options: Any, draft: Draft, spread: float) -> Document | None:
         """The expected worth of the release for a request, if that is no fit; None where planners compare fits.

@@ -51,17 +51,17 @@ Round = tuple[Mechanism[Any], SpecBase]
 """A mechanism, and the spec as it reads it."""
 
 
-def _read(data: object, info: ValidationInfo) -> object:
-    """Terms from plain data by whoever makes the first round, which the mechanism hands in; it makes no other's."""
+def read_within(data: object, info: ValidationInfo) -> object:
+    """Terms within other terms from plain data, by the function that the mechanism of the latter hands in."""
     if data is None or isinstance(data, Terms):
         return data
     if info.context is None:
-        raise ValueError("terms of a first round are read as part of a spec")
-    return info.context.read_terms(data)
+        raise ValueError("terms within others are read as part of a spec")
+    return info.context(data)
 
 
 FirstTerms = Annotated[
-    SerializeAsAny[Terms] | None, BeforeValidator(_read), Field(exclude_if=lambda first: first is None)
+    SerializeAsAny[Terms] | None, BeforeValidator(read_within), Field(exclude_if=lambda first: first is None)
 ]
 """Terms of the mechanism of the first round; None, and left out of canonical bytes, where there is one round."""
 
@@ -163,7 +163,7 @@ class Then(Mechanism[TermsInRanges]):
         return with_terms(_seen(spec, _any_ranges(spec.columns)), alone)
 
     def read_terms(self, data: object) -> TermsInRanges:
-        return read_part(self.terms, data, self._first)
+        return read_part(self.terms, data, self._first.read_terms)
 
     def propose(self, options: Any, draft: Draft) -> ProposedTerms:
         if options.ranges != FIRST:

@@ -13,8 +13,8 @@ from coordinator.proposals.proposals import LARGEST_DEAL_BYTES, CheckedProposal,
 from coordinator.store.store import Store
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput, SpecRefused
-from dprelease.mechanisms.moments.calibration import share_scales
-from dprelease.mechanisms.moments.mechanism import MomentsPlan
+from dprelease.mechanisms.moments.calibration import released_sd, share_scales
+from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments, joint_moments, layout_of
@@ -48,12 +48,10 @@ def moments_of(proposal: CheckedProposal) -> JointMoments:
     return joint_moments(proposal.spec)
 
 
-def plan_of(proposal: CheckedProposal) -> MomentsPlan:
-    """What the explanation was made from."""
-    spec, moments = proposal.spec, moments_of(proposal)
-    plan = MomentsPlan.of(layout_of(spec), moments, len(spec.parties), spec.rows, spec.grid_bits)
-    assert proposal.explanation.partition(" So the number of patients of a level is ")[0] == plan.explain()
-    return plan
+def noise_of(proposal: CheckedProposal, kind: EntryKind = EntryKind.PRODUCT) -> float:
+    """The standard deviation of the noise of an entry, in patients."""
+    spec = proposal.spec
+    return released_sd(moments_of(proposal).scales[kind], len(spec.parties)) / 4**spec.grid_bits
 
 
 def wide(width: int, prefix: str) -> tuple[NumericColumn, ...]:
@@ -215,26 +213,23 @@ def test_parts_that_do_not_add_up_are_refused(office: Office, charge: dict[str, 
 
 def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> None:
     made = propose(office, parties=ALL_THREE)
-    plan = plan_of(made)
-    # age, glucose, bmi; smoker as one binary; sex over three levels
-    assert (plan.variables, plan.rows) == (7, 1000)
-    assert plan.delta == 6.0  # constant 1, three numbers, a binary, a group
-    mu = math.sqrt(budget(made.spec.target))
-    assert plan.noise_sd == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
+    noise, mu = noise_of(made), math.sqrt(budget(made.spec.target))
+    assert noise == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
     words = made.explanation
-    assert f"p = 7 variables, Delta = 6, noise sd of an entry = {plan.noise_sd:.4g} patients" in words
-    assert f"({plan.noise_sd / 1000:.2%} of n = 1,000)" in words
+    # Variables: age, glucose, bmi, a binary of smoker, three levels of sex. Delta: constant 1, three numbers, a binary, a group.
+    assert words.startswith(f"p = 7 variables, Delta = 6, noise sd of an entry = {noise:.4g} patients ")
+    assert f"({noise / 1000:.2%} of n = 1,000). So the number of patients of a level is " in words
 
 
 def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:
-    once = plan_of(propose(office, parties=ALL_THREE))
-    pooled = plan_of(propose(office, parties=ALL_THREE, collusion_threshold=2))
+    once = propose(office, parties=ALL_THREE)
+    pooled = propose(office, parties=ALL_THREE, collusion_threshold=2)
     office.report(*(catalogue(party, rows_per_subject=3) for party in COLUMNS))
     office.report(catalogue("west", columns=(SMOKER, BMI), rows_per_subject=3))
-    thrice = plan_of(propose(office, parties=ALL_THREE))
-    assert pooled.noise_sd == pytest.approx(once.noise_sd * math.sqrt(2), rel=1e-9)
-    assert thrice.noise_sd == pytest.approx(once.noise_sd * 3, rel=1e-9)
-    assert thrice.delta == once.delta
+    thrice = propose(office, parties=ALL_THREE)
+    assert noise_of(pooled) == pytest.approx(noise_of(once) * math.sqrt(2), rel=1e-9)
+    assert noise_of(thrice) == pytest.approx(noise_of(once) * 3, rel=1e-9)
+    assert all("Delta = 6, " in each.explanation for each in (once, pooled, thrice))
 
 
 def wide_spec(office: Office, north: int, south: int, **changed: Any) -> ReleaseSpec:

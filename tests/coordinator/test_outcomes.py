@@ -8,11 +8,12 @@ import pytest
 from coordinator.proposals.proposals import CheckedProposal, create, make_proposal
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import best_split
+from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import check_spec
 from tests.coordinator.office import AGE, GLUCOSE, NOW, RUN_TIME, SEX, Office, catalogue, request
-from tests.coordinator.test_moments_proposals import plan_of
+from tests.coordinator.test_moments_proposals import noise_of
 
 OPEN_AGE, OPEN_SEX, OPEN_GLUCOSE = (column.model_copy(update={"public": True}) for column in (AGE, SEX, GLUCOSE))
 
@@ -43,10 +44,9 @@ def test_outcomes_get_noise_of_their_own_out_of_one_budget(office: Office) -> No
 
 def test_the_plan_tells_the_noise_of_both_parts(office: Office) -> None:
     made = propose(office, outcomes=["glucose"])
-    plan, words = plan_of(made), made.explanation
-    assert (plan.variables, plan.outcomes) == (5, 1)
-    assert f"d = 4 features, l = 1 outcomes, noise sd of an entry of the covariance = {plan.noise_sd:.4g}" in words
-    assert f"of the association = {plan.association_sd:.4g} patients" in words
+    words, association = made.explanation, noise_of(made, EntryKind.ASSOCIATION)
+    assert f"d = 4 features, l = 1 outcomes, noise sd of an entry of the covariance = {noise_of(made):.4g}" in words
+    assert f"of the association = {association:.4g} patients" in words
     assert "Products of two outcomes are not released." in words
     office.report(catalogue("north", columns=(OPEN_AGE, OPEN_SEX)))
     assert "covariance = 0, as every feature is public" in propose(office, outcomes=["glucose"]).explanation

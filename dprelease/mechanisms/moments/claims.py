@@ -42,12 +42,7 @@ Parties = Mapping[str, tuple[Column, ...]]
 
 
 def claim_of(spec: SpecBase, party: str) -> Claim:
-    """The claim about a party's matrix, whose columns are `privatize.coded`'s.
-
-    Args:
-        spec: of joint moments.
-        party: name of the party in the spec.
-    """
+    """The claim about a party's matrix, whose columns are `privatize.coded`'s, in a spec of joint moments."""
     return _claim(spec.columns_by_party, joint_moments(spec), spec.grid_bits, party)
 
 
@@ -77,9 +72,6 @@ def proof_error(collusion_threshold: int) -> Fraction:
     comparison errs with less than 3/p. Only one of the two is possible, hence t 64 6/p. The event does not depend on honest data,
     so it adds to delta without a factor e^epsilon. The advantage against AES-256, HKDF, SHA-256 and signatures comes in addition.
 
-    Args:
-        collusion_threshold: t.
-
     Source: docs/range_proofs.md 5 and 7.
     """
     return Fraction(6 * MOST_ROUNDS * collusion_threshold, FIELD.p)
@@ -107,7 +99,10 @@ def _claim(parties: Parties, terms: JointMoments, grid_bits: int, party: str) ->
     return Claim(
         columns=tuple(_values(variable, weight[own[variable.column].name]) for variable in found),
         groups=tuple(OneHot(tuple(places), weight[own[column].name]) for column, places in groups.items()),
-        norms=tuple(RowNorm(_places(own, found, names), squared) for names, squared in norms),
+        norms=tuple(
+            RowNorm(tuple(place for place, each in enumerate(found) if own[each.column].name in names), squared)
+            for names, squared in norms
+        ),
     )
 
 
@@ -116,8 +111,3 @@ def _values(variable: Variable, weight: int) -> GridInterval:
     if variable.level:
         return GridInterval(0, weight, weight)
     return GridInterval(-weight, weight, 1 if variable.measured else 2 * weight)
-
-
-def _places(own: tuple[Column, ...], found: tuple[Variable, ...], names: tuple[str, ...]) -> tuple[int, ...]:
-    """The places of all variables of named columns."""
-    return tuple(place for place, variable in enumerate(found) if own[variable.column].name in names)

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from dprelease.arrays import Codes
 from dprelease.canonical import Digest, Rational, Value
 from dprelease.data.columns import Column, Name, numbers
-from dprelease.data.ranges import REACH, Range, seen
+from dprelease.data.ranges import Range, seen
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import Layout
 
@@ -208,11 +208,3 @@ def balls(clipping: Clipping, layout: Layout) -> tuple[Ball, ...]:
     ]
     together = {name for norm in clipping.norms for name in norm.columns}
     return (*found, *(Ball((place[name],), (1.0,)) for name in weights if name not in together))
-
-
-def radius2_of(clipping: Clipping, place: int, weights: dict[str, int]) -> tuple[float, float]:
-    """(r^2, k) of a norm, for numbers of weight 1 on average."""
-    norm = clipping.norms[place]
-    squares = [(weights[name] / REACH) ** 2 for name in norm.columns]
-    k = (norm.squared - sum(squares)) / math.sqrt(2 * sum(square**2 for square in squares))
-    return norm.squared * len(squares) / sum(squares), k

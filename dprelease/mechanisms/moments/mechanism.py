@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,7 +22,6 @@ from dprelease.mechanisms.base import COARSEST, FIRST_ROUND, Columns, EarlierRou
 from dprelease.mechanisms.draft import AUTO, FIRST, NONE, Draft, ProposedTerms, PublishedRanges, read_positive
 from dprelease.mechanisms.moments import calibration as scales
 from dprelease.mechanisms.moments import words
-from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.claims import unproved
 from dprelease.mechanisms.moments.clipping import Clipping
 from dprelease.mechanisms.moments.clipping_rule import HEAVIEST, ClippingInputs, choose_clipping
@@ -37,10 +35,9 @@ from dprelease.mechanisms.moments.terms import (
     layout_of,
     least_noise,
     moved_by,
-    sensitivity_of,
     split_charge,
 )
-from dprelease.mechanisms.moments.words import levels_in_words, proofs_in_words, reuse_in_words
+from dprelease.mechanisms.moments.words import levels_in_words, noise_in_words, proofs_in_words, reuse_in_words
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.schedule import Schedule, groups_of
@@ -121,98 +118,8 @@ class MomentsOptions(Settings):
         return None if self.outcome_norm2 is None else read_positive("outcome_norm2", self.outcome_norm2)
 
 
-@dataclass(frozen=True)
-class MomentsPlan:
-    """Expected noise of a release of joint moments, from public numbers alone.
-
-    Attributes:
-        variables: p, coded columns of all parties.
-        delta: Delta, how far one row can move the released entries, in scaled units.
-        noise_sd: standard deviation of the noise of an entry, in patients: an entry is a sum over patients of numbers
-            in [-1, 1]. If some columns are outcomes only, of an entry of the features' covariance.
-        rows: n.
-        outcomes: variables that are outcomes only.
-        association_sd: standard deviation of the noise of an entry of a feature and such an outcome; 0 without.
-    """
-
-    variables: int
-    delta: float
-    noise_sd: float
-    rows: int
-    outcomes: int = 0
-    association_sd: float = 0.0
-
-    @classmethod
-    def of(cls, layout: Layout, moments: JointMoments, parties: int, rows: int, grid_bits: int) -> MomentsPlan:
-        """From the parameters of a release."""
-        outcomes = int(layout.outcome.sum())
-        moved = sensitivity_of(layout, moments.clipping, grid_bits).squared
-        sds = [released_sd(scale, parties) / 4**grid_bits for scale in moments.scales.values()]
-        return cls(
-            len(layout.variables), math.sqrt(moved), sds[EntryKind.PRODUCT], rows, outcomes, sds[EntryKind.ASSOCIATION]
-        )
-
-    def explain(self) -> str:
-        """One line: the noise, beside the number of patients."""
-        if self.outcomes:
-            covariance = f"{self.noise_sd:.4g} patients" if self.noise_sd else "0, as every feature is public"
-            return (
-                f"d = {self.variables - self.outcomes} features, l = {self.outcomes} outcomes, noise sd of an entry of the "
-                f"covariance = {covariance}, of the association = {self.association_sd:.4g} patients "
-                f"({self.association_sd / self.rows:.2%} of n = {self.rows:,}). Products of two outcomes are not released."
-            )
-        return (
-            f"p = {self.variables} variables, Delta = {self.delta:.4g}, noise sd of an entry = {self.noise_sd:.4g} patients "
-            f"({self.noise_sd / self.rows:.2%} of n = {self.rows:,})."
-        )
-
-
-def propose_moments(options: MomentsOptions, draft: Draft) -> ProposedTerms:
-    """Terms of joint moments.
-
-    Args:
-        options: of the request.
-        draft: what is fixed.
-
-    Raises:
-        InvalidInput: outcomes, or collusion_threshold and dealer, do not fit the parties, or parts of the charge do not add up.
-    """
-    if options.outcomes is None and options.outcome_norm2 is not None:
-        raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
-    if draft.target.scope != "joint":
-        raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
-    outcomes = check_outcomes(options.outcomes, draft.columns)
-    parties, rows = len(draft.columns), draft.agreed.rows
-    collusion_threshold, dealer = choose_dealer(parties, options.collusion_threshold, options.dealer)
-    layout, mu2, stated = Layout(draft.everything, outcomes), draft.mu2, options.public_norm2
-    shape = parties, collusion_threshold, dealer, draft.grid_bits, draft.agreed.rows_per_subject
-    clipping = clipping_of(options, draft, collusion_threshold)
-    if clipping is None and (refused := needs_bounds(draft.everything)):
-        raise InvalidInput(refused)
-    terms = least_noise(layout, mu2, *shape, public_norm2=stated, clipping=clipping)
-    parts = parts_of(draft.columns, options.charge)
-    plan = MomentsPlan.of(layout, terms, parties, rows, draft.grid_bits).explain()
-    if clipping is not None and clipping.source is not None:
-        plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
-    levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
-    proofs = proofs_of(options, draft, terms)
-    groups = groups_of(parties) if dealer == "rotating" else 0
-    said = [plan, f"So {levels}." if levels else "", proofs_in_words(parties, collusion_threshold, proofs=proofs)]
-    return ProposedTerms(
-        terms=terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs, "groups": groups}),
-        charges=split_charge(mu2, draft.columns, parts),
-        explanation=" ".join(filter(None, said)),
-        advice="lower epsilon, or name other parts of the charge",
-    )
-
-
 def proofs_of(options: MomentsOptions, draft: Draft, terms: JointMoments) -> bool:
     """Tells whether hospitals prove that their columns keep their bounds.
-
-    Args:
-        options: of the request.
-        draft: what is fixed.
-        terms: all other terms.
 
     Raises:
         InvalidInput: the request asks for proofs of what cannot be proved.
@@ -340,13 +247,39 @@ class MomentsMechanism(Linear[JointMoments]):
     checks_sum = True
 
     def propose(self, options: MomentsOptions, draft: Draft) -> ProposedTerms:
-        return propose_moments(options, draft)
+        if options.outcomes is None and options.outcome_norm2 is not None:
+            raise InvalidInput("outcome_norm2 belongs to a release with outcomes; name them, or leave it out")
+        if draft.target.scope != "joint":
+            raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
+        outcomes = check_outcomes(options.outcomes, draft.columns)
+        parties, rows = len(draft.columns), draft.agreed.rows
+        collusion_threshold, dealer = choose_dealer(parties, options.collusion_threshold, options.dealer)
+        layout, mu2, stated = Layout(draft.everything, outcomes), draft.mu2, options.public_norm2
+        shape = parties, collusion_threshold, dealer, draft.grid_bits, draft.agreed.rows_per_subject
+        clipping = clipping_of(options, draft, collusion_threshold)
+        if clipping is None and (refused := needs_bounds(draft.everything)):
+            raise InvalidInput(refused)
+        terms = least_noise(layout, mu2, *shape, public_norm2=stated, clipping=clipping)
+        parts = parts_of(draft.columns, options.charge)
+        plan = noise_in_words(layout, terms, parties, rows, draft.grid_bits)
+        if clipping is not None and clipping.source is not None:
+            plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
+        levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
+        proofs = proofs_of(options, draft, terms)
+        groups = groups_of(parties) if dealer == "rotating" else 0
+        said = [plan, f"So {levels}." if levels else "", proofs_in_words(parties, collusion_threshold, proofs=proofs)]
+        return ProposedTerms(
+            terms=terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs, "groups": groups}),
+            charges=split_charge(mu2, draft.columns, parts),
+            explanation=" ".join(filter(None, said)),
+            advice="lower epsilon, or name other parts of the charge",
+        )
 
     def cost(self, spec: SpecBase) -> Cost:
         """mu^2 of the release, and the parts of it that ledgers are charged."""
         terms = self.own(spec)
         joint = scales.spent(moved_by(spec), terms.scales, *_shared(spec, terms))
-        charges = terms.charges(joint, spec.columns_by_party)
+        charges = split_charge(joint, spec.columns_by_party, tuple(map(Fraction, terms.parts)))
         exposures = {party: joint if mu2 else Fraction(0) for party, mu2 in charges.items()}
         return Cost(joint, charges, exposures, terms.curious)
 

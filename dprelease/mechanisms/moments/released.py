@@ -313,17 +313,7 @@ class OutcomeMoments(Moments):
         parties: int,
         codes: npt.NDArray[np.int32],
     ) -> OutcomeMoments:
-        """From released integers.
-
-        Args:
-            layout: of the spec.
-            values: (E,) from `add_up`.
-            rows: n.
-            grid_bits: b.
-            scales: noise scale of each party's share, by kind of entry.
-            parties: m.
-            codes: (n, a) codes of the public columns, as released.
-        """
+        """From released integers; arguments as of `NoisyMoments.read`, and (n, a) codes of the public columns as released."""
         unit = math.ldexp(1.0, -2 * grid_bits)
         across, squares = _placed(layout, values.astype(np.float64) * unit)
         across_sd, squares_sd = _placed(layout, noise_sd(layout, scales, parties) * unit)

@@ -153,10 +153,6 @@ class JointMoments(TermsInRanges):
         """The name of the guarantee if outcomes are named; None where they are not."""
         return None if self.association is None else label_of(columns, self.outcomes)
 
-    def charges(self, mu2: Fraction, parties: Mapping[str, tuple[Column, ...]]) -> dict[str, Fraction]:
-        """Each party's part of mu^2, for its ledger; see `split_charge`."""
-        return split_charge(mu2, parties, tuple(map(Fraction, self.parts)))
-
     def consistent(self, spec: SpecBase) -> None:
         """Checks that these are terms for the spec's parties and target, none of whose columns has a weight."""
         if any(part.weights for part in spec.parties):

@@ -12,16 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 
 from dprelease.data.columns import Column
-from dprelease.data.ranges import share
+from dprelease.data.ranges import REACH, share
 from dprelease.mechanisms.moments import claims
 from dprelease.mechanisms.moments.calibration import released_sd
-from dprelease.mechanisms.moments.clipping import Clipping, numbers_of, radius2_of
+from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.terms import Association, JointMoments, joint_moments, layout_of, norm_owner
+from dprelease.mechanisms.moments.terms import (
+    Association,
+    JointMoments,
+    joint_moments,
+    layout_of,
+    norm_owner,
+    sensitivity_of,
+)
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.spec_base import SpecBase
 
@@ -254,38 +260,20 @@ def reuse_in_words(source: str, rows: int, columns: tuple[Column, ...]) -> str:
     return f"in the ranges that release {source[:12]} published, at no charge, where new ones would cost {cost} of mu^2"
 
 
-@dataclass(frozen=True)
-class ClippedBlock:
-    """One party's numbers of a patient, as they are clipped.
+def _norms(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> list[tuple[str, str, float, float]]:
+    """Each party with a norm: its name, how many numbers that is over, r^2 and k.
 
-    Attributes:
-        party: whose.
-        columns: how many numbers.
-        radius2: r^2, in squares of the reach of numbers of average weight; None where only each number by itself is clipped.
-        k: how many standard deviations of a normal row's squared norm it lies above the mean; infinite without a norm.
+    r^2 is in squares of the reach of numbers of average weight. It lies k standard deviations of a normal row's squared norm above
+    the mean.
     """
-
-    party: str
-    columns: int
-    radius2: float | None
-    k: float
-
-
-def clipped_blocks(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[ClippedBlock, ...]:
-    """How each party with private numbers clips them."""
     weights = clipping.number_weights(tuple(column for own in parties.values() for column in own))
-    places = {norm.columns: place for place, norm in enumerate(clipping.norms)}
-    found = []
-    for party, own in parties.items():
-        names = numbers_of(own)
-        if not names:
-            continue
-        if names not in places:
-            found.append(ClippedBlock(party, len(names), None, math.inf))
-            continue
-        radius2, k = radius2_of(clipping, places[names], weights)
-        found.append(ClippedBlock(party, len(names), radius2, k))
-    return tuple(found)
+    owner, found = {numbers_of(own): party for party, own in parties.items()}, []
+    for norm in clipping.norms:
+        squares = [(weights[name] / REACH) ** 2 for name in norm.columns]
+        k = (norm.squared - sum(squares)) / math.sqrt(2 * sum(square**2 for square in squares))
+        numbers = "1 number" if len(squares) == 1 else f"{len(squares)} numbers"
+        found.append((owner[norm.columns], numbers, norm.squared * len(squares) / sum(squares), k))
+    return found
 
 
 def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
@@ -294,9 +282,7 @@ def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[s
     if not clipping.norms:
         return (f"Moments are of numbers as clipped to their published ranges. {wider}",)
     bounds = ", ".join(
-        f"{each.party} r^2 = {each.radius2:.3g} of {_numbers(each.columns)}"
-        for each in clipped_blocks(clipping, parties)
-        if each.radius2 is not None
+        f"{party} r^2 = {radius2:.3g} of {numbers}" for party, numbers, radius2, _ in _norms(clipping, parties)
     )
     return (
         "Moments are of rows as clipped: each private number to its published range, then each hospital's numbers of a patient, "
@@ -304,26 +290,16 @@ def about(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[s
     )
 
 
-def _numbers(count: int) -> str:
-    return "1 number" if count == 1 else f"{count} numbers"
-
-
 def details(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> tuple[str, ...]:
-    """How rows are clipped, a line each, for a hospital's review.
-
-    Args:
-        clipping: of the spec.
-        parties: party to its columns.
-    """
+    """How rows are clipped, a line each, for a hospital's review."""
     source = "" if clipping.source is None else f" by release {clipping.source[:12]}, as the office states"
     lines = [
         f"private numbers are coded in the ranges published{source}; public bounds stay, and cells beyond either are clipped"
     ]
     lines += [
-        f"{each.party}: {_numbers(each.columns)} of a patient clipped to r^2 = {each.radius2:.3g} in squares of what each reaches "
-        f"(k = {round(each.k, 6) + 0.0:.2g})"
-        for each in clipped_blocks(clipping, parties)
-        if each.radius2 is not None
+        f"{party}: {numbers} of a patient clipped to r^2 = {radius2:.3g} in squares of what each reaches "
+        f"(k = {round(k, 6) + 0.0:.2g})"
+        for party, numbers, radius2, k in _norms(clipping, parties)
     ]
     if clipping.norms:
         lines.append(
@@ -341,6 +317,28 @@ def _heavier(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> dict
     weights = clipping.number_weights(tuple(column for own in parties.values() for column in own))
     least = min(weights.values(), default=1)
     return {name: weight / least for name, weight in weights.items() if weight > least}
+
+
+def noise_in_words(layout: Layout, terms: JointMoments, parties: int, rows: int, grid_bits: int) -> str:
+    """Expected noise beside the number of patients, in one line, from public numbers alone.
+
+    An entry is a sum over patients of numbers in [-1, 1]; Delta is how far one row moves all of them.
+    """
+    noise = {kind: released_sd(scale, parties) / 4**grid_bits for kind, scale in terms.scales.items()}
+    variables, outcomes = len(layout.variables), int(layout.outcome.sum())
+    covariance, association = noise[EntryKind.PRODUCT], noise[EntryKind.ASSOCIATION]
+    if outcomes:
+        of_features = f"{covariance:.4g} patients" if covariance else "0, as every feature is public"
+        return (
+            f"d = {variables - outcomes} features, l = {outcomes} outcomes, noise sd of an entry of the "
+            f"covariance = {of_features}, of the association = {association:.4g} patients "
+            f"({association / rows:.2%} of n = {rows:,}). Products of two outcomes are not released."
+        )
+    moved = math.sqrt(sensitivity_of(layout, terms.clipping, grid_bits).squared)
+    return (
+        f"p = {variables} variables, Delta = {moved:.4g}, noise sd of an entry = {covariance:.4g} patients "
+        f"({covariance / rows:.2%} of n = {rows:,})."
+    )
 
 
 def levels_in_words(

@@ -82,36 +82,6 @@ class MixedOptions(RowsOptions):
         return None if self.rho is None else read_weight("rho", self.rho)
 
 
-def propose_rows(options: RowsOptions, draft: Draft) -> ProposedTerms:
-    """Terms of mechanism ``rows``.
-
-    Raises:
-        InvalidInput: a weight is of no column.
-    """
-    charges, sensitivity2 = _charges(options, draft, mixed=False)
-    terms = RowsTerms(noise=_noise(charges, sensitivity2, 1, Fraction(0)))
-    return ProposedTerms(terms, charges, weights=options.weights)
-
-
-def propose_mixed(options: MixedOptions, draft: Draft) -> ProposedTerms:
-    """Terms of mechanism ``mixed``, with a fresh public seed.
-
-    Raises:
-        InvalidInput: a weight is of no column, or k or rho are out of range.
-    """
-    charges, sensitivity2 = _charges(options, draft, mixed=True)
-    rows, target, q = draft.agreed.rows, draft.target, draft.agreed.rows_per_subject
-    plan = plan_mixing(rows, dict(draft.columns), target, q, options.weights, draft.part)
-    outputs = plan.outputs if options.k is None else options.k
-    if not 1 <= outputs <= rows:
-        raise InvalidInput(f"k must lie between 1 and n = {rows:,}, not {outputs}")
-    rho = plan.anchor_weight if options.anchor_weight is None else options.anchor_weight
-    mixing, reason = mixing_of(options.mixing, outputs, rows, draft.draw(SEED_BYTES).hex(), q)
-    noise = _noise(charges, sensitivity2, mixing.squared_norm, rho)
-    terms = MixedTerms(mixing=mixing, anchor_weight=str(rho), noise=noise)
-    return ProposedTerms(terms, charges, plan.explain() + reason, options.weights)
-
-
 def _charges(options: RowsOptions, draft: Draft, *, mixed: bool) -> tuple[dict[str, Fraction], dict[str, int]]:
     """mu_j^2 and D2_j by party."""
     refused = needs_bounds(draft.everything)
@@ -262,7 +232,17 @@ class MixedMechanism(_NoisyRows[MixedTerms]):
     options = MixedOptions
 
     def propose(self, options: MixedOptions, draft: Draft) -> ProposedTerms:
-        return propose_mixed(options, draft)
+        charges, sensitivity2 = _charges(options, draft, mixed=True)
+        rows, target, q = draft.agreed.rows, draft.target, draft.agreed.rows_per_subject
+        plan = plan_mixing(rows, dict(draft.columns), target, q, options.weights, draft.part)
+        outputs = plan.outputs if options.k is None else options.k
+        if not 1 <= outputs <= rows:
+            raise InvalidInput(f"k must lie between 1 and n = {rows:,}, not {outputs}")
+        rho = plan.anchor_weight if options.anchor_weight is None else options.anchor_weight
+        mixing, reason = mixing_of(options.mixing, outputs, rows, draft.draw(SEED_BYTES).hex(), q)
+        noise = _noise(charges, sensitivity2, mixing.squared_norm, rho)
+        terms = MixedTerms(mixing=mixing, anchor_weight=str(rho), noise=noise)
+        return ProposedTerms(terms, charges, plan.explain() + reason, options.weights)
 
     def check(self, spec: SpecBase, scaling: NoiseScaling | None = None) -> None:
         if scaling is not None and self.own(spec).mixing.kind == "buckets":
@@ -281,7 +261,9 @@ class RowsMechanism(_NoisyRows[RowsTerms]):
     row_per_patient = True
 
     def propose(self, options: RowsOptions, draft: Draft) -> ProposedTerms:
-        return propose_rows(options, draft)
+        charges, sensitivity2 = _charges(options, draft, mixed=False)
+        terms = RowsTerms(noise=_noise(charges, sensitivity2, 1, Fraction(0)))
+        return ProposedTerms(terms, charges, weights=options.weights)
 
 
 MIXED, ROWS = MixedMechanism(), RowsMechanism()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dprelease.arrays import Codes, Integers
 from dprelease.data.columns import numbers
@@ -32,10 +31,6 @@ from dprelease.mechanisms.ranges.terms import (
 from dprelease.mechanisms.statement import OWN_NOISE, Cost, Statements, own_blocks
 from dprelease.spec_base import SpecBase
 
-if TYPE_CHECKING:
-    from dprelease.mechanisms.assumptions import PlannedFit
-    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
-
 DOUBTFUL = 0.15
 """Noise of a count, as a share of the rows, from which on boxes of columns without bounds are doubtful."""
 
@@ -60,9 +55,20 @@ class RangesMechanism(Mechanism[RangesTerms]):
     terms = RangesTerms
     checks_sum = True
     fits = False
+    no_fit = NO_FIT
 
     def propose(self, options: Settings, draft: Draft) -> ProposedTerms:
-        return propose(draft)
+        columns, mu2 = len(numbers(draft.everything)), draft.mu2
+        unknown = len(numbers_without_bounds(draft.everything))
+        if not columns:
+            raise InvalidInput(NOBODY)
+        if draft.target.scope != "joint":
+            raise InvalidInput("mechanism 'ranges' has one target for the whole row: write scope = \"joint\"")
+        terms = RangesTerms.least(mu2, draft.everything, draft.agreed.rows_per_subject)
+        plan = f"ranges: {columns} private numeric columns, each with {1 / parts(draft.everything)} of mu^2"
+        plan += f", and {unknown} without bounds with half as much again" if unknown else ""
+        plan += "".join(f"; {doubt}" for doubt in doubts(draft.agreed.rows, terms.scales))
+        return ProposedTerms(terms, split(mu2, draft.columns), plan)
 
     def cost(self, spec: SpecBase) -> Cost:
         """mu^2 of every party's columns; a patient is in every column, so together they are one Gaussian mechanism of the sum."""
@@ -95,9 +101,6 @@ class RangesMechanism(Mechanism[RangesTerms]):
         if self.own(spec).decades_scale is None:
             return (own,)
         return (len(numbers_without_bounds(part.columns)), DECADES_WIDTH), own
-
-    def rounds(self, spec: SpecBase) -> tuple[int, ...]:
-        return (1,) if self.own(spec).decades_scale is None else (2,)
 
     def privatize(self, spec: SpecBase, party: str, inputs: Inputs) -> tuple[Integers, ...]:
         from dprelease.mechanisms.ranges.privatize import noisy_blocks  # slow to load, and only hospitals ask
@@ -153,33 +156,8 @@ class RangesMechanism(Mechanism[RangesTerms]):
             checks=(RECOMPUTED, *([BOXES_RECOMPUTED] if unknown else [])),
         )
 
-    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
-        raise InvalidInput(NO_FIT)
-
-    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
-        raise InvalidInput(NO_FIT)
-
 
 RANGES = RangesMechanism()
-
-
-def propose(draft: Draft) -> ProposedTerms:
-    """Terms of mechanism ``ranges``.
-
-    Raises:
-        InvalidInput: no party has a private numeric column, or the target is not a joint one.
-    """
-    columns, mu2 = len(numbers(draft.everything)), draft.mu2
-    unknown = len(numbers_without_bounds(draft.everything))
-    if not columns:
-        raise InvalidInput(NOBODY)
-    if draft.target.scope != "joint":
-        raise InvalidInput("mechanism 'ranges' has one target for the whole row: write scope = \"joint\"")
-    terms = RangesTerms.least(mu2, draft.everything, draft.agreed.rows_per_subject)
-    plan = f"ranges: {columns} private numeric columns, each with {1 / parts(draft.everything)} of mu^2"
-    plan += f", and {unknown} without bounds with half as much again" if unknown else ""
-    plan += "".join(f"; {doubt}" for doubt in doubts(draft.agreed.rows, terms.scales))
-    return ProposedTerms(terms, split(mu2, draft.columns), plan)
 
 
 def doubts(rows: int, scales: Scales) -> tuple[str, ...]:

@@ -119,8 +119,10 @@ class Counted:
     heap: bool
 
 
-def from_counts(found: Distribution) -> Counted:
-    """Round 1."""
+@lru_cache(maxsize=256)
+def _after_counts(counts: bytes, rows: int, scale: float) -> Counted:
+    """Kept, for who reads a release recomputes it several times."""
+    found = Distribution.of(np.frombuffer(counts, np.int64), rows, scale)
     axes = noise_axes(CELLS)
     whiten = axes.directions / np.sqrt(found.unit**2 * axes.along + MISFIT**2)
     seen = found.noisy @ whiten
@@ -156,20 +158,18 @@ def _tail(found: Distribution, centre: float) -> float | None:
     return math.log(TAIL * reach / -float(ndtri(share))) if reach > 0 else None
 
 
-def from_sums(
-    counted: Counted, centre: float, scale: float, total: int, squares: int, rows: int, scales: Scales
-) -> Location:
-    """Round 2, on top of round 1.
+def after_sums(counted: Counted, used: Placed, total: int, squares: int, rows: int, scales: Scales) -> Location:
+    """The result of both rounds; `final` makes M and S of it.
 
     Args:
-        counted: what round 1 says.
-        centre: m_1 as published.
-        scale: s_1 as published.
+        counted: what the first round says.
+        used: M1 and S1 as published, which the second round's range came from.
         total: sum T and noise.
         squares: sum T^2 and noise.
         rows: n.
         scales: of the noise.
     """
+    centre, scale = used.centre / STEPS, used.scale / STEPS
     mean, mean_sd = total / (rows * LARGEST_CODE), scales.total / (rows * LARGEST_CODE)
     square, square_sd = squares / (rows * LARGEST_CODE**2), scales.squares / (rows * LARGEST_CODE**2)
     prior = Location(
@@ -310,12 +310,6 @@ def after_counts(counts: Integers, rows: int, scales: Scales) -> Counted:
     return _after_counts(counts.astype(np.int64).tobytes(), rows, scales.counts)
 
 
-@lru_cache(maxsize=256)
-def _after_counts(counts: bytes, rows: int, scale: float) -> Counted:
-    """Kept, for who reads a release recomputes it several times."""
-    return from_counts(Distribution.of(np.frombuffer(counts, np.int64), rows, scale))
-
-
 def first(counted: Counted) -> Placed:
     """M1 and S1."""
     return Placed.of(counted.found, 0.0, LEAST_WINDOW)
@@ -324,20 +318,6 @@ def first(counted: Counted) -> Placed:
 def window(column: Number, first: Placed) -> Range:
     """The range whose codes the second round adds up."""
     return Range(name=column.name, centre=first.centre, half_width=WINDOW * first.scale)
-
-
-def after_sums(counted: Counted, used: Placed, total: int, squares: int, rows: int, scales: Scales) -> Location:
-    """The result of both rounds; `final` makes M and S of it.
-
-    Args:
-        counted: what the first round says.
-        used: M1 and S1 as published, which the second round's range came from.
-        total: sum T and noise.
-        squares: sum T^2 and noise.
-        rows: n.
-        scales: of the noise.
-    """
-    return from_sums(counted, used.centre / STEPS, used.scale / STEPS, total, squares, rows, scales)
 
 
 def final(found: Location) -> Placed:
@@ -372,11 +352,7 @@ class Row:
         return cls(integers[: CELLS - 1], Placed(centre1, scale1), total, squares, Placed(centre, scale), reach)
 
     def margin(self, law: Distribution) -> Margin:
-        """The estimated margin of the column.
-
-        Args:
-            law: of its counts.
-        """
+        """The estimated margin of the column."""
         return Margin.of(law, self.last.centre / STEPS, self.last.scale / STEPS)
 
     def to_integers(self) -> Integers:

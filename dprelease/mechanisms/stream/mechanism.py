@@ -126,46 +126,6 @@ def of_everybody(options: StreamOptions, draft: Draft) -> Draft:
     return draft.having(most)
 
 
-def propose_stream(options: StreamOptions, draft: Draft) -> ProposedTerms:
-    """Terms of the first checkpoint.
-
-    Args:
-        options: of the request.
-        draft: what is fixed; the patients agreed on are those of the first checkpoint.
-
-    Raises:
-        InvalidInput: there is no such stream.
-    """
-    shown = [column.name for column in public(draft.everything)]
-    if shown:
-        raise InvalidInput(
-            f"a stream has no public columns, whose rows would be published at each checkpoint: leave out {listed(shown)}"
-        )
-    whole = of_everybody(options, draft)
-    rows, most = draft.agreed.rows, whole.agreed.rows
-    if most < rows:
-        raise InvalidInput(f"most_rows: the stream has room for {most} patients, and the first checkpoint has {rows}")
-    found = options.over[options.of].propose(options.inner, whole)
-    if found.terms.outcomes:
-        raise InvalidInput("a stream names no outcomes: leave out outcomes")
-    terms = StreamTerms(
-        of=found.terms, factor=options.chosen, checkpoints=options.checkpoints, checkpoint=1, most_rows=most
-    )
-    bits = draft.grid_bits
-    # Half of the reach is left to noise. Each step of the grid that is given up makes room for four times the patients.
-    while found.terms.modulo and most * terms.matrix.largest << 2 * bits > MODULI[found.terms.modulo].reach >> 1:
-        bits -= 1
-    if bits < draft.grid_bits:
-        return replace(propose_stream(options, replace(draft, grid_bits=bits)), grid_bits=bits)
-    times = last_error(terms.factor, terms.checkpoints)
-    at_once = f"One release of all {most} patients that the stream has room for: {found.explanation}"
-    scaling = (
-        f"As a stream of up to {terms.most} checkpoints, the first of {rows} patients, noise is {times:.3g} times that at the "
-        "last one."
-    )
-    return replace(found, terms=terms, explanation=f"{at_once} {scaling}")
-
-
 WHOLE = (
     "This is checkpoint {checkpoint} of a stream of at most {checkpoints}: the figures are for all of them together, and were "
     "charged once, with the first. They cover {whom}."
@@ -216,7 +176,36 @@ class Stream(Mechanism[StreamTerms]):
         return over, terms, batch
 
     def propose(self, options: StreamOptions, draft: Draft) -> ProposedTerms:
-        return propose_stream(options, draft)
+        shown = [column.name for column in public(draft.everything)]
+        if shown:
+            raise InvalidInput(
+                f"a stream has no public columns, whose rows would be published at each checkpoint: leave out {listed(shown)}"
+            )
+        whole = of_everybody(options, draft)
+        rows, most = draft.agreed.rows, whole.agreed.rows
+        if most < rows:
+            raise InvalidInput(
+                f"most_rows: the stream has room for {most} patients, and the first checkpoint has {rows}"
+            )
+        found = options.over[options.of].propose(options.inner, whole)
+        if found.terms.outcomes:
+            raise InvalidInput("a stream names no outcomes: leave out outcomes")
+        terms = StreamTerms(
+            of=found.terms, factor=options.chosen, checkpoints=options.checkpoints, checkpoint=1, most_rows=most
+        )
+        bits = draft.grid_bits
+        # Half of the reach is left to noise. Each step of the grid that is given up makes room for four times the patients.
+        while found.terms.modulo and most * terms.matrix.largest << 2 * bits > MODULI[found.terms.modulo].reach >> 1:
+            bits -= 1
+        if bits < draft.grid_bits:
+            return replace(self.propose(options, replace(draft, grid_bits=bits)), grid_bits=bits)
+        times = last_error(terms.factor, terms.checkpoints)
+        at_once = f"One release of all {most} patients that the stream has room for: {found.explanation}"
+        scaling = (
+            f"As a stream of up to {terms.most} checkpoints, the first of {rows} patients, noise is {times:.3g} times that at the "
+            "last one."
+        )
+        return replace(found, terms=terms, explanation=f"{at_once} {scaling}")
 
     def cost(self, spec: SpecBase) -> Cost:
         over, terms, _ = self._at(spec)
@@ -264,7 +253,11 @@ class Stream(Mechanism[StreamTerms]):
     ) -> Any:
         over, terms, _ = self._at(spec)
         blocks = {party: only for party, (only,) in values.items()}
-        return read_prefix(over, spec, terms, blocks, upto or terms.checkpoint, public)
+        used = tuple(number for number in terms.used if number <= (upto or terms.checkpoint))
+        whole = over.opened(inner(spec, terms, terms.most_rows), blocks, terms.scaling)
+        weights, rows = decoding(terms.factor, terms.most, used), released(terms, terms.used)
+        sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
+        return over.view(batches(spec, terms, used), sums, error(terms.factor, terms.most, used), public)
 
     def guarantee(
         self, spec: SpecBase, figures: Mapping[str, str | None], joint: str, delta: str, *, alone: bool = True
@@ -388,35 +381,6 @@ def _check_kept(kept: StreamState, terms: StreamTerms, shape: tuple[int, int]) -
 def released(terms: StreamTerms, checkpoints: Iterable[int]) -> int:
     """How many rows of C' x are released at some checkpoints."""
     return sum(map(terms.matrix.count, checkpoints))
-
-
-def read_prefix(
-    over: Linear[Any], spec: SpecBase, terms: StreamTerms, values: Mapping[str, Integers], upto: int, public: Codes
-) -> Any:
-    """The view of all patients up to a checkpoint.
-
-    Args:
-        over: the inner mechanism.
-        spec: of the stream.
-        terms: its terms.
-        values: party to the noisy integers of its block.
-        upto: a checkpoint that was published, this one at most.
-        public: (n, 0).
-
-    Raises:
-        IntegrityError: the blocks do not belong together.
-    """
-    used = tuple(number for number in terms.used if number <= upto)
-    whole = over.opened(inner(spec, terms, terms.most_rows), values, terms.scaling)
-    weights = decoding(terms.factor, terms.most, used)
-    rows = released(terms, terms.used)
-    sums = np.tensordot(weights, whole.reshape(rows, -1, whole.shape[1])[: len(weights)].astype(np.float64), 1)
-    return over.view(
-        batches(spec, terms, used),
-        sums,
-        error(terms.factor, terms.most, used),
-        public,
-    )
 
 
 def batches(spec: SpecBase, terms: StreamTerms, numbers: tuple[int, ...]) -> list[SpecBase]:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from dprelease.canonical import Digest, Rows, Value
 from dprelease.errors import InvalidInput, SpecRefused
 from dprelease.mechanisms.base import NoiseScaling
 from dprelease.mechanisms.stream.factorization import FACTORS, MOST_CHECKPOINTS, Factor, FactorName
+from dprelease.mechanisms.then import read_within
 from dprelease.spec_base import ModulusName, Place, SpecBase, Terms
 
 _OWN = {"rows", "alignment", "created", "expires"}
 _OWN_TERMS = {"checkpoint", "first", "previous", "history"}
 
 
-def _read(data: object, info: ValidationInfo) -> object:
-    """Terms from plain data by the mechanism that they name, one of those that the mechanism hands in."""
-    if isinstance(data, Terms):
-        return data
-    if info.context is None:
-        raise ValueError("terms inside a stream's are read as part of a spec")
-    return info.context(data)
-
-
-InnerTerms = Annotated[SerializeAsAny[Terms], BeforeValidator(_read)]
+InnerTerms = Annotated[SerializeAsAny[Terms], BeforeValidator(read_within)]
 """Terms of the mechanism whose integers a stream adds up."""
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dprelease.arrays import Codes, Integers
-from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.errors import SpecRefused
 from dprelease.mechanisms.base import COARSEST, EarlierRounds, Inputs, Mechanism, Values
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.statement import Cost, Statements
@@ -20,8 +20,6 @@ from dprelease.spec_base import SpecBase
 
 if TYPE_CHECKING:
     from dprelease.document.document import Document
-    from dprelease.mechanisms.assumptions import PlannedFit
-    from dprelease.mechanisms.expected_error import Forecast, ReleasedNoise
 
 _LARGEST = 1 << 62
 
@@ -43,6 +41,7 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
     checks_sum = True
     row_per_patient = True
     fits = False
+    no_fit = released.NO_FIT
 
     def propose(self, options: SyntheticControlOptions, draft: Draft) -> ProposedTerms:
         return propose(options, draft)
@@ -125,12 +124,6 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
             figures={"before": problem.before, "after": after, "lambda": terms.penalty},
             checks=("every noisy weight and value within what the declared bounds and noise could give",),
         )
-
-    def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
-        raise InvalidInput(released.NO_FIT)
-
-    def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
-        raise InvalidInput(released.NO_FIT)
 
     def expected(self, options: SyntheticControlOptions, draft: Draft, spread: float) -> Document:
         from dprelease.mechanisms.synthetic_control.forecast import expectation  # only planners ask
