@@ -25,6 +25,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import counted, one_line
 from dprelease.publication.figures import ColumnFigure, correlations, figures
 from dprelease.publication.plain import cited, creators
+from dprelease.release.accounting import promised
 from dprelease.release.folder import block_file
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
@@ -88,7 +89,7 @@ def _page(
             if label == "DP"
             else f"Release under {label}: some columns are public",
             lead=description(release),
-            promise=_promise(release),
+            promise=promised(spec),
             metadata=_embedded(metadata(release, manifest, files, most)),
             sections=sections,
         )
@@ -196,14 +197,6 @@ def _downloads(manifest: Manifest, signed: Mapping[str, bytes], plain: Mapping[s
         for each in (entry.sealed for entry in manifest.blocks)
     ]
     return tuple([*found, *blocks][:MOST_DOWNLOADS])
-
-
-def _promise(release: Release) -> str:
-    target = release.spec.target
-    whose = "over all hospitals together" if target.scope == "joint" else "over what each hospital holds"
-    return (
-        f"{release.spec.guarantee}, epsilon = {target.epsilon:g} at delta = {target.delta:g} for one person, {whose}."
-    )
 
 
 def _about(release: Release, manifest: Manifest) -> Section:

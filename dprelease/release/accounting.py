@@ -203,6 +203,13 @@ def trust(spec: ReleaseSpec, words: Statements | None = None) -> tuple[str, ...]
     return (*words.trust, *((PUBLIC,) if spec.public else ()), *words.about)
 
 
+def promised(spec: ReleaseSpec) -> str:
+    """The name of the guarantee and the target that the noise was checked to keep, in a clause."""
+    target = spec.target
+    whose = "over all hospitals together" if target.scope == "joint" else "over what each hospital holds"
+    return f"{spec.guarantee}, epsilon = {target.epsilon:g} at delta = {target.delta:g} for one person, {whose}."
+
+
 @dataclass(frozen=True)
 class ReleasePromise:
     """The guarantee of a release and whom it trusts.
@@ -218,12 +225,7 @@ class ReleasePromise:
     @property
     def line(self) -> str:
         """Both in one line: the target that its noise was checked to keep."""
-        target = self.spec.target
-        whose = "over all hospitals together" if target.scope == "joint" else "over what each hospital holds"
-        line = (
-            f"Guarantee: {self.spec.guarantee}, epsilon = {target.epsilon:g} at delta = {target.delta:g} for one person, {whose}. "
-            f"In full, and whom it trusts: learner verify {self.spec.digest()[:12]}"
-        )
+        line = f"Guarantee: {promised(self.spec)} In full, and whom it trusts: learner verify {self.spec.digest()[:12]}"
         return f"{NOTE} {line}" if NOTE in self.guarantee else line
 
     @property
