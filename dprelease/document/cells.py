@@ -181,9 +181,7 @@ def lines_of(cell: Cell, digits: int = 4) -> tuple[str, ...]:
 def told(cell: Cell, digits: int = 4) -> str:
     """A cell as people read it, on one line and without anything that a terminal obeys.
 
-    Args:
-        cell: the cell.
-        digits: significant digits of a number without an error.
+    A number without an error has so many significant digits.
     """
     if isinstance(cell, Said) and isinstance(cell.text, tuple):
         return "; ".join(lines_of(cell))

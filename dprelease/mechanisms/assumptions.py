@@ -73,9 +73,6 @@ class PlannedFit:
     def assumed(self, signal: float) -> AssumedModel:
         """The regression of the outcome on the features.
 
-        Args:
-            signal: R^2.
-
         Raises:
             InvalidInput: R^2 is not in (0, 1].
         """
@@ -158,14 +155,7 @@ def evenly(widths: str) -> dict[str, tuple[Column, ...]]:
 
 
 def draft_of(parties: Mapping[str, tuple[Column, ...]], rows: int, rows_per_subject: int, target: Target) -> Draft:
-    """A draft of patients that no hospital has reported, for planning alone: seeds in it are zeros.
-
-    Args:
-        parties: party to declared columns.
-        rows: n.
-        rows_per_subject: q.
-        target: privacy target.
-    """
+    """A draft of patients that no hospital has reported, for planning alone: seeds in it are zeros."""
     unsaid: dict[str, Any] = dict.fromkeys(("party", "roster", "alignment"), "")
     everything = tuple(column for declared in parties.values() for column in declared)
     agreed = Catalogue.model_construct(**unsaid, rows=rows, rows_per_subject=rows_per_subject, columns=everything)

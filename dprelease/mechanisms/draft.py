@@ -106,10 +106,6 @@ class ProposedTerms:
 def read_weight(name: str, value: float | str) -> Fraction:
     """A number in [0, 1).
 
-    Args:
-        name: of the field, for the error.
-        value: as it was asked for.
-
     Raises:
         InvalidInput: it is not such a number.
     """
@@ -122,10 +118,6 @@ def read_weight(name: str, value: float | str) -> Fraction:
 def read_positive(name: str, value: float | str) -> Fraction:
     """A positive number.
 
-    Args:
-        name: of the field, for the error.
-        value: as it was asked for.
-
     Raises:
         InvalidInput: it is not a positive number.
     """
@@ -136,7 +128,7 @@ def read_positive(name: str, value: float | str) -> Fraction:
 
 
 def read_rational(name: str, value: float | str) -> Fraction:
-    """Any rational number; arguments as of `read_positive`.
+    """Any rational number; the name is that of the field, for the error.
 
     Raises:
         InvalidInput: it is no number.

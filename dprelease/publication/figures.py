@@ -104,12 +104,7 @@ def _mean(release: Release, name: str, mean: float, error: float) -> Estimate | 
 
 
 def correlations(release: Release, most: int) -> ReleasedCorrelations | None:
-    """Correlations of the first columns of a release of joint moments; None where there is nothing to correlate.
-
-    Args:
-        release: verified.
-        most: columns.
-    """
+    """Correlations of the first columns of a release of joint moments; None where there is nothing to correlate."""
     moments = release.view.joint
     if moments is None or min(len(moments.names), most) < 2:
         return None

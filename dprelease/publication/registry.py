@@ -33,13 +33,7 @@ LESS_TO_DO = "# Add your names to registry_authors."
 
 
 def registry_record(release: Release, about: About, manifest: Manifest) -> str:
-    """The record as YAML.
-
-    Args:
-        release: verified.
-        about: of its spec.
-        manifest: its manifest.
-    """
+    """The record as YAML."""
     to_do = LESS_TO_DO if about.curator else TO_DO
     return "\n".join((HEADER, to_do, *_lines(_record(release, about, manifest), ""))) + "\n"
 

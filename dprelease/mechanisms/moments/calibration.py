@@ -194,10 +194,6 @@ def noise_reach(scale: float, parties: int) -> int:
     """How far noise may carry a released entry before it counts as garbage: floor(20 s sqrt(m)) + 1, exactly.
 
     In integers, as doubles are off by one for some s above 1e8, and then verifiers of two languages would disagree.
-
-    Args:
-        scale: s, of each party's share.
-        parties: m.
     """
     squared = PLAUSIBLE**2 * parties * Fraction(scale) ** 2
     return math.isqrt(squared.numerator // squared.denominator) + 1

@@ -24,12 +24,6 @@ from dprelease.spec_base import SpecBase
 def check_public_features(bounded: BoundedRows, spec: SpecBase, terms: JointMoments, party: str) -> None:
     """Refuse a release with outcomes whose public features of ours do not stand for themselves.
 
-    Args:
-        bounded: our rows, (n, d) codes.
-        spec: the proposal.
-        terms: its terms.
-        party: our name.
-
     Raises:
         DataRefused: some of our public features follow from the others and the constant; which, and how to mend it.
     """

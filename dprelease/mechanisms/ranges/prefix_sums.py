@@ -25,11 +25,7 @@ FRACTION_BITS = 12
 
 @lru_cache(maxsize=8)
 def factor(cells: int) -> Integers:
-    """C', (K-1, K) integers; the last cell is counted nowhere.
-
-    Args:
-        cells: K.
-    """
+    """C', (K-1, K) integers; the last cell is counted nowhere."""
     entries = [Fraction(1)]
     for k in range(1, cells - 1):
         entries.append(entries[-1] * Fraction(2 * k - 1, 2 * k))
@@ -46,9 +42,6 @@ def squared_sensitivity(cells: int) -> int:
     """D1^2: the largest |C' e_i - C' e_j|^2 over all pairs of cells, which is how far C' h moves with one patient's row.
 
     The worst pair is the first cell and one inside, so that no pair may be left out.
-
-    Args:
-        cells: K.
     """
     columns = factor(cells).T
     products = columns @ columns.T  # below 2^62 up to K = 2^38
@@ -58,11 +51,7 @@ def squared_sensitivity(cells: int) -> int:
 
 @lru_cache(maxsize=8)
 def recovery(cells: int) -> Floats:
-    """(K-1, K-1) what C' h is multiplied by to give the prefix sums of h: A C'^-1, without the last cell.
-
-    Args:
-        cells: K.
-    """
+    """(K-1, K-1) what C' h is multiplied by to give the prefix sums of h: A C'^-1, without the last cell."""
     used = factor(cells)[:, :-1].astype(np.float64)
     found = np.tril(np.ones_like(used)) @ np.linalg.inv(used)
     found.flags.writeable = False
@@ -86,11 +75,7 @@ class Axes:
 
 @lru_cache(maxsize=8)
 def noise_axes(cells: int) -> Axes:
-    """Axes of the noise of recovered prefix sums.
-
-    Args:
-        cells: K.
-    """
+    """Axes of the noise of recovered prefix sums."""
     covariance = recovery(cells) @ recovery(cells).T
     found = Axes(np.diag(covariance).copy(), *np.linalg.eigh(covariance))
     for each in (found.variances, found.along, found.directions):
@@ -100,9 +85,5 @@ def noise_axes(cells: int) -> Axes:
 
 @lru_cache(maxsize=8)
 def largest_error(cells: int) -> float:
-    """Largest standard deviation of the noise of a prefix sum, in noise scales of an entry of C' h.
-
-    Args:
-        cells: K.
-    """
+    """Largest standard deviation of the noise of a prefix sum, in noise scales of an entry of C' h."""
     return float(np.sqrt(noise_axes(cells).variances.max()))

@@ -21,11 +21,6 @@ from dprelease.spec_base import SpecBase
 def read(spec: SpecBase, terms: RangesTerms, blocks: Values) -> Ranges:
     """All columns of a release.
 
-    Args:
-        spec: the spec.
-        terms: its terms.
-        blocks: party to the noisy integers of its blocks.
-
     Raises:
         IntegrityError: a number is out of range, or a box, centre, scale or reach does not follow from the noisy integers.
     """

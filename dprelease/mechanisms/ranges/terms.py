@@ -171,11 +171,7 @@ class Scales:
         return cls(least_scale(counts, first), least_scale(total, second), least_scale(squares, second), before)
 
     def spent(self, rows_per_subject: int) -> Fraction:
-        """mu_c^2 that the scales really give, exactly.
-
-        Args:
-            rows_per_subject: q.
-        """
+        """mu_c^2 that the scales really give, exactly."""
         counts, total, squares = _sensitivities(rows_per_subject)
         # x/a + y/b <= max(1/a, 1/b) for shares x + y <= 1 of D2^2: round 2 costs its dearer half.
         return mu2_of_scales(
@@ -184,11 +180,7 @@ class Scales:
         )
 
     def spent_on_decades(self, rows_per_subject: int) -> Fraction:
-        """mu^2 that a column without bounds costs beside `spent`, exactly; 0 where every column has bounds.
-
-        Args:
-            rows_per_subject: q.
-        """
+        """mu^2 that a column without bounds costs beside `spent`, exactly; 0 where every column has bounds."""
         if not self.decades:
             return Fraction(0)
         return mu2_of_scales(((_decade_sensitivity(rows_per_subject), self.decades),), lambda costs: costs[0])

@@ -63,12 +63,7 @@ class Factor:
 
 
 def coefficients(order: Fraction, count: int) -> Floats:
-    """The first coefficients of the power series of (1 - z)^-a.
-
-    Args:
-        order: a.
-        count: how many.
-    """
+    """The first coefficients of the power series of (1 - z)^-a."""
     k = np.arange(1, count)
     ratios = (order.denominator * (k - 1) + order.numerator) / (order.denominator * k)
     return np.multiply.accumulate(np.concatenate([[1.0], ratios]))
