@@ -16,7 +16,7 @@ from dprelease.analyses.draws import LEAST
 from dprelease.analyses.estimates import Estimates, Link
 from dprelease.arrays import Floats, Mask
 from dprelease.errors import InvalidInput
-from dprelease.estimators.log_linear import Index, LogLinear
+from dprelease.estimators.log_linear import THREE, Index, LogLinear
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 
@@ -28,6 +28,11 @@ INFLATED = 10.0
 """Variance inflation from which on features nearly follow from one another."""
 _LEAST = 1e-9
 """Variance of an indicator, and part of it, that is none."""
+NO_THREE = (
+    "No release shows how three columns depend on each other. Intervals allow for log odds of their combinations that differ "
+    f"by a standard deviation of {THREE:g}."
+)
+"""Caveat of every estimate out of the law."""
 
 
 def law_of(

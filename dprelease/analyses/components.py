@@ -12,6 +12,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
+from dprelease.estimators.evidence.before_clipping import standardised
 from dprelease.release.release import Release
 
 
@@ -33,7 +34,7 @@ def principal_components(release: Release, columns: Sequence[str], count: int = 
     draws = _seen(release, columns)
     if not 1 <= count <= len(draws.names):
         raise InvalidInput(f"{len(draws.names)} columns have 1 to {len(draws.names)} components, not {count}")
-    typical = np.linalg.eigh(_correlation(draws).mean(axis=0))[1][:, ::-1]
+    typical = np.linalg.eigh(standardised(draws.covariance)[0].mean(axis=0))[1][:, ::-1]
     strongest = np.abs(typical).argmax(axis=0)
     typical = typical * np.sign(typical[strongest, np.arange(len(strongest))])
     tables = tables_of(draws, lambda draws: _components(draws, typical, count))
@@ -46,14 +47,8 @@ def principal_components(release: Release, columns: Sequence[str], count: int = 
     return Analysis("Principal components of correlations", release, draws.names, tables, caveats=tuple(caveats))
 
 
-def _correlation(draws: Draws) -> Floats:
-    spread = np.sqrt(np.einsum("tii->ti", draws.covariance))
-    found: Floats = draws.covariance / (spread[:, :, None] * spread[:, None, :])
-    return found
-
-
 def _components(draws: Draws, typical: Floats, count: int) -> dict[str, Estimates]:
-    values, vectors = (each[..., ::-1] for each in np.linalg.eigh(_correlation(draws)))
+    values, vectors = (each[..., ::-1] for each in np.linalg.eigh(standardised(draws.covariance)[0]))
     vectors = vectors * np.where(np.einsum("tij,ij->tj", vectors, typical) < 0, -1.0, 1.0)[:, None]
     names = tuple(f"component {place}" for place in range(1, len(draws.names) + 1))
     loadings = {

@@ -15,6 +15,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
+from dprelease.estimators.evidence.before_clipping import standardised
 from dprelease.release.release import Release
 
 
@@ -79,8 +80,7 @@ def _between(draws: Draws, names: Sequence[str], fixed: Sequence[str]) -> Correl
         across = draws.covariance[:, inner][:, :, outer]
         within = draws.covariance[:, outer][:, :, outer]
         covariance = covariance - across @ np.linalg.solve(within, across.transpose(0, 2, 1))
-    deviation = np.sqrt(np.einsum("tii->ti", covariance))
-    matrix = np.clip(covariance / (deviation[:, :, None] * deviation[:, None, :]), -_CLOSE, _CLOSE)
+    matrix = np.clip(standardised(covariance)[0], -_CLOSE, _CLOSE)
     pairs = list(combinations(range(len(names)), 2))
     location = np.arctanh(np.column_stack([matrix[:, i, j] for i, j in pairs]))
     scale = np.full_like(location, 1 / np.sqrt(draws.patients - len(fixed) - 3))

@@ -20,14 +20,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from dprelease.analyses.combinations import design, estimated, facts_of, law_of
+from dprelease.analyses.combinations import NO_THREE, design, estimated, facts_of, law_of
 from dprelease.analyses.draws import features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
 from dprelease.analyses.weighted_logit import Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.log_linear import THREE
 from dprelease.release.release import Release
 
 RARE, NEVER = 0.02, 0.001
@@ -107,8 +106,7 @@ def effect(release: Release, treatment: str, outcome: str, adjust: Sequence[str]
         )
     caveats = [
         "It is an effect only if nothing left out acts on both treatment and outcome, and if features come before the treatment.",
-        "No release shows how three columns depend on each other. Intervals allow for log odds of their combinations that differ "
-        f"by a standard deviation of {THREE:g}.",
+        NO_THREE,
     ]
     if least < RARE:
         caveats.append(

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.analyses.combinations import LevelDesign, design, estimates_of, facts_of, law_of
+from dprelease.analyses.combinations import NO_THREE, LevelDesign, design, estimates_of, facts_of, law_of
 from dprelease.analyses.draws import features, levels
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.exit_sums import ExitSums, exit_sums
@@ -32,7 +32,7 @@ from dprelease.analyses.joint_test import joint_test
 from dprelease.analyses.result import Analysis
 from dprelease.analyses.weighted_logit import MOST, Cloglog
 from dprelease.arrays import Floats, Mask
-from dprelease.estimators.log_linear import THREE, Index, LogLinear
+from dprelease.estimators.log_linear import Index, LogLinear
 from dprelease.release.release import Release
 
 ROUNDS, CLOSE, STEP = 12, 1e-3, 1e-4
@@ -201,8 +201,7 @@ def _caveats(found: ExitSums, event: str | None) -> tuple[str, ...]:
     told = [
         "Hazards are taken to be proportional at all times; `survival` shows curves of groups that need not be.",
         "Effects of two covariates together are not in the model.",
-        "No release shows how three columns depend on each other. Intervals allow for log odds of their combinations that differ "
-        f"by a standard deviation of {THREE:g}.",
+        NO_THREE,
         "Patients who left are taken to have the hazards of those who stayed with the same covariates. No data show that.",
     ]
     if len(found.exits.causes) > 1:

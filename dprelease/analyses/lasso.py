@@ -22,6 +22,7 @@ from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis
 from dprelease.arrays import Floats
+from dprelease.estimators.evidence.before_clipping import standardised
 from dprelease.one_line import counted
 from dprelease.release.release import Release
 
@@ -83,9 +84,7 @@ def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
 def _correlation(draws: Draws, names: Sequence[str]) -> tuple[Floats, Floats]:
     """(T, k, k) correlations, and (T, k) standard deviations."""
     used = draws.places(names)
-    covariance = draws.covariance[:, used][:, :, used]
-    spread = np.sqrt(np.einsum("tii->ti", covariance))
-    return covariance / (spread[:, :, None] * spread[:, None, :]), spread
+    return standardised(draws.covariance[:, used][:, :, used])
 
 
 def _tables(

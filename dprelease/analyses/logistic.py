@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.analyses.clipped import tables_of
-from dprelease.analyses.combinations import design, estimated, facts_of, law_of
+from dprelease.analyses.combinations import NO_THREE, design, estimated, facts_of, law_of
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
@@ -35,7 +35,7 @@ from dprelease.analyses.result import Analysis
 from dprelease.analyses.weighted_logit import Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
-from dprelease.estimators.log_linear import THREE, LogLinear
+from dprelease.estimators.log_linear import LogLinear
 from dprelease.release.release import Release
 
 LARGEST_EXPLAINED, LEAST_SHARE = 0.3, 0.05
@@ -111,8 +111,7 @@ def on_law(
     slopes = estimated(law, x.names[1:], fit.coef[1:], influence[:, 1:], tested=True)
     caveats = [
         "Effects of two features together on the outcome are not in the model.",
-        "No release shows how three columns depend on each other. Intervals allow for log odds of their combinations that differ "
-        f"by a standard deviation of {THREE:g}.",
+        NO_THREE,
     ]
     if law.patients < THIN * law.noise:
         caveats.append(

@@ -197,11 +197,14 @@ def _law(eigenvalues: Floats) -> tuple[Floats, Floats]:
 
 def _feasible(covariance: Floats) -> Floats:
     """Covariances, (T, p, p), with the same variances and correlations made positive semidefinite by cutting off eigenvalues."""
-    deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
-    scale = deviation[:, :, None] * deviation[:, None, :]
-    values, vectors = np.linalg.eigh(np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0))
+    correlations, deviations = standardised(covariance)
+    values, vectors = np.linalg.eigh(correlations)
     cut = (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.mT
-    own = np.sqrt(np.diagonal(cut, axis1=1, axis2=2))
-    unit = own[:, :, None] * own[:, None, :]
-    found: Floats = scale * np.divide(cut, unit, out=np.zeros_like(cut), where=unit > 0)
-    return found
+    return deviations[:, :, None] * deviations[:, None, :] * standardised(cut)[0]
+
+
+def standardised(covariance: Floats) -> tuple[Floats, Floats]:
+    """Correlations (..., p, p) of covariances, 0 of what has no variance, and standard deviations (..., p)."""
+    deviations = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
+    products = deviations[..., :, None] * deviations[..., None, :]
+    return np.divide(covariance, products, out=np.zeros_like(covariance), where=products > 0), deviations

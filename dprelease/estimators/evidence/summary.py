@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping
+from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping, standardised
 from dprelease.estimators.evidence.evidence import Evidence
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
@@ -92,7 +92,9 @@ def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None) -> MomentsS
         draws, slopes = before_clipping(draws, moments.balls, spreads)
         noise_sd = np.sqrt((slopes[0] ** 2) @ noise_sd**2)
     mean = draws[:, 0, 1:]
-    correlation = _correlations(draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :])
+    correlation = standardised(draws[:, 1:, 1:] - mean[:, :, None] * mean[:, None, :])[0]
+    np.einsum("tii->ti", correlation)[:] = 1.0
+    correlation = np.clip(correlation, -1.0, 1.0)
     square = np.diagonal(draws, axis1=1, axis2=2)[:, 1:]
     # The others of its group leave the commonest level a share below 0 at times, and a square that is not its share.
     level = moments.layout.level[1:]
@@ -155,12 +157,3 @@ def _released(moments: NoisyMoments, mean: Floats, deviation: Floats) -> tuple[t
     half = (1 - moments.layout.lower[1:]) / 2  # no mean and no spread is further off
     sds = (np.fmin(noise[0], half), np.fmin(noise[1], half), np.fmin(noise[2], 1.0))
     return tuple(map(np.nan_to_num, values)), sds
-
-
-def _correlations(covariance: Floats) -> Floats:
-    deviation = np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
-    product = deviation[:, :, None] * deviation[:, None, :]
-    found = np.divide(covariance, product, out=np.zeros_like(covariance), where=product > 0)
-    np.einsum("tii->ti", found)[:] = 1.0
-    clipped: Floats = np.clip(found, -1.0, 1.0)
-    return clipped
