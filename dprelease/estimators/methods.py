@@ -116,18 +116,11 @@ class Method:
         return self.on[problem.view.kind](problem)
 
 
-def _private(problem: Regression, *, targets: bool) -> int:
-    """How many features, or targets, are not public."""
+def _all_public(problem: Regression, of: Literal["features", "targets"] = "features") -> tuple[bool, str]:
     moments, x, y = problem.moments
-    return int((~moments.layout.public[y if targets else x]).sum())
-
-
-def _public_features_apply(problem: Regression) -> tuple[bool, str]:
-    private = _private(problem, targets=False)
-    return (
-        not private,
-        f"{private} of {len(problem.features)} features are private" if private else "all features are public",
-    )
+    places = x if of == "features" else y
+    private = int((~moments.layout.public[places]).sum())
+    return not private, f"{private} of {len(places)} {of} are private" if private else f"all {of} are public"
 
 
 def _posterior_applies(problem: Regression) -> tuple[bool, str]:
@@ -143,17 +136,14 @@ def _posterior_applies(problem: Regression) -> tuple[bool, str]:
 
 
 def _projected_applies(problem: Regression) -> tuple[bool, str]:
-    if not _private(problem, targets=False):
-        return False, "all features are public"
+    public, why = _all_public(problem)
+    if public:
+        return False, why
     layout = problem.moments[0].layout
     if layout.outcome.any():
         shown = bool((layout.public & layout.outcome).any())
         return shown, "outcomes of the release are public" if shown else "no outcome of the release is public"
-    private = _private(problem, targets=True)
-    return (
-        not private,
-        f"{private} of {len(problem.targets)} targets are private" if private else "all targets are public",
-    )
+    return _all_public(problem, "targets")
 
 
 def _spectral_applies(problem: Regression) -> tuple[bool, str]:
@@ -206,7 +196,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "calibrated": Method("a Bayesian ridge on rows; their default", {"mixtures": _calibrated, "rows": _calibrated}),
         "shrinkage": Method("the first of the next four that applies; the default on moments", {"moments": _first}),
         "public_features": Method(
-            "exact moments of public features", {"moments": _on(fit_public_features)}, _public_features_apply
+            "exact moments of public features", {"moments": _on(fit_public_features)}, _all_public
         ),
         "posterior": Method(
             f"the posterior mean of up to {WIDEST} variables", {"moments": _on(fit_posterior)}, _posterior_applies
