@@ -146,23 +146,6 @@ def test_an_outcome_that_is_all_noise_gets_weights_near_zero(k: int):
 # Symmetries.
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-def test_the_order_of_columns_does_not_matter(intercept: bool):
-    rows, _ = release(6, outcomes=3, x_sd=np.array([1.0, 2.0, 5.0, 0.5]))
-    order, targets = [2, 0, 3, 1], [1, 2, 0]
-    permuted = replace(
-        rows,
-        x=rows.x[:, order],
-        y=rows.y[:, targets],
-        x_variance=rows.x_variance[order],
-        y_variance=rows.y_variance[targets],
-    )
-    straight, other = fitted(rows, intercept=intercept), fitted(permuted, intercept=intercept)
-    np.testing.assert_allclose(other.weights, straight.weights[order][:, targets], rtol=1e-8)
-    np.testing.assert_allclose(other.offsets, straight.offsets[targets], rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(other.quality.gain, straight.quality.gain[targets], rtol=1e-6)
-
-
 def test_turning_a_column_round_turns_its_weight_round():
     rows, _ = release(7, outcomes=2)
     sign, side = np.array([1.0, -1.0, 1.0, -1.0]), np.array([-1.0, 1.0])
@@ -170,13 +153,6 @@ def test_turning_a_column_round_turns_its_weight_round():
     turned = fitted(replace(rows, x=rows.x * sign, y=rows.y * side))
     np.testing.assert_allclose(turned.weights, sign[:, None] * straight.weights * side, rtol=1e-8)
     np.testing.assert_allclose(turned.offsets, side * straight.offsets, rtol=1e-8)
-
-
-def test_the_order_of_mixing_rows_does_not_matter():
-    rows, _ = release(8, outcomes=2)
-    order = np.concatenate([[0], 1 + np.random.default_rng(0).permutation(60)])
-    shuffled = fitted(replace(rows, ones=rows.ones[order], x=rows.x[order], y=rows.y[order]))
-    np.testing.assert_allclose(shuffled.weights, fitted(rows).weights, rtol=1e-8)
 
 
 def one(rows: RegressionRows, target: int) -> RegressionRows:

@@ -34,19 +34,6 @@ def test_the_density_is_cauchys_of_regressions_on_the_earlier_variables():
         assert found == pytest.approx(expected)
 
 
-def test_gradients_add_up_to_that_of_the_value():
-    triangle, step = roots(), 1e-6
-    by_triangle, by_diagonal, by_length = at(triangle).slope()
-    gradient = by_triangle + triangle * (by_length / (triangle**2).sum(axis=2))[:, :, None]
-    np.einsum("jaa->ja", gradient)[:] += by_diagonal / np.einsum("jaa->ja", triangle)
-    for row, column in np.argwhere(np.tril(np.ones((SIZE, SIZE)))):
-        ahead, behind = triangle.copy(), triangle.copy()
-        ahead[:, row, column] += step
-        behind[:, row, column] -= step
-        slope = (at(ahead).value() - at(behind).value()) / (2 * step)
-        np.testing.assert_allclose(gradient[:, row, column], slope, rtol=1e-6, atol=1e-7)
-
-
 def test_it_bends_as_the_density_does_where_variables_are_unrelated():
     """By differences of values in F, the part of T below its diagonal, with the diagonal, and hence U, as good as held."""
     triangle = roots(1e-4)[:1]

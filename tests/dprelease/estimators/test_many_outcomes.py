@@ -8,8 +8,6 @@ import pytest
 import dprelease.estimators.normal_equations as linear
 from dprelease.estimators import METHODS, fit
 from dprelease.estimators.baselines import plain
-from dprelease.estimators.baselines.plain import least_squares
-from dprelease.estimators.normal_equations import NormalEquations, RegressionRows
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import UNIT, released
 from tests.support.noise import SeededNoise
@@ -78,19 +76,3 @@ def test_two_thousand_outcomes_are_one_factorisation(
     assert factorisations == [(D, L)]
     assert result.coef.shape == (L, D)
     assert result.quality.mse.shape == (L,)
-
-
-@pytest.mark.parametrize("mechanism", ["mixed", "rows"])
-def test_together_and_one_by_one_agree(releases: dict[str, Release], mechanism: str):
-    wide = releases[mechanism]
-    scaled = wide.scaled()
-    rows = RegressionRows.of(scaled, list(range(D)), list(range(D, D + L)), mixed=mechanism == "mixed")
-    together = fit(wide, OUTCOMES, FEATURES, "ols")
-    equations = rows.normal_equations(intercept=True)
-    for index in (0, 1, 999, 1999):
-        by_itself = NormalEquations(equations.xx, equations.xy[:, [index]], equations.noise)
-        weights = 10.0 * least_squares(by_itself).weights[:, 0]
-        np.testing.assert_allclose(together.coef[index], weights, rtol=1e-8, atol=1e-10)
-        alone = fit(wide, [OUTCOMES[index]], FEATURES, "ols")
-        np.testing.assert_allclose(alone.coef[0], together.coef[index], rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(alone.intercept[0], together.intercept[index], rtol=1e-8)

@@ -58,17 +58,6 @@ def test_a_projected_association_is_closer_and_knows_by_how_much() -> None:
     assert np.array_equal(helped.joint.gram, moments.joint.gram)
 
 
-def test_outcomes_together_are_what_they_are_one_by_one() -> None:
-    data = table(FEATURES, 5, rows=5_000)
-    columns, names = sides(FEATURES, 5)
-    moments = outcome_only_of(data, columns, names, np.random.default_rng(5))
-    none = np.zeros((len(data), 0))
-    together = fit_moments(moments, X, list(range(7, 12)), none, intercept=True)
-    for place in range(5):
-        alone = fit_moments(moments, X, [7 + place], none, intercept=True)
-        np.testing.assert_allclose(alone.weights[:, 0], together.weights[:, place], rtol=1e-9)
-
-
 def test_without_noise_the_inverse_is_least_squares() -> None:
     data = np.round(table(FEATURES, 3, rows=400) * 2**12) / 2**12
     columns, names = sides(FEATURES, 3)

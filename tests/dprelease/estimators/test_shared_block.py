@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks import moments_utility as utility
 from dprelease.errors import InvalidInput
-from dprelease.estimators import ridge
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.moments import spectral_ridge as _shared_block
 from dprelease.estimators.moments.gain import STEP_LENGTHS
@@ -88,37 +87,6 @@ def test_the_weights_are_those_of_the_book(sd: float, intercept: bool):
     for place, y in enumerate((OUTCOME, 2)):
         weights = by_the_book(moments, x, y, intercept=intercept)
         np.testing.assert_allclose(found.weights[:, place], weights, atol=1e-3 * np.abs(weights).max())
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_targets_together_are_targets_one_by_one(monkeypatch: pytest.MonkeyPatch, intercept: bool):
-    monkeypatch.setattr(ridge, "_AT_ONCE", 600)
-    moments = seen(0.01, 1)
-    together = fit_spectral(moments, [1, 3], [OUTCOME, 5, 2, 6], intercept=intercept)
-    for index, target in enumerate([OUTCOME, 5, 2, 6]):
-        alone = fit_spectral(moments, [1, 3], [target], intercept=intercept)
-        np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9, atol=1e-13)
-        for name in ("offsets", "constant", "constant_noise_sd"):
-            np.testing.assert_allclose(getattr(together, name)[index], getattr(alone, name)[0], rtol=1e-9)
-        for name, values in vars(together.quality).items():
-            np.testing.assert_allclose(values[index], vars(alone.quality)[name][0], rtol=1e-9, atol=1e-13)
-
-
-def test_the_order_of_features_does_not_matter():
-    moments = seen(0.02, 1)
-    straight = fit_spectral(moments, [1, 2, 3, 5], [OUTCOME], intercept=True)
-    turned = fit_spectral(moments, [5, 1, 3, 2], [OUTCOME], intercept=True)
-    np.testing.assert_allclose(turned.weights, straight.weights[[3, 0, 2, 1]], rtol=1e-8)
-
-
-def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_says_so():
-    found = fit_spectral(seen(1.0, 3), [1, 3], [2, OUTCOME], intercept=True)
-    np.testing.assert_array_equal(found.weights, 0)
-    np.testing.assert_array_equal(found.offsets, found.constant)
-    assert found.quality.verdicts() == ("not distinguishable from the constant predictor",) * 2
-    given_up, unsure = found.diagnostics.warnings
-    assert given_up.startswith("For 2 of 2 targets noise hides any relation")
-    assert "Narrower public bounds" in unsure
 
 
 def test_eigenvalues_are_freed_of_what_symmetric_noise_adds():
