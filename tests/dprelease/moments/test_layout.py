@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from dprelease.arrays import Integers
 from dprelease.canonical import canonical_bytes
 from dprelease.data.bounding import BoundedRows, bound
-from dprelease.data.columns import Column, NumericColumn, released_names
+from dprelease.data.columns import Column, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.entries import EntryKind, Layout, code, variables
@@ -75,15 +75,6 @@ def test_columns_become_named_variables() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("column", "binary"),
-    [(numeric("x"), False), (categorical("b", "yes"), True), (categorical("g", "a", "b"), False)],
-    ids=["number", "one level", "two levels"],
-)
-def test_only_a_category_of_one_level_is_binary(column: Column, binary: bool) -> None:
-    assert is_binary(column) == binary
-
-
 def test_rows_are_coded_as_the_table_says() -> None:
     raw = {
         "age": np.array([1.0, -7.0, np.nan]),
@@ -116,23 +107,6 @@ def test_codes_keep_to_the_ranges_that_the_sensitivity_rests_on(
         assert (coded[:, members].sum(axis=1) == unit).all()
 
 
-@given(tables, st.integers(0, 7))
-def test_parties_code_their_columns_apart_as_they_would_together(
-    table: tuple[tuple[Column, ...], int, int, int], cut: int
-) -> None:
-    rows = bounded(*table)
-    width = len(released_names(rows.columns[:cut]))
-    parts = [
-        code(codes, columns)
-        for codes, columns in (
-            (rows.codes[:, :width], rows.columns[:cut]),
-            (rows.codes[:, width:], rows.columns[cut:]),
-        )
-        if columns
-    ]
-    assert np.array_equal(np.hstack(parts), code(rows.codes, rows.columns))
-
-
 # Entries.
 
 
@@ -151,14 +125,6 @@ def test_noisy_entries_are_the_upper_triangle_without_what_is_public_or_derived(
     assert (layout.rows <= layout.cols).all()
     assert (np.diff(size * layout.rows + layout.cols) > 0).all()  # row by row, each entry once
     assert layout.rows.dtype == layout.cols.dtype == np.int64
-
-
-@given(declarations())
-def test_the_diagonal_entries_are_the_squares_of_the_numbers(columns: tuple[Column, ...]) -> None:
-    layout = Layout(columns)
-    squares = [place for place, variable in enumerate(layout.variables, 1) if kind_of(variable) == "numeric"]
-    assert layout.rows[layout.diagonal].tolist() == layout.cols[layout.diagonal].tolist() == squares
-    assert (layout.rows < layout.cols)[~layout.diagonal].all()
 
 
 def test_entries_of_a_small_table() -> None:
@@ -183,47 +149,6 @@ def test_the_matrix_of_exact_entries_is_the_whole_gram_matrix(table: tuple[tuple
     assert np.abs(exact).max() < 2**53
     values = exact[layout.rows, layout.cols].astype(np.float64)
     assert np.array_equal(layout.matrix(values, float(square)), exact)
-
-
-@given(tables)
-def test_what_is_left_out_is_public_or_follows_from_the_counts(
-    table: tuple[tuple[Column, ...], int, int, int],
-) -> None:
-    rows = bounded(*table)
-    layout, exact = Layout(rows.columns), gram(rows)
-    unit = 1 << rows.grid_bits
-    kinds, owners = zip(("constant", -1), *((kind_of(each), each.column) for each in layout.variables), strict=True)
-    noisy = set(zip(layout.rows.tolist(), layout.cols.tolist(), strict=True))
-    for row, column in zip(*np.triu_indices(len(kinds)), strict=True):
-        if (row, column) in noisy:
-            continue
-        assert owners[row] == owners[column]
-        if kinds[row] in ("constant", "binary"):
-            assert exact[row, column] == len(rows.codes) * unit**2
-        elif row == column:
-            assert exact[row, row] == exact[0, row] == unit * code(rows.codes, rows.columns)[:, row - 1].sum()
-        else:
-            assert exact[row, column] == 0
-            assert kinds[row] == kinds[column] == "level"
-
-
-@given(declarations(), st.integers(0, 2**32 - 1))
-def test_the_matrix_puts_every_noisy_entry_in_its_place(columns: tuple[Column, ...], seed: int) -> None:
-    layout = Layout(columns)
-    values = np.random.default_rng(seed).normal(size=layout.entries)
-    matrix = layout.matrix(values, 7.0)
-    assert np.array_equal(matrix, matrix.T)
-    assert np.array_equal(matrix[layout.rows, layout.cols], values)
-    for place, variable in enumerate(layout.variables, 1):
-        if kind_of(variable) != "numeric":
-            assert matrix[place, place] == (7.0 if kind_of(variable) == "binary" else matrix[0, place])
-    assert matrix[0, 0] == 7.0
-
-
-def test_a_layout_is_the_same_for_the_same_columns() -> None:
-    assert Layout(FOUR) == Layout(tuple(FOUR))
-    assert hash(Layout(FOUR)) == hash(Layout(tuple(FOUR)))
-    assert Layout(FOUR) != Layout(FOUR[::-1])
 
 
 def test_terms_without_outcomes_are_written_as_they_always_were() -> None:
