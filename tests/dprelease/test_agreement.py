@@ -7,7 +7,7 @@ A statement of charges: exact, signed by the root, for one hospital.
 
 import hmac
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
@@ -22,10 +22,10 @@ from dprelease.canonical import sha256
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
 from dprelease.identity.signing import BLOCK, sign
 from dprelease.release.accounting import guarantee
-from dprelease.release.approval import Approval, SignedApproval, approve, commit, new_salt
+from dprelease.release.approval import Approval, SignedApproval, commit, new_salt
 from dprelease.release.charges import SignedStatement, charge, check_statement, state
-from party_node.source.alignment import Alignment, Names, align, as_names, new_key, pseudonym, subjects_in
-from tests.support.certificates import NOW, Authority, certify
+from party_node.source.alignment import Alignment, Names, align, as_names, pseudonym, subjects_in
+from tests.support.certificates import Authority, certify
 from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)
@@ -69,19 +69,11 @@ def signed_again(**changes: object) -> SignedApproval:
     return BOTH[0].model_copy(update={"approval": approval, "signature": sign(key, BLOCK, approval.to_bytes())})
 
 
-def by_another_key() -> SignedApproval:
-    # The consortium's authority certifies a second key under the party's name.
-    return sign_approval(certify("north", "party", by=TRIAL.root), SPEC)
-
-
 WRONG: dict[str, tuple[Callable[[], SignedApproval], str]] = {
-    "another spec": (lambda: sign_approval(NORTH, build_spec(keys=TRIAL.keys, title="x")), "for another release"),
     "a stranger": (lambda: sign_approval(certify("west", "party", by=TRIAL.root), SPEC), "for another release"),
-    "another commitment": (lambda: altered(commitment="0" * 64), "not valid"),
     "another time": (lambda: altered(approved="2026-03-01T12:00:01Z"), "not valid"),
     "another purpose": (signed_again, "not valid"),
     "the name of another": (lambda: altered(party="south"), "not made with the key"),
-    "another key": (by_another_key, "not made with the key"),
     "the certificate of another": (
         lambda: BOTH[0].model_copy(update={"certificate": SOUTH.certificate}),
         "not made with the key",
@@ -91,15 +83,6 @@ WRONG: dict[str, tuple[Callable[[], SignedApproval], str]] = {
             update={"certificate": certify("west", "party", by=TRIAL.root, key=NORTH.key).certificate}
         ),
         "not made with the key",
-    ),
-    "another root": (lambda: sign_approval(certify("north", "party", key=NORTH.key), SPEC), "not issued by"),
-    "another role": (
-        lambda: sign_approval(certify("north", "hub", by=TRIAL.root, key=NORTH.key), SPEC),
-        "holds a hub certificate",
-    ),
-    "an expired certificate": (
-        lambda: approve(SPEC, "north", "0" * 64, NORTH.key, NORTH.certificate, NOW + timedelta(days=91)),
-        "not valid at",
     ),
     "no certificate": (lambda: BOTH[0].model_copy(update={"certificate": "hello"}), "certificate"),
 }
@@ -119,15 +102,6 @@ def test_keys_that_people_did_not_pin_are_refused(pins: dict[str, str]) -> None:
         check_all(BOTH, SPEC, ROOT, pinned)
 
 
-def test_a_coordinator_that_shows_each_party_its_own_spec_is_found_out() -> None:
-    # Each spec gives its reader nearly the whole budget; neither party's consent fits the other's spec.
-    to_south = build_spec(keys=TRIAL.keys, epsilon=0.9)
-    shown = [sign_approval(NORTH, SPEC), sign_approval(SOUTH, to_south)]
-    for spec in (SPEC, to_south):
-        with pytest.raises(IntegrityError, match="for another release"):
-            check_all(shown, spec, ROOT)
-
-
 def test_a_commitment_binds_the_codes_and_hides_behind_its_salt() -> None:
     salt, codes = bytes(32), sha256(b"codes")
     assert commit(salt, codes) == commit(salt, codes)
@@ -139,8 +113,6 @@ def test_a_commitment_binds_the_codes_and_hides_behind_its_salt() -> None:
 
 KEY = bytes(range(32))
 
-subjects_lists = st.lists(st.text("abc019", min_size=1, max_size=6), min_size=1, max_size=12, unique=True)
-
 
 def in_order(pseudonyms: Sequence[bytes]) -> Names:
     return np.sort(as_names(pseudonyms))
@@ -148,34 +120,6 @@ def in_order(pseudonyms: Sequence[bytes]) -> Names:
 
 def aligned(subjects: Sequence[str], key: bytes = KEY, roster: str = "r") -> Alignment:
     return align(key, in_order([pseudonym(key, subject) for subject in subjects]), roster)
-
-
-@given(subjects_lists, st.randoms(use_true_random=False))
-def test_files_in_any_order_align_to_the_same_patients(subjects: list[str], random: object) -> None:
-    shuffled = list(subjects)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, two = aligned(subjects), aligned(shuffled)
-    assert one == two
-    assert one.rows == len(subjects)
-
-
-@given(subjects_lists, st.data())
-def test_one_different_patient_changes_the_digest(subjects: list[str], data: st.DataObject) -> None:
-    where = data.draw(st.integers(0, len(subjects) - 1))
-    other = [*subjects[:where], "another patient", *subjects[where + 1 :]]
-    assert aligned(subjects).digest != aligned(other).digest
-    assert aligned(subjects).digest != aligned([*subjects, "another patient"]).digest
-
-
-def test_key_and_roster_are_part_of_the_digest() -> None:
-    subjects = ["a", "b", "c"]
-    digests = {
-        aligned(subjects).digest,
-        aligned(subjects, roster="s").digest,
-        aligned(subjects, key=bytes(32)).digest,
-        align(bytes(32), in_order([pseudonym(KEY, subject) for subject in subjects]), "r").digest,
-    }
-    assert len(digests) == 4
 
 
 @given(st.integers(1, 40), st.integers(1, 3), st.integers(1, 7), st.randoms(use_true_random=False))
@@ -201,32 +145,12 @@ def test_rows_in_pieces_are_the_same_table(subjects: int, most: int, at_a_time: 
         assert found(64).startswith(f"{len(alone) - len(set(alone))} rows repeat")
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "same"),
-    [
-        ("é", "e\u0301", True),
-        (" 17 ", "17", True),
-        ("17", "017", False),
-        ("a17", "A17", False),
-        ("1 7", "17", False),
-    ],
-)
-def test_identifiers_are_compared_as_trimmed_unicode_text(one: str, two: str, same: bool) -> None:
-    assert (pseudonym(KEY, one) == pseudonym(KEY, two)) is same
-
-
 def test_a_record_extends_its_subject() -> None:
     subject, record = pseudonym(KEY, "17"), pseudonym(KEY, "17", "visit 1")
     assert len(subject) == 32
     assert len(record) == 64
     assert record.startswith(subject)
     assert record[32:] != pseudonym(KEY, "visit 1")
-
-
-def test_a_repeated_identifier_is_refused_with_counts_only() -> None:
-    with pytest.raises(DataRefused, match="2 rows repeat an identifier") as refused:
-        aligned(["secret", "b", "secret", "c", "secret"])
-    assert "secret" not in refused.value.message
 
 
 def records(subjects: Sequence[tuple[str, str]]) -> Names:
@@ -244,15 +168,6 @@ def test_subjects_may_have_as_many_records_as_declared() -> None:
     assert np.sum(subjects[1:] != subjects[:-1]) == 2  # records of a subject stay together
 
 
-@pytest.mark.parametrize(("allowed", "over"), [(1, 2), (2, 0), (3, 0)])
-def test_more_records_than_declared_are_refused(allowed: int, over: int) -> None:
-    if not over:
-        align(KEY, records(VISITS), "r", rows_per_subject=allowed)
-        return
-    with pytest.raises(DataRefused, match=rf"rows_per_subject = {allowed} rows \({over} too many\)"):
-        align(KEY, records(VISITS), "r", rows_per_subject=allowed)
-
-
 def test_the_same_record_twice_is_refused_even_where_two_are_allowed() -> None:
     with pytest.raises(DataRefused, match="1 rows repeat"):
         align(KEY, records([*VISITS, ("c", "1")]), "r", rows_per_subject=3)
@@ -263,11 +178,6 @@ def test_no_rows_and_short_keys_are_refused() -> None:
         align(KEY, in_order([]), "r")
     with pytest.raises(InvalidInput, match="32 bytes, not 16"):
         align(bytes(16), records(VISITS), "r", 2)
-
-
-def test_keys_are_fresh() -> None:
-    assert len({new_key() for _ in range(100)}) == 100
-    assert len(new_key()) == 32
 
 
 def test_digest_written_out() -> None:
