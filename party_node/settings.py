@@ -231,8 +231,7 @@ class SourceSettings(DatabaseSettings):
 def check_reading(declared: Mapping[str, Declaration], source: SourceSettings) -> None:
     """Raise a ValueError that names column and key, if a column's rules and those of the source do not fit together."""
     for name, each in declared.items():
-        decimal = each.reading.decimal or source.decimal
-        thousands = source.thousands if each.reading.thousands is None else each.reading.thousands
+        decimal, thousands = each.reading.marks(source.decimal, source.thousands)
         if decimal == thousands:
             raise ValueError(
                 f'column {name}: decimal and thousands are the same mark, {decimal!r}; say thousands = "" where there is none'

@@ -16,8 +16,7 @@ from dprelease.data.column import level_text, number_text
 from dprelease.data.columns import Name
 from dprelease.data.exits import EVENT, FOLLOWED, LEFT, MISSING, Exits, interval_text
 from dprelease.one_line import listed
-from party_node.declarations.dates import DateColumn
-from party_node.declarations.formula import CategoryFormula, Number, Source, ends_of
+from party_node.declarations.formula import CategoryFormula, Number, Source, check_date, check_parts, ends_of
 
 A_YEAR = 365.25
 """Days of a year, where a time between two dates is in years."""
@@ -71,12 +70,9 @@ class Bands(_Cut):
         return (ends[0], *between, ends[1], *((MISSING,) if self.missing else ()))
 
     def check(self, sources: Sequence[Source]) -> None:
-        lower, upper = ends_of("bands", sources[0])
+        ends_of("bands", sources[0])
         for cut in self.at:
-            if not lower < cut <= upper:
-                raise ValueError(
-                    f"at: {cut:g} is not within the bounds of {self.bands}, {lower:g} to {upper:g}, so it parts no values"
-                )
+            check_parts("at", cut, sources[0])
 
     def values(self, *sources: Floats) -> Floats:
         cells = sources[0]
@@ -131,9 +127,7 @@ class Exit(_Cut):
             self._check_time(times[0])
             return
         for source in times:
-            if not isinstance(source, DateColumn):
-                words = 'a column of dates is declared with kind = "date"'
-                raise ValueError(f"exit: {source.name} is no date; {words}")  # noqa: TRY004 - what pydantic reports
+            check_date("exit", source)
         if self.unit is None:
             raise ValueError('unit: say "days" or "years", in which the time between two dates is cut')
 

@@ -68,6 +68,10 @@ class Reading(Settings):
         """Text to the level that it means."""
         return {word: level for level, words in self.spellings.items() for word in words}
 
+    def marks(self, decimal: Decimal, thousands: Thousands) -> tuple[Decimal, Thousands]:
+        """Decimal mark and mark between thousands, of a source with these."""
+        return self.decimal or decimal, thousands if self.thousands is None else self.thousands
+
     @property
     def follows_order(self) -> bool:
         """Tells whether the order of a patient's rows decides which of their cells counts."""
@@ -138,7 +142,7 @@ class ColumnMistakes:
         try:
             yield
         except ValidationError as error:
-            model = KINDS.get(str(keys.get("kind")), NumericColumn)
+            model = (KINDS | _OF_SOURCES).get(str(keys.get("kind")), NumericColumn)
             found = mistakes(error, model, {"name": name, **keys}, OURS)
             of_kind = error.errors()[0]["type"].startswith("union_tag")
             self.of[name] = [_kind(keys)] if of_kind else [_hinted(each) for each in found if each != _FOLLOWS]
@@ -321,52 +325,40 @@ def with_sources(declared: Mapping[str, Declaration], names: tuple[str, ...]) ->
 
 
 def _read(name: str, keys: Mapping[str, Any]) -> Declaration:
-    source_only = _flag(name, keys, "source_only")
-    column: Source
-    if kind := _OF_SOURCES.get(str(keys.get("kind"))):
-        own = {"name": name, **_own(name, keys)}
-        try:
-            column = kind.model_validate(own)
-        except ValidationError as error:
-            raise Mistakes(mistakes(error, kind, own, OURS)) from error
-        source_only = True
-    else:
-        column = _COLUMN.validate_python({"name": name, **_own(name, keys)})
+    source_only, own = _flag(keys, "source_only"), {"name": name, **_own(name, keys)}
+    kind = _OF_SOURCES.get(str(keys.get("kind")))
+    column: Source = _COLUMN.validate_python(own) if kind is None else kind.model_validate(own)
     return Declaration(
         column,
         str(keys.get("from", name)),
-        mostly_replaced=_flag(name, keys, "mostly_replaced"),
-        source_only=source_only,
-        reading=_reading(name, keys, column),
+        mostly_replaced=_flag(keys, "mostly_replaced"),
+        source_only=source_only or kind is not None,
+        reading=_reading(keys, column),
         ends=column.ends if column.measured else None,
     )
 
 
-def _reading(name: str, keys: Mapping[str, Any], column: Source) -> Reading:
+def _reading(keys: Mapping[str, Any], column: Source) -> Reading:
     try:
         rules = Reading.model_validate({key: keys[key] for key in KEYS if key in keys})
-        rules.check(column)
     except ValidationError as error:
         raise Mistakes(mistakes(error, Reading, dict(keys))) from error
-    except ValueError as error:
-        raise ValueError(f"column {name}: {error}") from error
+    rules.check(column)
     return rules
 
 
-def _flag(name: str, keys: Mapping[str, Any], key: str) -> bool:
+def _flag(keys: Mapping[str, Any], key: str) -> bool:
     if not isinstance(keys.get(key, False), bool):
-        raise ValueError(f"column {name}: {key} is true or false")  # noqa: TRY004 - what pydantic reports
+        raise ValueError(f"{key} is true or false")  # noqa: TRY004 - what pydantic reports
     return bool(keys.get(key, False))
 
 
 def _own(name: str, keys: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a column itself."""
     if "public" in keys:
-        raise ValueError(
-            f"column {name}: a column becomes public by an act of its own: party-node public declare {name}"
-        )
+        raise ValueError(f"a column becomes public by an act of its own: party-node public declare {name}")
     if "derivation" in keys:
-        raise ValueError(f"column {name}: derivation: follows from derived, which is what party.toml says")
+        raise ValueError("derivation: follows from derived, which is what party.toml says")
     fields = {key: value for key, value in keys.items() if key not in OURS}
     return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
 
@@ -387,13 +379,13 @@ def _derived(
         sources = tuple(_source(source, read, columns) for source in formula.sources)
         formula.check([source.column for source in sources])
     except ValueError as error:
-        raise ValueError(f"column {name}: derived: {error}") from error
+        raise ValueError(f"derived: {error}") from error
     for key in ("from", "source_only", *KEYS):
         if key in keys:
-            raise ValueError(f"column {name}: {key}: a derived column is neither read from the source nor a source")
+            raise ValueError(f"{key}: a derived column is neither read from the source nor a source")
     kind = "categorical" if isinstance(formula, CategoryFormula) else "numeric"
     if keys.get("kind", kind) != kind:
-        raise ValueError(f"column {name}: kind: {formula.text} is {kind}; leave kind out")
+        raise ValueError(f"kind: {formula.text} is {kind}; leave kind out")
     fields = {"name": name, **_own(name, keys), "kind": kind, "derivation": formula.text}
     of = [source.column for source in sources]
     return Declaration(
@@ -401,7 +393,7 @@ def _derived(
         None,
         formula,
         sources,
-        mostly_replaced=_flag(name, keys, "mostly_replaced"),
+        mostly_replaced=_flag(keys, "mostly_replaced"),
     )
 
 
@@ -415,7 +407,6 @@ def _source(name: str, read: Mapping[str, Declaration], columns: Mapping[str, ob
 
 def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> Column:
     """A number within the bounds that follow from its sources, or within narrower ones, or without any where a source has none."""
-    name = fields["name"]
     unknown = not all(source.bounded for source in sources)
     if unknown and not fields.keys() & {"lower", "upper"}:
         fields = {"bounds": "unknown"} | fields
@@ -423,13 +414,13 @@ def _number(fields: dict[str, Any], formula: Formula, sources: list[Source]) -> 
     follow = {} if fields.get("bounds") == "unknown" else dict(zip(("lower", "upper"), ends, strict=True))
     for key, value in follow.items():
         if key not in fields and not math.isfinite(value):
-            raise ValueError(f"column {name}: {key}: none follows for {formula.text}; declare it")
+            raise ValueError(f"{key}: none follows for {formula.text}; declare it")
     column = NumericColumn.model_validate(follow | fields)
     for key, value in follow.items():
         beyond = column.lower < value if key == "lower" else column.upper > value
         if beyond:
             raise ValueError(
-                f"column {name}: {key}: {formula.text} is never {'below' if key == 'lower' else 'above'} {value!r}, which "
+                f"{key}: {formula.text} is never {'below' if key == 'lower' else 'above'} {value!r}, which "
                 "follows from its sources' bounds; leave it out, or declare a narrower one"
             )
     fill = _of_fills(formula, sources)
@@ -443,21 +434,18 @@ def _category(fields: dict[str, Any], formula: CategoryFormula, sources: list[So
     if not formula.levels:
         column = CategoricalColumn.model_validate({"levels": (YES,)} | fields)
         if len(column.levels) != 1:
-            raise ValueError(f"column {fields['name']}: levels: an indicator has one level, for what is so")
+            raise ValueError("levels: an indicator has one level, for what is so")
         if "fill" not in fields and sources[0].measured and not formula.of_missing:
-            raise ValueError(
-                f"column {fields['name']}: fill: say what a missing {sources[0].name} counts as, {column.levels[0]!r} or "
-                f"{OTHER!r}"
-            )
+            raise ValueError(f"fill: say what a missing {sources[0].name} counts as, {column.levels[0]!r} or {OTHER!r}")
         so = "fill" not in fields and _of_fills(formula, sources) == 0
         return column.model_copy(update={"fill": column.levels[0]}) if so else column
     for key in ("levels", "exhaustive", *(("fill",) if formula.fill_level else ())):
         if key in fields:
-            raise ValueError(f"column {fields['name']}: {key}: follows from {formula.text}; leave it out")
+            raise ValueError(f"{key}: follows from {formula.text}; leave it out")
     if formula.exhaustive and not formula.fill_level and "fill" not in fields:
         raise ValueError(
-            f"column {fields['name']}: fill: name the level that a missing cell has, one of {listed(formula.levels)}; or "
-            "give such cells a level of their own: missing = true in derived"
+            f"fill: name the level that a missing cell has, one of {listed(formula.levels)}; or give such cells a level of "
+            "their own: missing = true in derived"
         )
     given = {"fill": formula.fill_level} if formula.fill_level else {}
     return CategoricalColumn.model_validate(

@@ -82,6 +82,23 @@ class CategoryFormula(Formula, ABC):
         return ""
 
 
+def check_date(key: str, source: Source) -> None:
+    """Refuse what is no date."""
+    if not isinstance(source, DateColumn):
+        raise ValueError(  # noqa: TRY004 - what pydantic reports
+            f'{key}: {source.name} is no date; a column of dates is declared with kind = "date"'
+        )
+
+
+def check_parts(key: str, cut: float, source: Source) -> None:
+    """Refuse a cut of a number that parts none of its values."""
+    lower, upper = source.ends
+    if not lower < cut <= upper:
+        raise ValueError(
+            f"{key}: {cut:g} is not within the bounds of {source.name}, {lower:g} to {upper:g}, so it parts no values"
+        )
+
+
 def ends_of(key: str, source: Source) -> tuple[float, float]:
     """Bounds of a number."""
     if not source.measured:

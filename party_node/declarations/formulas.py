@@ -30,8 +30,16 @@ from dprelease.files.settings import LocalPath, Mistakes, mistakes
 from dprelease.one_line import listed
 from party_node.declarations.codes import LONGEST, CodeColumn, Prefix, code_number, longest_start, normal
 from party_node.declarations.cut_formulas import Bands, Exit
-from party_node.declarations.dates import DateColumn
-from party_node.declarations.formula import BINARY, CategoryFormula, Formula, Number, Source, ends_of
+from party_node.declarations.formula import (
+    BINARY,
+    CategoryFormula,
+    Formula,
+    Number,
+    Source,
+    check_date,
+    check_parts,
+    ends_of,
+)
 
 _MOST_LINES = 200_000
 
@@ -282,13 +290,9 @@ class Indicator(CategoryFormula):
             if self.named not in source.values:
                 raise ValueError(f"level: {source.name} has no level {self.named!r}, only {listed(source.vocabulary)}")
             return
-        lower, upper = ends_of("indicator", source)
+        ends_of("indicator", source)
         for key, end in declared.items():
-            if not lower < end <= upper:
-                raise ValueError(
-                    f"{key}: {end:g} is not within the bounds of {source.name}, {lower:g} to {upper:g}, "
-                    "so it parts no values"
-                )
+            check_parts(key, end, source)
         if len(declared) == 2 and not declared["from"] < declared["to"]:
             raise ValueError(f"from: {declared['from']:g} is not less than to, {declared['to']:g}")
 
@@ -348,10 +352,7 @@ class _TwoDates(Formula):
 
     def check(self, sources: Sequence[Source]) -> None:
         for source in sources:
-            if not isinstance(source, DateColumn):
-                raise ValueError(  # noqa: TRY004 - what pydantic reports
-                    f'{self.key}: {source.name} is no date; a column of dates is declared with kind = "date"'
-                )
+            check_date(self.key, source)
         if not sources:
             raise ValueError(f"{self.key}: both dates are fixed; name a column of dates")
         if len(set(self.pair)) < 2:
