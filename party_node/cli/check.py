@@ -204,13 +204,11 @@ def look(found: SourceLook, *, ascii_only: bool = False) -> Document:
 
 
 def _row(name: str, column: ColumnLook, source: SourceLook, *, ascii_only: bool) -> list[Cell]:
-    found = column.findings
     seen = bool(source.rows) and not column.unread
-    counts = {"missing": found.missing, "unreadable": found.unreadable, "outside": found.outside}
     examples = [{"kind": each.kind, "text": each.text, "where": source.where(each.row)} for each in column.examples]
     return [
         name,
-        *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in counts.values()),
+        *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in asdict(column.findings).values()),
         column.declared.offered[0].fill_text if column.declared.offered else "",
         Said(data_of(column.distribution), tuple(_described(column, source.where, ascii_only=ascii_only))),
         column.declared.column.kind,

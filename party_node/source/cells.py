@@ -26,6 +26,7 @@ from party_node.declarations.dates import DateColumn, day_numbers
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formula import Formula, Source
 from party_node.settings import SourceSettings
+from party_node.source.limits import is_text
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
@@ -107,6 +108,12 @@ def floats(cells: pa.Array) -> Floats:
     return np.asarray(cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
 
 
+def _each_once(cells: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+    """The different cells, and (n,) which of them each cell is; one that is null is behind the last of them."""
+    kinds = cells.dictionary_encode()
+    return kinds.dictionary, kinds.indices.fill_null(len(kinds.dictionary)).to_numpy(zero_copy_only=False)
+
+
 def _all_plain(cells: pa.Array, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask] | None:
     """Numbers and missing cells, where all others are plain finite numbers, and nothing otherwise."""
     # Other words that mean a missing cell look like no number.
@@ -160,8 +167,8 @@ def _parsed(cells: pa.Array, style: NumberStyle) -> Floats:
 def _add_midpoints(numbers: Floats, cells: pa.Array, style: NumberStyle, ends: tuple[float, float]) -> None:
     """Put the midpoint of each band where there is no number."""
     places = np.flatnonzero(np.isnan(numbers))
-    bands = cells.take(pa.array(places)).dictionary_encode()
-    found = [_ends_of(text) for text in bands.dictionary.to_pylist()]
+    bands, kinds = _each_once(cells.take(pa.array(places)))
+    found = [_ends_of(text) for text in bands.to_pylist()]
     low, high = (
         np.where(
             [end[side] is None for end in found],
@@ -173,7 +180,7 @@ def _add_midpoints(numbers: Floats, cells: pa.Array, style: NumberStyle, ends: t
     midpoints = np.append(
         np.where(low <= high, (low + high) / 2, np.nan), np.nan
     )  # NaN comes last, for cells that are null
-    numbers[places] = midpoints[bands.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)]
+    numbers[places] = midpoints[kinds]
 
 
 def _ends_of(text: str) -> tuple[str | None, str | None]:
@@ -196,13 +203,12 @@ def read_days(cells: pa.Array, column: DateColumn, missing: tuple[str, ...]) -> 
     Returns:
         (n,) days, NaN where there is no date; and where cells are missing.
     """
-    kinds = cells.dictionary_encode()
-    texts, absent = present(kinds.dictionary, missing)
+    kinds, places = _each_once(cells)
+    texts, absent = present(kinds, missing)
     parts = pc.extract_regex(texts, column.pattern)
     known = parts.is_valid().to_numpy(zero_copy_only=False)
     year, month, day = (_whole(pc.struct_field(parts, [part]), known) for part in ("year", "month", "day"))
     days = np.where(known, day_numbers(year, month, day), np.nan)
-    places = kinds.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
     return np.append(days, np.nan)[places], np.append(absent, True)[places]  # the last one is of cells that are null
 
 
@@ -265,21 +271,15 @@ def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -
 def style_of(declared: Declaration, source: SourceSettings) -> NumberStyle:
     """How a column's numbers are written, by its own rules and by those of the source."""
     rules = declared.reading
-    return NumberStyle(
-        decimal=rules.decimal or source.decimal,
-        thousands=source.thousands if rules.thousands is None else rules.thousands,
-        suffixes=rules.suffix,
-        ends=declared.ends if rules.bands else None,
-    )
+    ends = declared.ends if rules.bands else None
+    return NumberStyle(*rules.marks(source.decimal, source.thousands), rules.suffix, ends)
 
 
 def _categories(
     cells: pa.Array, name: str, vocabulary: tuple[str, ...], level_of: Mapping[str, str], missing: tuple[str, ...]
 ) -> Cells:
-    kinds = cells.dictionary_encode()
-    found = texts(kinds.dictionary, name, missing)
-    words = [*(word if word is None else level_of.get(word, word) for word in found), None]
-    places = kinds.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
+    kinds, places = _each_once(cells)
+    words = [*(word if word is None else level_of.get(word, word) for word in texts(kinds, name, missing)), None]
     absent = np.array([word is None for word in words])[places]
     outside = np.array([word not in (*vocabulary, None) for word in words])[places]
     return Cells(np.array(words, object)[places].tolist(), absent, np.zeros_like(absent), outside)
@@ -304,7 +304,7 @@ def texts(cells: pa.Array, name: str, missing: tuple[str, ...]) -> list[str | No
     cells = _decoded(cells)
     if pa.types.is_integer(cells.type) or pa.types.is_boolean(cells.type):
         cells = cells.cast(pa.string())
-    if not _is_text(cells.type):
+    if not is_text(cells.type):
         raise DataRefused(f"column {name} holds {cells.type}; identifiers and categories must be text or whole numbers")
     found: list[str | None] = without(pc.utf8_trim(cells, characters=WHITE), missing).to_pylist()
     return found
@@ -312,31 +312,30 @@ def texts(cells: pa.Array, name: str, missing: tuple[str, ...]) -> list[str | No
 
 def _numbers(cells: pa.Array, name: str, style: NumberStyle, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """Numbers, not finite where there is none, and where cells are missing."""
-    if _is_text(cells.type):
+    if is_text(cells.type):
         return read_numbers(cells, style, missing)
-    if pa.types.is_boolean(cells.type) or _is_number(cells.type):
+    if pa.types.is_boolean(cells.type) or is_number_type(cells.type):
         return floats(cells), absent_in(cells)
     raise DataRefused(f"column {name} holds {cells.type}, which is not a number; convert it first")
 
 
 def _ones(cells: pa.Array, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """1 for each cell that is there, whatever it holds, and where cells are missing."""
-    absent = present(cells, missing)[1] if _is_text(cells.type) else absent_in(cells)
+    absent = present(cells, missing)[1] if is_text(cells.type) else absent_in(cells)
     return np.where(absent, np.nan, 1.0), absent
 
 
 def _codes(cells: pa.Array, name: str, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """Codes as numbers, each of which is read once, NaN where there is none, and where cells are missing."""
-    kinds = cells.dictionary_encode()
-    found = [*texts(kinds.dictionary, name, missing), None]
-    places = kinds.indices.fill_null(len(found) - 1).to_numpy(zero_copy_only=False)
+    kinds, places = _each_once(cells)
+    found = [*texts(kinds, name, missing), None]
     numbers = np.array([math.nan if word is None else code_number(word) for word in found])
     return numbers[places], np.array([word is None for word in found])[places]
 
 
 def _days(cells: pa.Array, name: str, column: DateColumn, missing: tuple[str, ...]) -> tuple[Floats, Mask]:
     """Days since 1970-01-01, NaN where there is no date, and where cells are missing."""
-    if _is_text(cells.type):
+    if is_text(cells.type):
         return read_days(cells, column, missing)
     if pa.types.is_date(cells.type) or (pa.types.is_timestamp(cells.type) and cells.type.tz is None):
         absent, kind = absent_in(cells), cells.type
@@ -354,11 +353,8 @@ def _decoded(cells: pa.Array) -> pa.Array:
     return cells.cast(pa.string()) if pa.types.is_null(cells.type) else cells
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
+def is_number_type(kind: pa.DataType) -> bool:
+    """Tells whether cells of a type are numbers."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from dprelease.errors import DataRefused, DpReleaseError, PeerUnavailable
 from dprelease.files.extras import require
 from party_node.settings import SourceSettings
-from party_node.source.limits import LONGEST_CELL, bounded, opened
+from party_node.source.limits import LONGEST_CELL, bounded, is_text, opened
 
 _OWN_LOG = "the query fails on what it reads; the database's own log says why"
 
@@ -107,7 +107,7 @@ class PostgreSql:
 def _as_text_or_plain(field: pa.Field) -> str:
     """A column as it is, of texts no more than what says that they are too long."""
     name = _quoted(field.name)
-    text = pa.types.is_string(field.type) or isinstance(field.type, pa.BaseExtensionType)
+    text = is_text(field.type) or isinstance(field.type, pa.BaseExtensionType)
     return f"left({name}::text, {LONGEST_CELL + 1}) AS {name}" if text else name
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dprelease.arrays import Mask
@@ -77,15 +77,7 @@ def problems(findings: Mapping[str, Findings], implausible: frozenset[str]) -> t
 
 def write_findings(path: Path, findings: Mapping[str, Findings], implausible: frozenset[str]) -> None:
     """Keep the counts of the table as last read, for its owner's eyes."""
-    kept = {
-        name: {
-            "missing": found.missing,
-            "unreadable": found.unreadable,
-            "outside": found.outside,
-            "implausible": name in implausible,
-        }
-        for name, found in findings.items()
-    }
+    kept = {name: asdict(found) | {"implausible": name in implausible} for name, found in findings.items()}
     write_durably(path, json.dumps(kept).encode(), mode=0o600)
 
 

@@ -22,7 +22,7 @@ import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from party_node.declarations.dates import ISO_8601, DateColumn
-from party_node.source.cells import NumberStyle, read_numbers
+from party_node.source.cells import NumberStyle, is_number_type, read_numbers
 from party_node.source.limits import LONGEST_CELL, longest_text, opened
 from party_node.source.reader import PARQUET, files_at, parquet_file, rows_at_a_time
 from party_node.source.table import is_number
@@ -132,8 +132,7 @@ def _parquet(path: Path) -> FirstLines:
 def _kind_of(kind: pa.DataType) -> Kind:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "date"
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return "numeric" if number else "categorical"
+    return "numeric" if is_number_type(kind) else "categorical"
 
 
 def _csv(path: Path) -> FirstLines:

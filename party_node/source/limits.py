@@ -115,6 +115,9 @@ def bounded(batches: Iterable[pa.RecordBatch], place: str, size: int | None) -> 
 def longest_text(cells: pa.Array) -> int:
     """Bytes of the longest of some texts; 0 where cells are of another type."""
     texts = cells.dictionary if pa.types.is_dictionary(cells.type) else cells
-    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
-        return 0
-    return pc.max(pc.binary_length(texts)).as_py() or 0
+    return (pc.max(pc.binary_length(texts)).as_py() or 0) if is_text(texts.type) else 0
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tells whether cells of a type are text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -21,7 +21,7 @@ from dprelease.one_line import listed
 from dprelease.progress import watched
 from party_node.settings import SourceSettings
 from party_node.source.databases import PostgreSql, Sqlite
-from party_node.source.limits import LONGEST_LINE, MOST_ROWS, bounded, checked_text, opened
+from party_node.source.limits import LONGEST_LINE, MOST_ROWS, bounded, checked_text, is_text, opened
 
 PARQUET = frozenset({".parquet", ".pq"})
 
@@ -215,7 +215,7 @@ def parquet_file(path: Path, columns: list[str] | None = None) -> Iterator[pa.pa
         schema = pa.parquet.read_schema(handle)
         times = Counter(schema.names)
         wanted = times.keys() if columns is None else {*columns}
-        texts = [each.name for each in schema if times[each.name] == 1 and each.name in wanted and _is_text(each.type)]
+        texts = [each.name for each in schema if times[each.name] == 1 and each.name in wanted and is_text(each.type)]
         # With a buffer ahead Arrow would keep every piece of every column that it has read.
         with pa.parquet.ParquetFile(handle, read_dictionary=texts, pre_buffer=False) as file:
             yield file
@@ -233,10 +233,6 @@ def rows_at_a_time(file: pa.parquet.ParquetFile, columns: list[str]) -> int:
         )
         longest = max(longest, size // max(group.num_rows, 1))
     return max(1, min(MOST_ROWS, _BYTES // longest))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def record_batches(source: SourceSettings, columns: list[str]) -> Iterator[pa.RecordBatch]:
