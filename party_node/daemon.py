@@ -226,7 +226,7 @@ class Daemon:
         """Take all agreements of one kind a step further; one that is stuck never holds up another."""
         journal = self._hospital.journal
         standing = journal.standing(work.kind)
-        listed = work.calls(coordinator).pending(standing if len(standing) <= _MOST_UNSETTLED else None)
+        listed = coordinator.about[work.kind].pending(standing if len(standing) <= _MOST_UNSETTLED else None)
         undecided.begin({pending.digest for pending in listed}, standing)
         for pending in listed:
             digest = pending.digest
@@ -241,7 +241,7 @@ class Daemon:
         undecided.end()
 
     def _step(self, coordinator: Coordinator, work: Work, undecided: Undecided, pending: Pending) -> None:
-        hospital, calls = self._hospital, work.calls(coordinator)
+        hospital, calls = self._hospital, coordinator.about[work.kind]
         record = hospital.journal.get(pending.digest)
         if record is None and pending.state == "PROPOSED":
             record = undecided.take(pending)

@@ -27,7 +27,7 @@ from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
 from party_node.computation.work import Work, put_back, take_turns
-from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
+from party_node.outgoing.office import Coordinator, Pending
 from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Journal, Record, Status
 
@@ -69,10 +69,6 @@ class AlignmentWork(Work):
     kind = Task
     folders = ("aligning",)
     declines = LOCAL | {Irreparable}
-
-    def calls(self, coordinator: Coordinator) -> AgreementCalls:
-        """Calls about alignment runs."""
-        return coordinator.runs
 
     def advance(self, coordinator: Coordinator, record: Record, pending: Pending) -> str | None:
         """All parties accepted: check that, then compute. No byte of the run leaves before this."""

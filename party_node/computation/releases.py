@@ -24,7 +24,7 @@ from party_node.computation.work import Work
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import Delivery, HubConnection
 from party_node.outgoing.joining import show_approval
-from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
+from party_node.outgoing.office import Coordinator, Pending
 from party_node.state.journal import PUBLISHED, Record, Status
 
 log = logging.getLogger(__name__)
@@ -48,10 +48,6 @@ class ReleaseWork(Work):
         self._rounds = RoundWork(hospital, hub)
         self._waits: dict[str, tuple[str, float]] = {}
         self._checked: dict[str, tuple[tuple[bytes, ...], dict[str, str], tuple[SignedApproval, ...]]] = {}
-
-    def calls(self, coordinator: Coordinator) -> AgreementCalls:
-        """Calls about releases."""
-        return coordinator.releases
 
     def advance(self, coordinator: Coordinator, record: Record, pending: Pending) -> str | None:
         """All parties approved: check that, then compute. No noise exists before this."""

@@ -79,7 +79,7 @@ class RoundWork:
             for at in sequences
             if at < len(own)
         )
-        there = kept.kept()
+        there, fetched = kept.kept(), dict[SealedBlock, bytes]()
         if len(there) < len(keys):
             listed = held_blocks(self._hub.channel(), record.digest).earlier
             if len(listed) < len(keys):
@@ -89,11 +89,9 @@ class RoundWork:
                 sealed: self._fetch(sealed, key, public[key.party], own, spec)
                 for sealed, key in zip(listed[len(there) : len(keys)], keys[len(there) :], strict=True)
             }
-            data = {**{sealed: kept.read(sealed) for sealed in there}, **fetched}
-            found = _read(spec, keys, data)
+        found = _read(spec, keys, {sealed: kept.read(sealed) for sealed in there} | fetched)
+        if fetched:
             kept.keep(fetched)
-        else:
-            found = _read(spec, keys, {sealed: kept.read(sealed) for sealed in there})
         self._known = {record.digest: found}
         return found
 

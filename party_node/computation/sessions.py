@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -40,30 +39,11 @@ from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Record
 from party_node.state.session import SHORT_BODY, SessionFolder, UsedSeeds
 
-
-@dataclass(frozen=True, repr=False)
-class FinishedSession:
-    """The result of a finished session, for the block."""
-
-    bounded: BoundedRows
-    products: Products
-
-
 _SMALL_BYTES = 1 << 18
 
 WORTH_SENDING = 100
 """Columns of ours from which on a cluster multiplies. With fewer, sending a chunk costs what its product does or more
 (docs/benchmarks.md, "A cluster")."""
-
-
-class DealingCalls(Protocol):
-    """Calls to a coordinator that deals."""
-
-    def request_deal(self, offers: list[bytes]) -> bytes:
-        """Its deal to us, given everybody's signed session keys."""
-
-    def request_answer(self, asked: Message, body: bytes, size: int) -> bytes:
-        """Its answer about a proof towards us, of so many bytes, given our signed third challenge and its body."""
 
 
 @dataclass
@@ -113,7 +93,7 @@ class Computation:
         folder: SessionFolder,
         seeds: UsedSeeds,
         relay: RelayCalls,
-        coordinator: DealingCalls,
+        coordinator: Coordinator,
         bounded: Callable[[], BoundedRows],
         charge: Callable[[], None],
         before: RoundsBefore = NOTHING,
@@ -150,19 +130,18 @@ class Computation:
             seeds=seen.seeds,
         )
 
-    def advance(self) -> str | FinishedSession:
+    def advance(self) -> str | Products:
         """Go as far as it goes.
 
         Returns:
-            For whom we wait, in words; or what the block is made of.
+            For whom we wait, in words; or what the session left.
 
         Raises:
             IntegrityError: a peer sent something that does not belong to this session; it is named.
             PeerUnavailable: the relay or the cluster is away, or the relay forgets what it takes; try again.
             DataRefused, Conflict: our rows are not those that were approved, or nothing is reserved for them.
         """
-        done = take_turns(self.session, self._folder, self._relay)
-        return done if isinstance(done, str) else FinishedSession(self._bounded(), done)
+        return take_turns(self.session, self._folder, self._relay)
 
     def _fetch(self, header: MessageHeader) -> Iterator[bytes]:
         """The body of a message for us; a small one is fetched once by this process."""
@@ -251,9 +230,10 @@ class JointWork:
             ).advance()
             if isinstance(done, str):
                 return done
+            bounded = hospital.approved(record)
             require(hospital, record.digest, "send", before=own)
-            kept = hospital.streams.keep(record, party, done.bounded, done.products)
-            return privatize(done.bounded, spec, party, self._noise, done.products, before.earlier, kept, run)
+            kept = hospital.streams.keep(record, party, bounded, done)
+            return privatize(bounded, spec, party, self._noise, done, before.earlier, kept, run)
 
     def _engine(self, spec: ReleaseSpec) -> AbstractContextManager[PieceMap]:
         """The engine that multiplies: few columns stay here, and so do the secrets of their session."""

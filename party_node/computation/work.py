@@ -14,7 +14,7 @@ from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import HubConnection
-from party_node.outgoing.office import AgreementCalls, Coordinator, Pending
+from party_node.outgoing.office import Coordinator, Pending
 from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import FINAL, Proposed, Record
 from party_node.state.session import SessionFolder
@@ -41,10 +41,6 @@ class Work(ABC):
     def __init__(self, hospital: HospitalState, hub: HubConnection) -> None:
         self._hospital = hospital
         self._hub = hub
-
-    @abstractmethod
-    def calls(self, coordinator: Coordinator) -> AgreementCalls:
-        """Calls about this kind."""
 
     @abstractmethod
     def advance(self, coordinator: Coordinator, record: Record, pending: Pending) -> str | None:

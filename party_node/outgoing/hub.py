@@ -281,16 +281,12 @@ def fetch_block(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float
         IntegrityError: a chunk is not the next one, or is damaged.
         PeerUnavailable, NotFound, ...: as the hub answers.
     """
-    return b"".join(_stream(channel, sealed, stall_seconds))
-
-
-def _stream(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) -> Iterator[bytes]:
     request = intake_pb2.FetchEarlierBlockRequest(
         spec_digest=bytes.fromhex(sealed.spec), party=sealed.party, sequence=sealed.sequence
     )
     stub = intake_pb2_grpc.IntakeServiceStub(channel)
     with translated(HUB):
-        yield from received(stub.FetchEarlierBlock(request, metadata=VERSION), 0, sealed.size, stall_seconds)
+        return b"".join(received(stub.FetchEarlierBlock(request, metadata=VERSION), 0, sealed.size, stall_seconds))
 
 
 CONFIRM_SECONDS = 600.0

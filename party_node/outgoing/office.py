@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,10 +14,12 @@ from dprelease.acceptance import SignedAcceptance
 from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
 from dprelease.errors import IntegrityError
+from dprelease.intersection.task import Task
 from dprelease.mpc.messages import Message
 from dprelease.one_line import one_line, quoted
 from dprelease.release.approval import SignedApproval
 from dprelease.release.charges import SignedStatement
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import received
 from dprelease.wire.transport import Credentials, connect
@@ -121,13 +123,20 @@ def left_alone(to: logging.Logger, what: str, reasons: Sequence[str]) -> None:
 
 
 class Coordinator:
-    """Calls to the coordinator over one channel."""
+    """Calls to the coordinator over one channel.
+
+    Attributes:
+        stub: of all other calls.
+        releases: calls about releases.
+        about: kind of proposals to calls about its agreements.
+    """
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
         self._runs = runs = coordination_pb2_grpc.AlignmentServiceStub(channel)
         self.releases = AgreementCalls(stub.ListReleases, stub.Approve, stub.Decline, release_pb2.ReleaseState)
-        self.runs = AgreementCalls(runs.ListRuns, runs.AcceptRun, runs.DeclineRun, release_pb2.RunState)
+        aligning = AgreementCalls(runs.ListRuns, runs.AcceptRun, runs.DeclineRun, release_pb2.RunState)
+        self.about: Mapping[type, AgreementCalls] = {ReleaseSpec: self.releases, Task: aligning}
 
     @classmethod
     @contextmanager

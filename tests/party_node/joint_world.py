@@ -29,13 +29,14 @@ from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.modulus import MODULI
+from dprelease.mpc.session import Products
 from dprelease.mpc.storage import SessionState
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize
 from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from party_node.computation.rounds import NOTHING, RoundsBefore
-from party_node.computation.sessions import Computation, FinishedSession, Remembered
+from party_node.computation.sessions import Computation, Remembered
 from party_node.state.session import SessionFolder, UsedSeeds
 from tests.party_node.joint_post import Alters, MemoryRelay, Office, Post
 from tests.party_node.world import PowerCut
@@ -140,7 +141,7 @@ class Site:
             self.session,
             Seeds(self),
             MemoryRelay(world.post, self.name, self.tick, self.alters),  # type: ignore[arg-type]
-            self,
+            self,  # type: ignore[arg-type]
             self._bounded,
             lambda: self.tick("charge"),
             world.before,
@@ -182,10 +183,10 @@ class Site:
             self.finish(done)
         return MADE
 
-    def finish(self, done: FinishedSession) -> None:
+    def finish(self, done: Products) -> None:
         """Make the block."""
         spec, earlier = self.world.spec, self.world.before.earlier
-        (self.block,) = privatize(done.bounded, spec, self.name, self.noise, done.products, earlier, run=self.engine)
+        (self.block,) = privatize(self._bounded(), spec, self.name, self.noise, done, earlier, run=self.engine)
 
     def lose(self) -> None:
         """The session's folder is gone; the list of used seeds is not."""
