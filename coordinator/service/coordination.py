@@ -29,7 +29,7 @@ from coordinator.service import dealer as dealing
 from coordinator.service.enrolment import renew
 from coordinator.service.recovery import hear_forgotten, statement
 from coordinator.settings import CoordinatorSettings
-from coordinator.store.agreements import Agreement, AgreementTable
+from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
 from dprelease.acceptance import SignedAcceptance
 from dprelease.agreement import Signed, check_consent
@@ -189,10 +189,8 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
 
     def FinishRun(self, request: pb.FinishRunRequest, context: Any) -> pb.FinishRunResponse:
         """Note that a party has the result of an alignment run on its disk."""
-        party, digest = self._party(context), read_digest(request.run)
-        with self._changing(), self._store.writing() as tx:
-            _check_party(tx.alignments, digest, party)
-            tx.alignments.advance(digest, Finished(party), self._clock())
+        party = self._party(context)
+        self._advance(request.run, Finished(party), party)
         return pb.FinishRunResponse()
 
     def GetRelease(self, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
@@ -247,8 +245,10 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
         return pb.ListChargesResponse(charges=signed.to_bytes())
 
     def RequestDeal(self, request: pb.RequestDealRequest, context: Any) -> pb.RequestDealResponse:
-        """Randomness dealt to a party in a session."""
-        return dealing.request_deal(request, self._store, self._dealer, self._party(context), self._authority.root_pem)
+        """Randomness dealt to a party in the session that these offers make; the same bytes as often as it asks."""
+        party = self._party(context)
+        session = dealing.read_session(request.offers, self._store, party, self._authority.root_pem)
+        return pb.RequestDealResponse(sealed=self._dealer.fetch(session, party))
 
     async def RequestAnswer(  # type: ignore[override] # the answers are encoded already
         self, request: pb.RequestAnswerRequest, context: Any
@@ -274,10 +274,13 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
         self._hub(context)
         return HUB
 
-    def _advance(self, digest: bytes, event: Event) -> None:
-        """Let happen to a release, or an alignment run, what the hub reports."""
+    def _advance(self, data: bytes, event: Event, party: str = "", kind: Topic = Topic.RUN) -> None:
+        """Let happen what the hub reports of any agreement, or a party of one of its own of this kind."""
+        digest = read_digest(data)
         with self._changing(), self._store.writing() as tx:
-            tx.agreements.advance(read_digest(digest), event, self._clock())
+            if party:
+                tx.of(kind).get_of(party, digest)
+            tx.agreements.advance(digest, event, self._clock())
 
     def _list(self, kind: Topic, request: pb.ListAgreementsRequest, context: Any) -> pb.ListAgreementsResponse:
         party = self._party(context)
@@ -304,11 +307,9 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
         return pb.ApproveResponse()
 
     def _decline(self, kind: Topic, request: pb.DeclineRequest, context: Any) -> pb.DeclineResponse:
-        party, digest = self._party(context), read_digest(request.digest)
-        event = Declined(party, one_line(request.reason, self._settings.limits.longest_reason))
-        with self._changing(), self._store.writing() as tx:
-            _check_party(tx.of(kind), digest, party)
-            tx.of(kind).advance(digest, event, self._clock())
+        party = self._party(context)
+        reason = one_line(request.reason, self._settings.limits.longest_reason)
+        self._advance(request.digest, Declined(party, reason), party, kind)
         return pb.DeclineResponse()
 
     def _get(self, kind: Topic, request: pb.GetAgreementRequest, context: Any) -> pb.GetAgreementResponse:
@@ -389,9 +390,3 @@ def read_digest(data: bytes) -> str:
 def _check_own(party: str, named_party: str) -> None:
     if named_party != party:
         raise AccessDenied(f"{party} spoke for {named_party}")
-
-
-def _check_party(agreements: AgreementTable, digest: str, party: str) -> None:
-    record = agreements.get(digest).record
-    if party not in record.parties:
-        raise AccessDenied(f"{party} is not a party of {record.kind} {digest[:12]}")

@@ -86,29 +86,16 @@ class DealRequest:
         return seal_deals(self.schedule, self.headers, messages)
 
 
-def request_deal(
-    request: pb.RequestDealRequest, store: Store, dealer: Dealer, party: str, root_pem: bytes
-) -> pb.RequestDealResponse:
-    """Randomness dealt to a party in the session that these offers make; the same bytes as often as it asks.
+def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: bytes) -> DealRequest:
+    """The session that signed offers make, after checking them under the keys that approved the release.
 
     Raises:
         InvalidInput: the bytes are not offers, or not one of each party in the spec's order and of one round; or the
             coordinator does not deal for this release.
         NotFound: no such release.
         AccessDenied: the caller is not a party of it.
-        Conflict: the release is not approved by everybody, or is over; or another session was dealt in this round.
+        Conflict: the release is not approved by everybody, or is over.
         IntegrityError: an offer was not signed by its party, or holds no usable key.
-        PeerUnavailable: the deal is being made; ask again.
-    """
-    session = read_session(request.offers, store, party, root_pem)
-    return pb.RequestDealResponse(sealed=dealer.fetch(session, party))
-
-
-def read_session(offers: Iterable[bytes], store: Store, party: str, root_pem: bytes) -> DealRequest:
-    """The session that signed offers make, after checking them under the keys that approved the release.
-
-    Raises:
-        As `request_deal`, except PeerUnavailable.
     """
     parcels = [Message.from_bytes(data) for data in offers]
     if not parcels:
@@ -155,9 +142,7 @@ def request_answer(
 
 def _read_release(digest: str, store: Store, party: str) -> tuple[Agreement, Schedule]:
     with store.reading() as tx:
-        release = tx.releases.get(digest)
-    if party not in release.record.parties:
-        raise AccessDenied(f"{party} is not a party of release {digest[:12]}")
+        release = tx.releases.get_of(party, digest)
     spec = release.read_spec()
     schedule = mechanism_of(spec).schedule(spec)
     if schedule is None or not schedule.dealt_by(COORDINATOR):
@@ -358,12 +343,8 @@ class Dealer:
             with self._store.writing() as tx:
                 self._check(tx, session)
                 tx.deals.add(session.release, session.round, session.digest, sealed)
-                tx.history.note(
-                    f"dealt for round {session.round}",
-                    self._clock(),
-                    about=Topic.RELEASE,
-                    agreement=session.release,
-                )
+                words = f"dealt for round {session.round}"
+                tx.history.note(words, self._clock(), about=Topic.RELEASE, agreement=session.release)
             if session.schedule.claims:
                 with self._lock:
                     self._sessions[session.release] = held

@@ -90,13 +90,7 @@ MOST_SHOWN = 1000
 
 @dataclass(frozen=True)
 class Restored:
-    """State that a restored database was brought to.
-
-    Attributes:
-        since: nothing that happened after it is known.
-        invited: parties whose open invites ended.
-        ended: digests of releases that were under way and ended.
-    """
+    """State that a restored database was brought to: since when it knows nothing, and whose invites and which releases ended."""
 
     since: datetime
     invited: tuple[str, ...]

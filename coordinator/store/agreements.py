@@ -6,7 +6,7 @@ Every change of an agreement goes through `lifecycle.advance`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -15,11 +15,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 
 from coordinator.lifecycle import OPEN, Event, Stage, Standing, Topic, advance, words
-from coordinator.store.database import digest_prefix
+from coordinator.store.database import Part, digest_prefix
 from coordinator.store.tables import agreements, consents, deals, history, parties
 from dprelease.acceptance import SignedAcceptance
 from dprelease.agreement import SignedConsent
-from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound
 from dprelease.intersection.task import Task
 from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec
@@ -36,11 +36,8 @@ class Happening:
     what: str
 
 
-class History:
+class History(Part):
     """The history, in one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def note(
         self, what: str, now: datetime, *, about: str = "", agreement: str | None = None, party: str | None = None
@@ -59,7 +56,7 @@ class History:
 
     def latest(self) -> int:
         """Number of the latest line; 0 before the first."""
-        return self._connection.execute(select(func.max(history.c.number))).scalar_one_or_none() or 0
+        return self._connection.scalar(select(func.max(history.c.number))) or 0
 
     def concerned(self, after: int) -> set[tuple[str | None, str | None]]:
         """Release or run, and party, of every line after the one with this number."""
@@ -71,21 +68,18 @@ class History:
         return tuple(Happening(row.at, row.what) for row in self._connection.execute(chosen))
 
 
-class Deals:
+class Deals(Part):
     """Sealed deals, in one transaction. A session is dealt once, for all its parties together, or never."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def find(self, session: str, party: str) -> bytes | None:
         """A party's sealed deal of a session; None while the session has none."""
         chosen = select(deals.c.sealed).where(deals.c.session == session, deals.c.party == party)
-        return self._connection.execute(chosen).scalar_one_or_none()
+        return self._connection.scalar(chosen)
 
     def latest(self, release: str) -> int:
         """Latest round of a release that was dealt for; 0 before the first."""
         chosen = select(func.max(deals.c.round)).where(deals.c.release == release)
-        return self._connection.execute(chosen).scalar_one_or_none() or 0
+        return self._connection.scalar(chosen) or 0
 
     def check_turn(self, release: str, number: int) -> None:
         """Refuse to deal for a round that was dealt, or that lies before one.
@@ -152,7 +146,7 @@ class Agreement:
         return Task.from_bytes(self.proposal)
 
 
-class AgreementTable:
+class AgreementTable(Part):
     """Agreements, in one transaction.
 
     Args:
@@ -161,7 +155,7 @@ class AgreementTable:
     """
 
     def __init__(self, connection: Connection, kind: Topic | None = None) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._history = History(connection)
         self._noun = kind or "agreement"
         self._mine = true() if kind is None else agreements.c.kind == kind.value
@@ -173,7 +167,7 @@ class AgreementTable:
             Conflict: the very same one was made before. Only a mixing seed tells specs of one second apart.
         """
         digest = proposal.digest()
-        if self._load(agreements.c.digest == digest):
+        if self.state(digest) is not None:
             raise Conflict(
                 f"{record.kind} {digest[:12]} is exactly this one; to propose it again, do so a second later"
             )
@@ -191,6 +185,17 @@ class AgreementTable:
         if not found:
             raise NotFound(f"no {self._noun} {digest[:12]} is known here")
         return found[0]
+
+    def get_of(self, party: str, digest: str) -> Agreement:
+        """As `get`, for a party of it.
+
+        Raises:
+            AccessDenied: the caller is none.
+        """
+        found = self.get(digest)
+        if party not in found.record.parties:
+            raise AccessDenied(f"{party} is not a party of {found.record.kind} {digest[:12]}")
+        return found
 
     def find(self, prefix: str) -> Agreement:
         """The one whose digest begins so.
@@ -248,23 +253,22 @@ class AgreementTable:
 
     def state(self, digest: str) -> Stage | None:
         """State of one; None if it is not known."""
-        found = self._connection.execute(select(agreements.c.state).where(agreements.c.digest == digest))
-        state = found.scalar_one_or_none()
+        state = self._connection.scalar(select(agreements.c.state).where(agreements.c.digest == digest))
         return None if state is None else Stage(state)
 
     def parties(self, digest: str) -> tuple[str, ...]:
         """Parties of one, in the proposal's order; none if it is not known."""
         chosen = select(consents.c.party).where(consents.c.agreement == digest)
-        return tuple(self._connection.execute(chosen.order_by(consents.c.position)).scalars())
+        return tuple(self._connection.scalars(chosen.order_by(consents.c.position)))
 
     def ended_for(self, reason: str) -> int:
         """How many ended for a reason."""
         chosen = self._mine & (agreements.c.reason == reason)
-        return self._connection.execute(select(func.count()).select_from(agreements).where(chosen)).scalar_one()
+        return self._connection.scalar(select(func.count()).select_from(agreements).where(chosen)) or 0
 
     def may_have_spent(self, party: str) -> bool:
         """True once a party can have made a block: everybody approved a release of its."""
-        return self._connection.execute(self._complete(party).limit(1)).first() is not None
+        return self._connection.scalar(self._complete(party).limit(1)) is not None
 
     def approved_by_all(self, party: str) -> tuple[Agreement, ...]:
         """A party's releases for which it can have made a block, whatever became of them, oldest first."""
@@ -290,10 +294,9 @@ class AgreementTable:
         unchanged = (agreements.c.digest == digest, agreements.c.state == old.state, agreements.c.state.in_(OPEN))
         if self._connection.execute(agreements.update().where(*unchanged).values(_columns(new))).rowcount != 1:
             raise Conflict(f"{old.kind} {digest[:12]} changed in the meantime")
-        self._mark(digest, new.approved - old.approved, {"approved": now, "consent": consent})
-        self._mark(digest, new.declined - old.declined, {"declined": now})
-        self._mark(digest, new.received - old.received, {"received": now})
-        self._mark(digest, new.finished - old.finished, {"finished": now})
+        for step in _STEPS:
+            signed = {"consent": consent} if step == "approved" else {}
+            self._mark(digest, getattr(new, step) - getattr(old, step), {step: now, **signed})
         if new.final:
             Deals(self._connection).forget(digest)
         self._history.note(words(event), now, about=old.kind, agreement=digest)
@@ -314,34 +317,26 @@ class AgreementTable:
             Conflict: a party of it is not enrolled here.
         """
         digest = spec.digest()
-        enrolled = set(self._connection.execute(select(parties.c.name)).scalars())
+        enrolled = set(self._connection.scalars(select(parties.c.name)))
         unknown = [name for name in record.parties if name not in enrolled]
         if unknown:
             raise Conflict(f"release {digest[:12]}: {', '.join(unknown)} must enrol again first: coordinator invite")
-        if not self._load(agreements.c.digest == digest):
+        if self.state(digest) is None:
             self._insert(spec, record, moment(spec.created))
         self._connection.execute(agreements.update().where(agreements.c.digest == digest).values(_columns(record)))
         for party, approval in approvals.items():
             self._mark(digest, frozenset({party}), {"approved": now, "consent": approval})
         self._mark(digest, record.received, {"received": now})
         Deals(self._connection).forget(digest)
-        self._history.note(
-            f"taken back, it was forgotten in a restore: {record.explain()}",
-            now,
-            about=Topic.RELEASE,
-            agreement=digest,
-        )
+        words = f"taken back, it was forgotten in a restore: {record.explain()}"
+        self._history.note(words, now, about=Topic.RELEASE, agreement=digest)
         return self.get(digest)
 
     def keep_approval(self, digest: str, party: str, approval: bytes, now: datetime) -> None:
         """Keep an approval of a release that is over: it says what a ledger was charged, and moves nothing."""
         self._mark(digest, frozenset({party}), {"approved": now, "consent": approval})
-        self._history.note(
-            f"{party} showed its approval, which was forgotten in a restore",
-            now,
-            about=Topic.RELEASE,
-            agreement=digest,
-        )
+        words = f"{party} showed its approval, which was forgotten in a restore"
+        self._history.note(words, now, about=Topic.RELEASE, agreement=digest)
 
     def _complete(self, party: str) -> Any:
         """Digests of a party's own that everybody approved."""
@@ -387,37 +382,29 @@ def _digests_of(party: str) -> Any:
     return select(consents.c.agreement).where(consents.c.party == party)
 
 
+_STEPS = ("approved", "declined", "received", "finished")
+"""Steps of a party: fields of `Standing` with names of parties, and columns with times."""
+_SAME = ("since", "deadline", "joint", "publishing", "manifest", "reason")
+"""Fields of `Standing` that are columns as they are."""
+
+
 def _columns(record: Standing) -> dict[str, Any]:
-    return {
-        "kind": record.kind.value,
-        "state": record.state.value,
-        "since": record.since,
-        "deadline": record.deadline,
-        "joint": record.joint,
-        "run_seconds": int(record.run_time.total_seconds()),
-        "publishing": record.publishing,
-        "manifest": record.manifest,
-        "reason": record.reason,
+    named = {"kind": record.kind.value, "state": record.state.value}
+    same = {name: getattr(record, name) for name in _SAME}
+    return {**named, **same, "run_seconds": int(record.run_time.total_seconds())}
+
+
+def _agreement(row: Row[Any], members: tuple[Row[Any], ...]) -> Agreement:
+    steps: dict[str, Any] = {
+        step: frozenset(member.party for member in members if getattr(member, step)) for step in _STEPS
     }
-
-
-def _agreement(row: Row[Any], members: Iterable[Row[Any]]) -> Agreement:
-    parties = tuple(members)
     record = Standing(
         kind=Topic(row.kind),
-        parties=tuple(member.party for member in parties),
+        parties=tuple(member.party for member in members),
         state=Stage(row.state),
-        since=row.since,
-        deadline=row.deadline,
         run_time=timedelta(seconds=row.run_seconds),
-        approved=frozenset(member.party for member in parties if member.approved),
-        declined=frozenset(member.party for member in parties if member.declined),
-        received=frozenset(member.party for member in parties if member.received),
-        finished=frozenset(member.party for member in parties if member.finished),
-        publishing=row.publishing,
-        manifest=row.manifest,
-        reason=row.reason,
-        joint=row.joint,
+        **steps,
+        **{name: getattr(row, name) for name in _SAME},
     )
-    signed = tuple(member.consent for member in parties if member.consent is not None)
+    signed = tuple(member.consent for member in members if member.consent is not None)
     return Agreement(row.digest, row.title, row.proposal, row.created, record, signed)

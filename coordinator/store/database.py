@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, make_url
+from sqlalchemy import Connection, Engine, Table, create_engine, event, inspect, make_url, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 
@@ -127,6 +127,20 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
+
+
+class Part:
+    """Some of the tables, in one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def _setting(self, key: str) -> str | None:
+        """A value of `meta`; None where there is none."""
+        return self._connection.scalar(select(meta.c.value).where(meta.c.key == key))
+
+    def _set(self, key: str, value: str) -> None:
+        put(self._connection, meta, {"key": key}, {"value": value})
 
 
 def put(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> None:

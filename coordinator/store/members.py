@@ -10,10 +10,10 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Row, select
 
-from coordinator.store.database import put
-from coordinator.store.tables import catalogues, invites, meta, parties, revocations
+from coordinator.store.database import Part, put
+from coordinator.store.tables import catalogues, invites, parties, revocations
 from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, NotFound, Unauthenticated
 from dprelease.identity.certificates import Identity, read_certificate, read_identity
@@ -21,13 +21,7 @@ from dprelease.identity.certificates import Identity, read_certificate, read_ide
 
 @dataclass(frozen=True)
 class Invitation:
-    """An invite as the office remembers it: without its secret.
-
-    Attributes:
-        party: who is invited.
-        cap_mu2: the party's cap on mu^2.
-        expires: when it lapses.
-    """
+    """An invite as the office remembers it: without its secret."""
 
     party: str
     cap_mu2: Fraction
@@ -71,11 +65,8 @@ def secret_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-class Members:
+class Members(Part):
     """Invites, parties and catalogues, in one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def invite(self, invitation: Invitation, secret: str, now: datetime) -> None:
         """Keep an invite; unused ones for the same party end here."""
@@ -115,9 +106,7 @@ class Members:
             Conflict: another party has this key.
         """
         identity = read_identity(certificate)
-        owner = self._connection.execute(
-            select(parties.c.name).where(parties.c.fingerprint == identity.fingerprint)
-        ).scalar_one_or_none()
+        owner = self._connection.scalar(select(parties.c.name).where(parties.c.fingerprint == identity.fingerprint))
         if owner not in (None, identity.name):
             raise Conflict(f"{identity.name} asked for a certificate over the key of {owner}")
         values = {"certificate": certificate, "fingerprint": identity.fingerprint, "serial": identity.serial}
@@ -205,7 +194,7 @@ class Members:
     def revoked_keys(self) -> tuple[str, ...]:
         """Fingerprints of every key that was revoked and did not enrol again."""
         chosen = select(revocations.c.fingerprint).order_by(revocations.c.fingerprint)
-        return tuple(self._connection.execute(chosen).scalars())
+        return tuple(self._connection.scalars(chosen))
 
     def report_catalogue(self, catalogue: Catalogue, now: datetime) -> None:
         """Keep a party's catalogue in place of an earlier one. Specs that were made from that one stay as they are."""
@@ -229,24 +218,20 @@ def _invitation(row: Row[Any]) -> Invitation:
 _KEY = "hub"
 
 
-class HubCertificate:
+class HubCertificate(Part):
     """The hub's current certificate, in one transaction: the latest issued for it, or none."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def certificate(self) -> str | None:
         """The hub's latest certificate, PEM; None while no hub is accepted."""
-        chosen = select(meta.c.value).where(meta.c.key == _KEY)
-        return self._connection.execute(chosen).scalar_one_or_none() or None
+        return self._setting(_KEY) or None
 
     def set(self, certificate: str) -> None:
         """Accept the hub with the key of this certificate. A hub with another key is no longer accepted."""
-        put(self._connection, meta, {"key": _KEY}, {"value": certificate})
+        self._set(_KEY, certificate)
 
     def clear(self) -> None:
         """Accept no hub. Again changes nothing."""
-        put(self._connection, meta, {"key": _KEY}, {"value": ""})
+        self._set(_KEY, "")
 
     def check(self, identity: Identity, now: datetime) -> str:
         """The hub's latest certificate, if it is the hub that calls with a certificate that TLS has checked.

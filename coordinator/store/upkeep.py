@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, inspect, select
 
-from coordinator.store.database import Database, put
+from coordinator.store.database import Database, Part
 from coordinator.store.tables import REVISION, history, meta, version
 from dprelease.errors import InvalidInput
 from dprelease.files.durable import TEMPORARY, keep_private, rename_durably
@@ -58,15 +58,12 @@ def back_up(url: str, target: Path, now: datetime) -> None:
         raise InvalidInput(f"{target} cannot be written: {error}") from error
 
 
-class Copies:
+class Copies(Part):
     """Tells whether this database is a copy, or was one, in one transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     def made(self) -> str | None:
         """When this copy was made; None for a database that is in use."""
-        return self._get(COPIED)
+        return self._setting(COPIED)
 
     def restore(self, now: datetime) -> datetime:
         """Take this database into use again.
@@ -74,12 +71,11 @@ class Copies:
         Returns:
             Since when nothing is known: the time of the history's last line, or of the copy without one.
         """
-        last = self._connection.execute(select(func.max(history.c.at))).scalar_one_or_none()
+        last = self._connection.scalar(select(func.max(history.c.at)))
         copied = self.made()
         since = last or (moment(copied) if copied else now)
-        earlier = self._get(_SINCE)
-        put(self._connection, meta, {"key": _SINCE}, {"value": min(instant(since), earlier or instant(since))})
-        put(self._connection, meta, {"key": _UNTIL}, {"value": instant(now)})
+        self._set(_SINCE, min(instant(since), self._setting(_SINCE) or instant(since)))
+        self._set(_UNTIL, instant(now))
         self.clear()
         return since
 
@@ -89,11 +85,8 @@ class Copies:
 
     def forgot(self, at: datetime) -> bool:
         """Tells whether what happened then may have been forgotten in a restore."""
-        since, until = self._get(_SINCE), self._get(_UNTIL)
+        since, until = self._setting(_SINCE), self._setting(_UNTIL)
         return since is not None and until is not None and since <= instant(at) <= until
-
-    def _get(self, key: str) -> str | None:
-        return self._connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar_one_or_none()
 
 
 _UNNUMBERED = {"3": "0001"}
@@ -103,8 +96,8 @@ _UNNUMBERED = {"3": "0001"}
 def revision(connection: Connection) -> str:
     """The revision of a database's layout, as four digits; empty where nobody here knows it."""
     if inspect(connection).has_table(version.name):
-        return connection.execute(select(version.c.version_num)).scalar_one_or_none() or ""
-    schema = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar_one_or_none()
+        return connection.scalar(select(version.c.version_num)) or ""
+    schema = connection.scalar(select(meta.c.value).where(meta.c.key == "schema"))
     return _UNNUMBERED.get(schema or "", "")
 
 

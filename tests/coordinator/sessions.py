@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sqlalchemy import select
 
 from coordinator.lifecycle import Approved
-from coordinator.service.dealer import Dealer, request_deal
+from coordinator.service.dealer import Dealer, read_session
 from coordinator.store.agreements import Agreement
 from coordinator.store.database import Database
 from coordinator.store.tables import deals
@@ -130,7 +130,7 @@ class Desk:
 
     def send(self, request: pb.RequestDealRequest, party: str) -> bytes:
         root = self.office.authority.root_pem
-        return request_deal(request, self.office.store, self.dealer, party, root).sealed
+        return self.dealer.fetch(read_session(request.offers, self.office.store, party, root), party)
 
     def ask(self, offers: Offers, party: str) -> bytes:
         """One call."""
