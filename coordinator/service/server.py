@@ -89,16 +89,13 @@ class Server:
         )
         enrolment = EnrolmentService(self._store, self._authority, settings, self._clock)
 
-        def start(
-            address: str, register: Sequence[Callable[[Any], None]], names: Sequence[str], rate: Rate, *, mutual: bool
-        ) -> None:
+        def start(address: str, register: Sequence[Callable[[Any], None]], rate: Rate, *, mutual: bool) -> None:
             self._listeners.append(
                 listen(
                     address,
                     self._own.credentials(),
                     register,
                     mutual=mutual,
-                    names=names,
                     probe=self._store.answers,
                     reflect=settings.reflection,
                     workers=WORKERS,
@@ -112,14 +109,12 @@ class Server:
                 partial(add_CoordinationServiceServicer_to_server, coordination),
                 partial(add_AlignmentServiceServicer_to_server, coordination),
             ],
-            ["dprelease.wire.v1.CoordinationService", "dprelease.wire.v1.AlignmentService"],
             Rate.of(settings.limits.calls_per_second),
             mutual=True,
         )
         start(
             settings.listen_enrolment,
             [partial(add_EnrolmentServiceServicer_to_server, enrolment)],
-            ["dprelease.wire.v1.EnrolmentService"],
             Rate(settings.limits.enrolments_per_minute / 60, settings.limits.enrolments_per_minute),
             mutual=False,
         )

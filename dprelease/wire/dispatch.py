@@ -49,9 +49,9 @@ class Methods(dict[str, Any]):
         health_pb2_grpc.add_HealthServicer_to_server(_Health(probe), self)
         del self["/grpc.health.v1.Health/Watch"]
 
-    def add_reflection(self, names: Sequence[str]) -> None:
-        """gRPC reflection of these services."""
-        everything = [*names, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+    def add_reflection(self) -> None:
+        """gRPC reflection of all services that are here."""
+        everything = [*dict.fromkeys(method.split("/")[1] for method in self), reflection.SERVICE_NAME]
         servicer = reflection.aio.ReflectionServicer(everything)  # type: ignore[attr-defined] # it is in __all__
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, self)
 

@@ -133,7 +133,6 @@ def listen(
     register: Sequence[Callable[[Any], None]],
     *,
     mutual: bool,
-    names: Sequence[str] = (),
     probe: Callable[[], bool] = lambda: True,
     reflect: bool = False,
     workers: int = 16,
@@ -148,7 +147,6 @@ def listen(
         register: functions that add servicers to the server. A method that is a plain function runs on a thread, once
             its message is here; one that carries a stream is a coroutine or an asynchronous generator.
         mutual: require a client certificate.
-        names: full names of the services, for reflection.
         probe: whether the role is able to serve.
         reflect: offer gRPC reflection.
         workers: threads; none is held by a caller that is waited for.
@@ -164,7 +162,7 @@ def listen(
         add(methods)
     methods.add_health(probe)
     if reflect:
-        methods.add_reflection(names)
+        methods.add_reflection()
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="worker")
     with _held(address) as free:
         listener = Listener(free, Dispatch(methods, pool, workers, limiter, pace), pool, mutual=mutual)

@@ -120,7 +120,6 @@ class Hub:
         def start(
             address: str,
             register: Sequence[Callable[[Any], None]],
-            names: Sequence[str],
             streams: OpenStreams,
             workers: int,
             *,
@@ -131,7 +130,6 @@ class Hub:
                 identity.credentials(),
                 register,
                 mutual=mutual,
-                names=names,
                 probe=healthy,
                 reflect=settings.reflection,
                 workers=workers,
@@ -151,7 +149,6 @@ class Hub:
                 partial(add_IntakeServiceServicer_to_server, intake_servicer),
                 partial(add_RelayServiceServicer_to_server, relay_servicer),
             ],
-            ["dprelease.wire.v1.IntakeService", "dprelease.wire.v1.RelayService"],
             party_streams,
             limits.party_workers,
             mutual=True,
@@ -160,7 +157,6 @@ class Hub:
         self.public_port = start(
             settings.listen_public,
             [partial(add_PublicServiceServicer_to_server, public_servicer)],
-            ["dprelease.wire.v1.PublicService"],
             public_streams,
             limits.public_workers,
             mutual=False,

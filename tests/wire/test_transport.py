@@ -59,7 +59,6 @@ def serving(
         member.credentials(root),
         [lambda server: add(Desk(), server)],
         mutual=mutual,
-        names=[NAME],
         probe=probe,
         reflect=reflect,
     )
