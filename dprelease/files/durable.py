@@ -91,11 +91,11 @@ def rename_durably(source: Path, target: Path) -> None:
         sync_folder(source.parent)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those it stands in, durably."""
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder, with permissions less the process's umask, and those it stands in, durably."""
     if not path.is_dir():
         make_folder(path.parent)
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode, exist_ok=True)
         sync_folder(path.parent)
 
 

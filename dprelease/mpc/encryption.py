@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -69,7 +69,7 @@ def public_bytes(key: X25519PrivateKey) -> bytes:
 
 def private_bytes(key: X25519PrivateKey) -> bytes:
     """The 32 secret bytes of a session key, for the party's own disk."""
-    return key.private_bytes(serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption())
+    return key.private_bytes_raw()
 
 
 def seal(receiver: bytes, message: bytes, context: Context, draw: Draw = secrets.token_bytes) -> bytes:

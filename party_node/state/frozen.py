@@ -40,8 +40,7 @@ class FrozenRows:
             bounded: (n, d) codes of our columns.
             at: the checkpoint that they are of; None outside streams.
         """
-        make_folder(self._folder.parent)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        make_folder(self._folder, 0o700)
         self.tidy()
         codes = (np.ascontiguousarray(piece, "<i4").data for piece in pieces(bounded.codes))
         write_pieces_durably(self._path, chain(codes, [_ending(at)]), mode=_SECRET)

@@ -12,7 +12,6 @@ alignment run is kept in the same way under aligning/RUN, and the pseudonyms of 
 
 from __future__ import annotations
 
-import os
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
@@ -29,7 +28,6 @@ from dprelease.errors import IntegrityError
 from dprelease.files.durable import (
     make_folder,
     remove_folder,
-    sync_folder,
     write_durably,
     write_pieces_durably,
 )
@@ -94,7 +92,7 @@ class SessionFolder:
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
         on may not go on with it.
         """
-        self._make()
+        make_folder(self._folder, 0o700)
         self._forget()
         remove_folder(self._folder / "own")
         remove_folder(self._folder / "in")  # the earlier round can still fetch it again; the new one must not find it
@@ -112,11 +110,6 @@ class SessionFolder:
         """The same without their bodies."""
         return tuple(each.message for each in self.outgoing())
 
-    def body(self, header_name: str) -> Path:
-        """File into which the body of a message of ours is written before it is frozen."""
-        make_folder(self._folder / "out")
-        return self._file(header_name)
-
     def freeze(self, messages: Iterable[Message]) -> None:
         """Make messages count, all together, once their bodies are on disk."""
         state, together = self.state(), tuple(messages)
@@ -133,11 +126,11 @@ class SessionFolder:
         if len(data) <= SHORT_BODY:
             self._bodies[name] = data
         else:
-            write_durably(self.body(name), data, mode=_SECRET)
+            write_durably(self._file(name), data, mode=_SECRET)
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
-        _write(self.body(name), pieces)
+        write_pieces_durably(self._file(name), pieces, mode=_SECRET)
 
     def read_body(self, message: Message) -> bytes:
         """The body of a message of ours that is frozen; empty without one."""
@@ -145,8 +138,7 @@ class SessionFolder:
 
     def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write a file that never leaves, whole or not at all; on disk when this returns."""
-        path = self._folder / "own" / name
-        write_pieces_durably(path, pieces, mode=_SECRET)
+        write_pieces_durably(self._folder / "own" / name, pieces, mode=_SECRET)
 
     def read_private(self, name: str) -> memoryview | None:
         """A file that never leaves, mapped; None where it was never completed."""
@@ -155,7 +147,7 @@ class SessionFolder:
 
     def map_rows(self, pieces: Iterable[Codes], width: int) -> Codes:
         """(n, width) rows that come in pieces, mapped from a file without a name."""
-        self._make()
+        make_folder(self._folder, 0o700)
         with closing(UnnamedArray(self._folder, np.int32)) as rows:
             for piece in pieces:
                 rows.write(piece)
@@ -163,7 +155,7 @@ class SessionFolder:
 
     def keep_patients(self, pseudonyms: Iterable[memoryview]) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""
-        self._make()
+        make_folder(self._folder, 0o700)
         write_pieces_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
 
     def patients(self) -> memoryview | None:
@@ -190,11 +182,6 @@ class SessionFolder:
         self._frozen.clear()
         self._bodies.clear()
 
-    def _make(self) -> None:
-        make_folder(self._folder.parent)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(self._folder.parent)
-
     def _dealt(self, dealer: str) -> Path:
         return self._folder / "in" / f"deal+{dealer}"
 
@@ -220,14 +207,6 @@ class SessionFolder:
         write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
         self._state = state
         return state
-
-
-def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET), "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS seeds (digest TEXT PRIMARY KEY, session TEXT NOT NULL, dealer TEXT NOT NULL)"

@@ -100,7 +100,6 @@ class Site:
         with pytest.MonkeyPatch.context() as patch:
             for module, name in (
                 (folder_module, "write_durably"),
-                (folder_module, "_write"),
                 (shutil, "rmtree"),
                 (folder_module, "write_pieces_durably"),
                 (journal_module, "write_pieces_durably"),
@@ -195,7 +194,7 @@ def test_a_cut_at_any_step_ends_with_the_same_patients(stage: Stage, every: bool
         "send key",
         "send result",
     }
-    assert wanted | {"_write", "_update", "say finished", "rmtree"} <= set(steps)
+    assert wanted | {"write_pieces_durably", "_update", "say finished", "rmtree"} <= set(steps)
     assert steps.index("align") < steps.index("send hello")
     for step in range(1, len(steps) + 1) if every else [steps.index(step) + 1 for step in dict.fromkeys(steps)]:
         sites = stage.begin()
