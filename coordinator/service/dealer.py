@@ -320,8 +320,9 @@ class Dealer:
     def _make_answer(self, held: _DealtSession, answer: _Answer, challenges: bytes) -> None:
         asked, session = answer.asked, held.session
         plain = held.seeds.answer(session.digest, asked.dealer, asked.sender, challenges)
-        answer.sealed = seal_answer(session.schedule, session.headers, asked, plain)
-        with self._lock:
+        sealed = seal_answer(session.schedule, session.headers, asked, plain)
+        with self._lock:  # nobody fetches this one before room is made for it
+            answer.sealed = sealed
             made = [each for other in self._sessions.values() for each in other.answers.values()]
             excess = sum(len(each.sealed) for each in made) - MOST_ANSWER_BYTES
             for each in made:

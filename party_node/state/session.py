@@ -28,6 +28,7 @@ from dprelease.errors import IntegrityError
 from dprelease.files.durable import (
     make_folder,
     remove_folder,
+    sync_folder,
     write_durably,
     write_pieces_durably,
 )
@@ -92,7 +93,7 @@ class SessionFolder:
         A power cut leaves the earlier round or the new one, never neither: who has lost all state of a session that is far
         on may not go on with it.
         """
-        make_folder(self._folder, 0o700)
+        self._make()
         self._forget()
         remove_folder(self._folder / "own")
         remove_folder(self._folder / "in")  # the earlier round can still fetch it again; the new one must not find it
@@ -147,7 +148,7 @@ class SessionFolder:
 
     def map_rows(self, pieces: Iterable[Codes], width: int) -> Codes:
         """(n, width) rows that come in pieces, mapped from a file without a name."""
-        make_folder(self._folder, 0o700)
+        self._make()
         with closing(UnnamedArray(self._folder, np.int32)) as rows:
             for piece in pieces:
                 rows.write(piece)
@@ -155,7 +156,7 @@ class SessionFolder:
 
     def keep_patients(self, pseudonyms: Iterable[memoryview]) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""
-        make_folder(self._folder, 0o700)
+        self._make()
         write_pieces_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
 
     def patients(self) -> memoryview | None:
@@ -181,6 +182,10 @@ class SessionFolder:
         self._state = None
         self._frozen.clear()
         self._bodies.clear()
+
+    def _make(self) -> None:
+        make_folder(self._folder, 0o700)
+        sync_folder(self._folder.parent)  # a kill may have come before it was
 
     def _dealt(self, dealer: str) -> Path:
         return self._folder / "in" / f"deal+{dealer}"

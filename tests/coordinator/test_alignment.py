@@ -20,6 +20,7 @@ from coordinator.store.upkeep import back_up
 from dprelease.acceptance import accept
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
 from dprelease.identity.signing import key_fingerprint
+from dprelease.intersection.task import Task
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import release_pb2
@@ -262,8 +263,8 @@ def test_a_list_of_runs_comes_in_pages(world: World, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(coordination, "PAGE_BYTES", 1)
     assert world.server is not None
     with Coordinator.dial(f"localhost:{world.server.port}", world.credentials("north")) as north:
-        assert [pending.digest for pending in north.runs.pending()] == [run.digest for run in reversed(runs)]
-        assert [pending.digest for pending in north.runs.pending(())] == [runs[1].digest]
+        assert [pending.digest for pending in north.about[Task].pending()] == [run.digest for run in reversed(runs)]
+        assert [pending.digest for pending in north.about[Task].pending(())] == [runs[1].digest]
 
 
 def invoke(*arguments: str) -> str:

@@ -71,8 +71,8 @@ class Site:
             daemon._round(self, work, undecided)  # type: ignore[arg-type]
 
     @property
-    def runs(self) -> Site:
-        return self
+    def about(self) -> dict[type, Site]:
+        return {Task: self}
 
     def pending(self, unsettled: object) -> list[Pending]:
         self.tick("ask")
