@@ -22,19 +22,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.common.block_releases import Blocks, least_squares, mixed, squared_error
+from benchmarks.common.exact_releases import declared
 from benchmarks.common.report import Results, main
 from dprelease.arrays import Floats
-from dprelease.data.columns import Column, NumericColumn
 from dprelease.estimators.baselines.plain import mixed_least_squares
 
 FEATURES = 10
-PARTIES: dict[str, tuple[Column, ...]] = {
-    f"party{number}": tuple(
-        NumericColumn(name=f"x{column}", lower=-1, upper=1, fill=0)
-        for column in range(2 * number, min(2 * number + 2, FEATURES + 1))
-    )
-    for number in range(6)
-}
+PARTIES = declared((2, 2, 2, 2, 2, 1), -1.0)
 """Columns 0 to 9 are features, two at each party; the outcome is alone."""
 PER_TABLE = 25
 """Vectors of weights for each table of features drawn."""

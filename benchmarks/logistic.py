@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.files import FOLDER
+from benchmarks.common.files import FOLDER, at_hand
 from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.common.report import Results, main
 from demo.redbook import survey
@@ -202,8 +202,7 @@ def run(quick: bool) -> Results:
     """Error, slope and coverage of logistic regressions of released categories, (epsilon, delta) = (1, 1e-5), three hospitals."""
     results = Results()
     for name, (path, read) in TABLES.items():
-        if not (FOLDER / path).exists():
-            print(f"{name} is not at hand: {FOLDER / path} does not exist")
+        if not at_hand(name, path):
             continue
         table = read()
         for n in SIZES[:1] if quick else SIZES:

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from benchmarks.common.files import FOLDER, tell_left_out
+from benchmarks.common.files import at_hand
 from benchmarks.common.report import Results, main
 from benchmarks.tables.data import SOURCES
 from benchmarks.tables.mixture import lost
@@ -29,10 +29,8 @@ DRAWS = 3
 def run(quick: bool) -> Results:
     """Part of its distance from 1/2 that the AUC of logistic models loses; three draws of a table and size, one when quick."""
     results, outside = Results(), []
-    settings = [each for each in (SETTINGS[4:5] if quick else SETTINGS) if (FOLDER / SOURCES[each[0]][0]).exists()]
-    for name, (path, _) in SOURCES.items():
-        if not (FOLDER / path).exists():
-            tell_left_out(name, path)
+    there = [name for name, (path, _) in SOURCES.items() if at_hand(name, path)]
+    settings = [each for each in (SETTINGS[4:5] if quick else SETTINGS) if each[0] in there]
     with ProcessPoolExecutor() as pool:
         found = (
             pool.map(lost, *zip(*settings, strict=True), [1 if quick else DRAWS] * len(settings)) if settings else ()

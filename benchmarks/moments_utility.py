@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.common.block_releases import DELTA
 from benchmarks.common.fits import fit_moments
 from benchmarks.common.moment_releases import CURIOUS, noisy_moments
+from benchmarks.common.plots import subplots
 from benchmarks.common.report import RESULTS, Results, main
 from demo.redbook import BOUNDS, survey
 from dprelease.arrays import Floats
@@ -192,12 +193,7 @@ def r_squared(truth: Floats, target: int, features: list[int], model: Floats) ->
 
 
 def _plot(results: Results) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
+    figure, axes = subplots(1, 3, (14, 4))
     for data, colour in (("S0", "tab:blue"), ("S1", "tab:orange")):
         sizes = [rows for name, rows in MPC_ROW if name == data]
         axes[0].loglog(sizes, [results.details[f"{data} {rows}"] for rows in sizes], "o-", color=colour, label=data)

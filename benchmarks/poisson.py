@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from benchmarks.common.files import FOLDER, tell_left_out
+from benchmarks.common.files import FOLDER, at_hand
 from benchmarks.common.report import Results, main
 from benchmarks.logistic import SIZES, Regression, banded, measure, redbook
 from demo.redbook import survey
@@ -56,8 +56,7 @@ def run(quick: bool) -> Results:
     """Error, slope and coverage of Poisson regressions of released categories, (epsilon, delta) = (1, 1e-5), three hospitals."""
     results = Results()
     for name, (path, read) in TABLES.items():
-        if not (FOLDER / path).exists():
-            tell_left_out(name, path)
+        if not at_hand(name, path):
             continue
         for n in SIZES[:1] if quick else SIZES:
             found = measure(read(), n, 1 if quick else DRAWS, POISSON)

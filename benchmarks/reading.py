@@ -27,11 +27,7 @@ GRID_BITS = 16
 
 
 def table(rows: int) -> pa.Table:
-    """Identifiers, 14 numbers of four digits behind the point, three categories and two dates; one cell of a hundred is empty.
-
-    Args:
-        rows: n.
-    """
+    """Identifiers, 14 numbers of four digits behind the point, three categories and two dates; one cell of a hundred is empty."""
     generator = np.random.default_rng(7)
     columns: dict[str, Any] = {"id": generator.permutation(rows) + 1}
     for name in NUMBERS:

@@ -57,7 +57,7 @@ from benchmarks.accuracy.reaches import (
     turns,
 )
 from benchmarks.accuracy.tables import TABLES, Table
-from benchmarks.common.files import tell_left_out
+from benchmarks.common.files import at_hand
 from benchmarks.common.report import RESULTS, Results, main
 from dprelease.arrays import Floats
 from dprelease.planning.comparison import KNOWN as WEIGHT
@@ -147,11 +147,8 @@ def run(quick: bool) -> Results:
 
 def everything(effort: Effort) -> Iterator[list[Cell]]:
     """`measure` of every table that is there at every target, in order, on all cores that this process may use."""
-    wanted = TABLES[-effort.tables :]
-    absent = [table for table in wanted if not table.present]
-    for table in absent:
-        tell_left_out(table.name, str(table.path))
-    tasks = [(table, budget) for table in wanted if table not in absent for budget in effort.budgets]
+    there = [table for table in TABLES[-effort.tables :] if at_hand(table.name, table.path)]
+    tasks = [(table, budget) for table in there for budget in effort.budgets]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         yield from pool.map(measure, *zip(*tasks, strict=True), repeat(effort, len(tasks)))
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.plots import subplots
+
 LEAST = -0.3
 """R^2 at which dots stop: what lies below is drawn at the edge, as an open dot."""
 STYLES = {
@@ -21,23 +23,12 @@ STYLES = {
 
 
 def plot(cells: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write the plot of the declared outcomes, one panel for each privacy target.
-
-    Args:
-        cells: from `accuracy.measure`.
-        path: of the PNG.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
+    """Write the plot of the declared outcomes, one panel for each privacy target."""
     from matplotlib.lines import Line2D
 
     budgets = list(dict.fromkeys(cell["budget"] for cell in cells))
     lines = list(dict.fromkeys((cell["table"], cell["target"]) for cell in cells if cell["declared"]))
-    figure, axes = plt.subplots(
-        1, len(budgets), figsize=(13, 2.1 + 0.5 * len(lines)), sharey=True, layout="constrained"
-    )
+    figure, axes = subplots(1, len(budgets), (13, 2.1 + 0.5 * len(lines)), sharey=True)
     for axis, budget in zip(axes, budgets, strict=True):
         for place, line in enumerate(reversed(lines)):
             (cell,) = [each for each in cells if (each["table"], each["target"], each["budget"]) == (*line, budget)]
@@ -61,4 +52,3 @@ def plot(cells: Sequence[dict[str, Any]], path: Path) -> None:
     handles.append(Line2D([], [], color="k", marker="|", ms=12, mew=2, ls="", label="not private"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=110)
-    plt.close(figure)

@@ -125,12 +125,7 @@ def quantile(scores: Floats, part: float) -> tuple[float, float]:
 
 
 def judge(results: Results, cells: Sequence[dict[str, Any]]) -> None:
-    """Figures of one table at one privacy target.
-
-    Args:
-        results: to add to.
-        cells: from `accuracy.measure`.
-    """
+    """Figures of one table at one privacy target."""
     for cell in cells:
         if not cell["declared"]:
             continue

@@ -42,11 +42,6 @@ class Table:
         """All declared columns, in the parties' order."""
         return tuple(column for part in self.parties.values() for column in part)
 
-    @property
-    def present(self) -> bool:
-        """Whether the file is there."""
-        return self.path is None or (FOLDER / self.path).exists()
-
     def wider(self, times: int) -> Table:
         """The table with upper bounds so far from the lower ones that every number's bounds are so many times as wide."""
 

@@ -9,11 +9,9 @@ FOLDER = Path(os.environ.get("DPRELEASE_DATA", Path(__file__).resolve().parents[
 """``shared/data`` next to this repository, unless the variable ``DPRELEASE_DATA`` points elsewhere."""
 
 
-def tell_left_out(name: str, path: str) -> None:
-    """Print that a table is not measured.
-
-    Args:
-        name: of the table.
-        path: of its file, below `FOLDER`.
-    """
-    print(f"{name}: left out, there is no {FOLDER / path} (set DPRELEASE_DATA)", flush=True)
+def at_hand(name: str, path: str | None) -> bool:
+    """Whether a table has its file below `FOLDER`, or needs none; print that it is not measured if it does not."""
+    found = path is None or (FOLDER / path).exists()
+    if not found:
+        print(f"{name}: left out, there is no {FOLDER / str(path)} (set DPRELEASE_DATA)", flush=True)
+    return found

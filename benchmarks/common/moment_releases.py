@@ -73,13 +73,7 @@ def noisy_moments(
 def bounded(
     cells: Mapping[str, RawColumn], parties: Mapping[str, tuple[Column, ...]], grid_bits: int = GRID_BITS
 ) -> dict[str, BoundedRows]:
-    """What each party holds after bounding.
-
-    Args:
-        cells: column to its raw cells.
-        parties: to declared columns.
-        grid_bits: of the codes.
-    """
+    """What each party holds after bounding."""
     return {
         party: BoundedRows(bound({each.name: cells[each.name] for each in own}, own, grid_bits), own, grid_bits)
         for party, own in parties.items()

@@ -170,11 +170,6 @@ def _number(value: float) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table.
-
-    Args:
-        head: its first line.
-        rows: the others.
-    """
+    """Print a table."""
     for row in (head, ["---"] * len(head), *rows):
         print("|", " | ".join(cell.replace("|", "\\|") for cell in row), "|")

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
@@ -52,6 +53,11 @@ class Results:
 
     figures: list[Figure] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    def progress(self, done: str) -> None:
+        """Print what is done, and how long after the beginning."""
+        print(f"  [{time.monotonic() - self.began:5.0f} s] {done}", flush=True)
 
     def add(self, figure: str, value: float, reach: float | None = None, sense: Literal[">=", "<="] = "<=") -> None:
         """Note a figure and print it at once, so that a long run shows its progress."""

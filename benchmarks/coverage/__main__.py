@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.common.block_releases import DELTA, Blocks, mixed, squared_error
 from benchmarks.common.moment_releases import noisy_moments
+from benchmarks.common.plots import subplots
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.coverage import analyses as coverage_analyses
 from benchmarks.coverage import predictions as coverage_predictions
@@ -167,13 +168,7 @@ def _note(results: Results, setting: Setting, found: Coverage, quick: bool) -> N
 
 
 def measure(setting: Setting, draws: int, seed: int = 1) -> Coverage:
-    """Draw a population, its patients and a release of them, and look whether the intervals hold the truth.
-
-    Args:
-        setting: what to simulate.
-        draws: how often.
-        seed: of everything.
-    """
+    """Draw a population, its patients and a release of them, and look whether the intervals hold the truth."""
     random = np.random.default_rng([seed, setting.patients, round(100 * setting.epsilon), len(setting.data)])
     blocks = Blocks(setting.patients, COLUMNS, setting.epsilon)
     narrowed = narrow(setting, blocks) if setting.signal else (0.0, 0.0)
@@ -269,12 +264,7 @@ def _gain_is_covered(rows: RegressionRows, table: Floats) -> bool:
 
 
 def _plot(results: Results) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(13, 10), sharey=True, layout="constrained")
+    figure, axes = subplots(1, 2, (13, 10), sharey=True)
     names = [str(setting) for setting in reversed((*SETTINGS, *WEAK)) if str(setting) in results.details]
     for place, name in enumerate(names):
         found = results.details[name]

@@ -91,13 +91,7 @@ class Held:
 
 
 def held(setting: Clipped, draws: int, seed: int = 1) -> Held:
-    """Draw patients, weights and a release of them, and look whether the intervals hold either truth.
-
-    Args:
-        setting: what to simulate.
-        draws: how often.
-        seed: of everything.
-    """
+    """Draw patients, weights and a release of them, and look whether the intervals hold either truth."""
     own = round(8 * min(setting.k, 8))
     random = np.random.default_rng([seed, setting.patients, len(setting.shape), own])
     columns, mu = _declared(setting.shape), mu_of(setting.epsilon, 1e-6)

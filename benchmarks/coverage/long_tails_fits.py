@@ -14,7 +14,7 @@ from benchmarks.common.block_releases import DELTA
 from benchmarks.common.fits import fit_moments
 from benchmarks.common.moment_releases import noisy_moments
 from benchmarks.coverage.long_tails import TABLES
-from dprelease.arrays import Floats
+from benchmarks.moments_utility import r_squared
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.privacy.gaussian import mu_of
 
@@ -41,13 +41,7 @@ class Explained:
 
 
 def explained(name: str, draws: int, seed: int = 1) -> Explained:
-    """R^2 of every outcome beside that of the constant predictor.
-
-    Args:
-        name: of one of `TABLES`.
-        draws: releases.
-        seed: of everything.
-    """
+    """R^2 of every outcome beside that of the constant predictor."""
     table = TABLES[name]
     random = np.random.default_rng([seed, table.patients])
     layout = Layout(table.columns)
@@ -66,19 +60,12 @@ def explained(name: str, draws: int, seed: int = 1) -> Explained:
             fitted = fit_moments(moments, features, [target], intercept=True)
             change = np.append(fitted.offsets, fitted.weights[:, 0])
             truth = gram / table.patients
-            error, flat = (_error(truth, features, target, each) for each in (change, fitted.constant))
-            spread = truth[target, target] - truth[0, target] ** 2
-            off, sd = fitted.quality.explained[0] - (1 - error / flat), fitted.quality.explained_se[0]
+            kept, flat = r_squared(truth, target, features, change), r_squared(truth, target, [], fitted.constant)
+            off, sd = fitted.quality.explained[0] - (kept - flat) / (1 - flat), fitted.quality.explained_se[0]
             # both are 0 for a constant model
-            found.append((1 - error / spread, 1 - flat / spread, abs(off) <= WITHIN * sd + 1e-9))
+            found.append((kept, flat, abs(off) <= WITHIN * sd + 1e-9))
     r2, constant, within = np.array(found).reshape(draws, len(used), 3).transpose(2, 0, 1)
     low, median, safe = np.quantile(r2, 0.05, axis=0), np.median(r2, axis=0), np.quantile(constant, 0.05, axis=0)
     names = [layout.variables[place - 1].name for place in used]
     rows = zip(low.tolist(), median.tolist(), safe.tolist(), strict=True)
     return Explained(float(low.min()), float(within.mean()), dict(zip(names, rows, strict=True)))
-
-
-def _error(truth: Floats, features: list[int], target: int, model: Floats) -> float:
-    """Mean squared error of intercept and weights; of a constant where there are no weights."""
-    z = [0, *features][: len(model)]
-    return float(truth[target, target] - 2 * model @ truth[z, target] + model @ truth[np.ix_(z, z)] @ model)

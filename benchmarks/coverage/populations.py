@@ -22,19 +22,13 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.common.block_releases import DELTA, Blocks, wishart_root
+from benchmarks.common.exact_releases import declared
 from benchmarks.common.moment_releases import noisy_moments
 from dprelease.arrays import Floats
-from dprelease.data.columns import Column, NumericColumn
 from dprelease.privacy.gaussian import mu_of
 
 FEATURES, PARTIES = 10, 6
-COLUMNS: dict[str, tuple[Column, ...]] = {
-    f"party{number}": tuple(
-        NumericColumn(name=f"x{column}", lower=-1, upper=1, fill=0)
-        for column in range(2 * number, min(2 * number + 2, FEATURES + 1))
-    )
-    for number in range(PARTIES)
-}
+COLUMNS = declared((2, 2, 2, 2, 2, 1), -1.0)
 SHARED = 0.5
 """Correlation of the weakly seen feature with the second."""
 Mechanism = Literal["mixed", "rows", "moments"]

@@ -13,7 +13,6 @@ noise.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import asdict
 
 import numpy as np
@@ -36,7 +35,7 @@ from benchmarks.paper_incremental.curves import (
 from benchmarks.paper_incremental.factors import fresh, levels, normalised, square_root, tree, unbounded
 from benchmarks.paper_incremental.noise import LEAF, corrected, published
 from benchmarks.paper_incremental.stream import dense, labels, sparse
-from benchmarks.paper_primo.claims import NOISES, table
+from benchmarks.paper_primo.claims import judge
 from dprelease.privacy.gaussian import epsilon_of, mu_of
 
 SEED = 20170614
@@ -51,32 +50,29 @@ RATIO, LESS_NOISE, UNKNOWN = 0.33, 5.0, 1.5
 
 def run(quick: bool) -> Results:
     """Excess risk against T and d, errors of prefix sums with T known and unknown, and what of the paper's claims is reproduced."""
-    results, started = Results(), time.monotonic()
-
-    def progress(done: str) -> None:
-        print(f"  [{time.monotonic() - started:5.0f} s] {done}", flush=True)
+    results = Results()
 
     sums = [_errors(length) for length in TABLE]
     _known(results)
     at, ratios = _unknown(results, 512 if quick else 4096)
-    progress("prefix sums")
+    results.progress("prefix sums")
     releases = 3 if quick else 10
     lengths = []
     for place, length in enumerate(LENGTHS[:3] if quick else LENGTHS):
         stream = dense(length, 10, np.random.default_rng([SEED, 1, place]))
         lengths.append(point(stream, regression(stream) | batch(stream), releases, place))
-    progress("excess risk against T")
+    results.progress("excess risk against T")
     widths = []
     for place, width in enumerate(WIDTHS[:3] if quick else WIDTHS):
         stream = dense(lengths[-1].length, width, np.random.default_rng([SEED, 2, place]))
         widths.append(point(stream, regression(stream) | batch(stream), releases, 10 + place))
-    progress("excess risk against d")
+    results.progress("excess risk against d")
     narrow = []
     for place, width in enumerate(SPARSE_WIDTHS[:1] if quick else SPARSE_WIDTHS):
         stream = sparse(1024 if quick else 4096, width, ENTRIES, np.random.default_rng([SEED, 3, place]))
         few = max(releases // 2, 2) if width < SPARSE_WIDTHS[-1] else 2
         narrow.append(point(stream, sparse_methods(stream, PROJECTED), few, 20 + place))
-    progress("sparse rows")
+    results.progress("sparse rows")
     by_rows = {
         str(rows): point(stream, projecting(stream, rows), 2, 40 + rows).mean("reg2")
         for rows in ((10, 20) if quick else (10, 20, 40, 80))
@@ -86,7 +82,7 @@ def run(quick: bool) -> Results:
     stream = sparse(narrow[-1].length, 50, ENTRIES, np.random.default_rng([SEED, 5]))
     clean, spoilt = robust(stream, 0.2, ENTRIES, PROJECTED, max(releases // 2, 2), 31)
     labelled = logistic(labels(lengths[-1].length // 2, 5, np.random.default_rng([SEED, 6])), releases, 32)
-    progress("dense rows projected, rows outside G, labels")
+    results.progress("dense rows projected, rows outside G, labels")
 
     shape = (10, 100)
     phi = np.random.default_rng(SEED).normal(size=shape) / math.sqrt(shape[0])
@@ -98,13 +94,7 @@ def run(quick: bool) -> Results:
         f"Reg2 over Reg1, largest excess risk, best of m = {', '.join(by_rows)}, sparse rows, d = {narrow[-1].width}"
     )
     results.add(words, min(by_rows.values()) / narrow[-1].mean("reg1"), 1.0)
-    for noise in NOISES:
-        reproduced = [claim for claim in found if claim.noise == noise and claim.holds]
-        results.add(f"claims reproduced at {noise} noise, of {len(found) // 2}", len(reproduced))
-        idle = sum(claim.idle for claim in reproduced)
-        results.add(f"of these won against a method worse than weights 0, at {noise} noise", idle)
-    lines = table(found)
-    print("\n".join(["", *lines]), flush=True)
+    lines = judge(results, found, "weights 0")
     every = (*lengths, *widths, *narrow, wide, clean, spoilt, labelled)
     results.details = {
         "methods": METHODS,

@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-from benchmarks.paper_incremental.curves import METHODS, Point, bound_of_batch, bound_of_regression
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
-from matplotlib.artist import Artist
 from matplotlib.ticker import NullLocator
+
+from benchmarks.common.plots import legend, subplots
+from benchmarks.paper_incremental.curves import METHODS, Point, bound_of_batch, bound_of_regression
 
 _STYLES: dict[str, dict[str, Any]] = {
     "trivial": {"color": "black", "linestyle": ":"},
@@ -30,7 +25,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 def risks(lengths: Sequence[Point], widths: Sequence[Point], sparse: Sequence[Point], path: Path) -> None:
     """Excess risk against T and d of dense rows, with the paper's bounds, and against d of sparse ones."""
-    figure, axes = plt.subplots(1, 3, figsize=(16, 5.6), layout="constrained")
+    figure, axes = subplots(1, 3, (16, 5.6))
     panels = (
         (lengths, "T", [point.length for point in lengths], f"dense rows, d = {lengths[0].width}"),
         (widths, "d", [point.width for point in widths], f"dense rows, T = {widths[0].length:,}"),
@@ -51,19 +46,15 @@ def risks(lengths: Sequence[Point], widths: Sequence[Point], sparse: Sequence[Po
         axis.xaxis.set_minor_locator(NullLocator())
         axis.grid(alpha=0.25)
     axes[0].set_ylabel("largest excess risk over the stream")
-    shown: dict[str, Artist] = {}
-    for axis in axes:
-        shown |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    legend(figure, axes, 4, fontsize=8)
     figure.savefig(path, dpi=100)
-    plt.close(figure)
 
 
 def sums(
     table: Sequence[Mapping[str, float]], unknown: Mapping[str, Sequence[float]], at: Sequence[int], path: Path
 ) -> None:
     """Worst errors of prefix sums against T, and what not knowing T costs."""
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+    figure, axes = subplots(1, 2, (12, 4.6))
     for name in ("tree", "square root", "normalised"):
         axes[0].plot([row["T"] for row in table], [row[f"{name}, worst"] for row in table], marker="o", label=name)
     axes[0].set(xscale="log", xlabel="T", ylabel="largest standard deviation, units of Delta/mu", title="T is known")
@@ -77,4 +68,3 @@ def sums(
         axis.grid(alpha=0.25)
         axis.legend(frameon=False, fontsize=8)
     figure.savefig(path, dpi=100)
-    plt.close(figure)

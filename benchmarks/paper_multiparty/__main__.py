@@ -11,7 +11,6 @@ library itself (`common.exact_releases`) check it, once for each table.
 from __future__ import annotations
 
 import itertools
-import time
 
 from benchmarks.blocks_utility import EPSILONS, S0, S1
 from benchmarks.common.paper_data import TABLES
@@ -36,17 +35,14 @@ MANY = 10_000
 
 def run(quick: bool) -> Results:
     """Figure 2, Figure 3 and Table 1 of the multi-party release paper, and our defaults beside its methods."""
-    results, started = Results(), time.monotonic()
-
-    def progress(done: str) -> None:
-        print(f"  [{time.monotonic() - started:5.0f} s] {done}", flush=True)
+    results = Results()
 
     cells: list[Cell] = []
     sizes = (10_000, 100_000, 1_000_000) if quick else (*FIGURE_2, LARGEST)
     for setting, n in itertools.product((S0, S1), sizes):
         joint = (1 if quick else 8) if setting is S0 and n <= FIGURE_2[-1] else 0
         cells += measure_synthetic(setting, n, 40 if quick else 200, joint)
-        progress(f"{setting.name}, n = {n:,}")
+        results.progress(f"{setting.name}, n = {n:,}")
     _synthetic_figures(results, cells)
     off = exact_check(10_000 if quick else 100_000, 10 if quick else 40)
     results.add("synthetic: one exact release of each method, standard errors off at most", _furthest(off), AGREE)
@@ -55,7 +51,7 @@ def run(quick: bool) -> Results:
         joint_draws = {1.0: 3 if quick else 50 if table.rows >= MANY else 10, 0.3: 2, 0.1: 2}
         epsilons = (1.0,) if quick else EPSILONS
         losses += measure_table(table, epsilons, 1 if quick else 4, 20 if quick else 50, joint_draws)
-        progress(f"{table.name}: {table.source}")
+        results.progress(f"{table.name}: {table.source}")
     _table_figures(results, losses)
     figure_2 = [cell for cell in cells if cell.setting == S0.name and cell.patients <= FIGURE_2[-1]]
     results.details = {

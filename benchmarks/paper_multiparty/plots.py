@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 
+from benchmarks.common.plots import legend, subplots
 from benchmarks.paper_multiparty.synthetic import FAR, METHODS, Cell
 from benchmarks.paper_multiparty.tables import Losses
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
 
 NAMES = {
     "ols": "OLS, not private",
@@ -39,7 +35,7 @@ none is hidden where several coincide."""
 def figure_2(cells: Sequence[Cell], path: Path) -> None:
     """Errors of the weights, and how often they exceed 0.1, against n; one column for each epsilon."""
     epsilons = sorted({cell.epsilon for cell in cells}, reverse=True)
-    figure, axes = plt.subplots(2, len(epsilons), figsize=(12, 7), sharex=True, sharey="row", layout="constrained")
+    figure, axes = subplots(2, len(epsilons), (12, 7), sharex=True, sharey="row")
     for place, epsilon in enumerate(epsilons):
         some = sorted((cell for cell in cells if cell.epsilon == epsilon), key=lambda cell: cell.patients)
         n = [cell.patients for cell in some]
@@ -57,14 +53,13 @@ def figure_2(cells: Sequence[Cell], path: Path) -> None:
     axes[0, 0].text(0.03, 0.04, f"OLS lies below, from {lowest:.0e}", transform=axes[0, 0].transAxes)
     axes[0, 0].set_ylabel("mean distance of the weights, |ŵ - w*|")
     axes[1, 0].set_ylabel(f"part of releases with |ŵ - w*| > {FAR[0]:g}")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=7, frameon=False)
+    legend(figure, axes[0, :1], 7)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def figure_3(cell: Cell, insurance: Losses, path: Path) -> None:
     """Distance from least squares against the Hessian's smallest |eigenvalue|: synthetic data, and Insurance."""
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure, axes = subplots(1, 2, (11, 4.2))
     chosen = f"rmgm {insurance.outputs}"
     panels = (
         (f"synthetic, n = {cell.patients:,}, ε = {cell.epsilon:g}", cell.hessians, "rmgm"),
@@ -78,16 +73,15 @@ def figure_3(cell: Cell, insurance: Losses, path: Path) -> None:
         axis.set(xscale="log", yscale="log", title=title, xlabel="smallest |eigenvalue| of the Hessian")
         axis.set_ylabel("distance of the weights from least squares")
         axis.grid(alpha=0.25)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    legend(figure, axes[:1], 2)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def table_1_plot(cells: Sequence[Losses], path: Path) -> None:
     """Test losses over the constant predictor's, one panel for each epsilon."""
     epsilons = sorted({cell.epsilon for cell in cells}, reverse=True)
     tables = list(dict.fromkeys(cell.table.name for cell in cells))
-    figure, axes = plt.subplots(1, len(epsilons), figsize=(12, 4), sharey=True, sharex=True, layout="constrained")
+    figure, axes = subplots(1, len(epsilons), (12, 4), sharey=True, sharex=True)
     for axis, epsilon in zip(axes, epsilons, strict=True):
         for shift, method in enumerate(METHODS):
             some = [cell for cell in cells if cell.epsilon == epsilon]
@@ -102,9 +96,8 @@ def table_1_plot(cells: Sequence[Losses], path: Path) -> None:
             axis.axhline(line, color="grey", lw=0.4, alpha=0.5)
     axes[0].set_yticks(range(len(tables)), tables)
     axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
+    legend(figure, axes[:1], 6)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def figure_2_table(cells: Sequence[Cell]) -> list[str]:

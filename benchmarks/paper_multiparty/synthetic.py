@@ -7,6 +7,7 @@ release. Blocks keep (epsilon, delta) for each party's block; moments keep it fo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,13 +98,7 @@ class Cell:
     def plain(self) -> dict[str, object]:
         """JSON-ready."""
         methods = {
-            name: {
-                "draws": len(values),
-                "mean": float(np.mean(values)),
-                "mean_se": float(np.std(values) / math.sqrt(len(values))),
-                "median": float(np.median(values)),
-                **{f"beyond {far:g}": self.beyond(name, far) for far in FAR},
-            }
+            name: described(values) | {f"beyond {far:g}": self.beyond(name, far) for far in FAR}
             for name, values in self.distances.items()
         }
         excess = {"excess": float(np.mean(self.excess)), "constant_excess": float(np.mean(self.constant_excess))}
@@ -159,6 +154,12 @@ def joint_model(
 def smallest_eigenvalue(solution: Solution) -> float:
     """Least |eigenvalue| of the Hessian that was inverted."""
     return float(1 / np.linalg.norm(solution.inverse, 2))
+
+
+def described(values: Sequence[float]) -> dict[str, float]:
+    """JSON-ready."""
+    mean, error = np.mean(values), np.std(values) / math.sqrt(len(values))
+    return {"draws": len(values), "mean": float(mean), "mean_se": float(error), "median": float(np.median(values))}
 
 
 def ratio(values: Floats, others: Floats) -> tuple[float, float]:

@@ -9,7 +9,6 @@ block, moments for the whole row. The constant predictor is the exact mean of th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,7 +17,14 @@ import numpy as np
 from benchmarks.common import exact_releases as exact
 from benchmarks.common.block_releases import Blocks, least_squares, squared_error
 from benchmarks.common.paper_data import PaperTable
-from benchmarks.paper_multiparty.synthetic import joint_model, ratio, ridge, smallest_eigenvalue, standardised
+from benchmarks.paper_multiparty.synthetic import (
+    described,
+    joint_model,
+    ratio,
+    ridge,
+    smallest_eigenvalue,
+    standardised,
+)
 from dprelease.arrays import Floats
 from dprelease.estimators.baselines.plain import debiased, mixed_least_squares
 from dprelease.estimators.baselines.plain import least_squares as biased
@@ -93,15 +99,7 @@ class Losses:
 
     def plain(self) -> dict[str, object]:
         """JSON-ready."""
-        losses = {
-            name: {
-                "draws": len(values),
-                "mean": float(np.mean(values)),
-                "mean_se": float(np.std(values) / math.sqrt(len(values))),
-                "median": float(np.median(values)),
-            }
-            for name, values in self.losses.items()
-        }
+        losses = {name: described(values) for name, values in self.losses.items()}
         shape = {"n": self.table.rows, "d": self.table.features, "m": self.table.parties}
         shape["weight of the outcome"] = max(self.blocks.weights.values())
         by_split = {"default over RMGM by split": self.against_rmgm_by_split()}

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from dataclasses import asdict
 
 import numpy as np
@@ -44,14 +43,11 @@ LESS_NOISE = 1.3
 
 def run(quick: bool) -> Results:
     """R^2 against l, log-ratios against n and the case l = 1 of PRIMO's methods, at its noise and at corrected noise."""
-    results, started = Results(), time.monotonic()
+    results = Results()
     _privacy_figures(results)
     counts = COUNTS[:6] if quick else COUNTS
     sizes = SIZES[:3] if quick else SIZES
     releases = 4 if quick else 10
-
-    def progress(done: str) -> None:
-        print(f"  [{time.monotonic() - started:5.0f} s] {done}", flush=True)
 
     sets: dict[str, list[Point]] = {}
     found: list[claims.Claim] = []
@@ -62,7 +58,7 @@ def run(quick: bool) -> Results:
         for point in sets[name]:
             point.data = name
         found += claims.of_outcomes(sets[name], features.x.shape[1])
-        progress(f"{name}: {features.source}")
+        results.progress(f"{name}: {features.source}")
         _figures(results, sets[name], features.x.shape[1])
         if name == "haplotypes":
             _means(results, features, outcomes, sets[name])
@@ -74,7 +70,7 @@ def run(quick: bool) -> Results:
         against_rows(copied, sizes, count, LARGE, releases, count) for count in ((30, 100) if quick else (100, 1000))
     ]
     found += claims.of_rows(grown)
-    progress(f"in n: {copied.source}")
+    results.progress(f"in n: {copied.source}")
 
     snps = MANY_SNPS // 4 if quick else MANY_SNPS
     wide = haplotypes(snps, random)
@@ -86,15 +82,9 @@ def run(quick: bool) -> Results:
         by_rows += against_outcomes(more, more.outcomes(16, random), (1,), TARGET, releases, size)
     found += claims.of_one_outcome(by_outcomes, by_rows)
     _one_outcome(results, by_outcomes[0], snps)
-    progress("one outcome of many features")
+    results.progress("one outcome of many features")
 
-    reproduced = [sum(claim.holds for claim in found if claim.noise == noise) for noise in claims.NOISES]
-    for noise, count in zip(claims.NOISES, reproduced, strict=True):
-        results.add(f"claims reproduced at {noise} noise, of {len(found) // 2}", count)
-        idle = sum(claim.holds and claim.idle for claim in found if claim.noise == noise)
-        results.add(f"of these won against a method worse than predicting 0, at {noise} noise", idle)
-    lines = claims.table(found)
-    print("\n".join(["", *lines]), flush=True)
+    lines = claims.judge(results, found, "predicting 0")
     results.details = {
         "methods": {name: {"title": title, "guarantee": guarantee} for name, (title, guarantee) in METHODS.items()},
         "claims": lines,

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchmarks.common.report import Results
 from benchmarks.paper_primo.curves import Point
 
 FAR = 10
@@ -191,4 +192,16 @@ def table(claims: Sequence[Claim]) -> list[str]:
         cells = [verdicts[words, data, noise] for noise in NOISES]
         shown = [f"{'reproduced' if cell.holds else 'NOT reproduced'}: {cell.found}" for cell in cells]
         lines.append(f"| {words} | {data} | {' | '.join(shown)} |")
+    return lines
+
+
+def judge(results: Results, claims: Sequence[Claim], nothing: str) -> list[str]:
+    """Count the claims that are reproduced, and those whose loser is worse than doing nothing; print their `table`."""
+    for noise in NOISES:
+        reproduced = [claim for claim in claims if claim.noise == noise and claim.holds]
+        results.add(f"claims reproduced at {noise} noise, of {len(claims) // 2}", len(reproduced))
+        idle = sum(claim.idle for claim in reproduced)
+        results.add(f"of these won against a method worse than {nothing}, at {noise} noise", idle)
+    lines = table(claims)
+    print("\n".join(["", *lines]), flush=True)
     return lines

@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
+from benchmarks.common.plots import legend, subplots
 from benchmarks.paper_primo.curves import METHODS, Point
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
-from matplotlib.artist import Artist
 
 LOWEST = -0.5
 """R^2 at which curves leave the plot."""
@@ -55,15 +49,7 @@ _BASE: dict[str, dict[str, Any]] = {
 
 def against_outcomes(sets: Sequence[Sequence[Point]], path: Path) -> None:
     """R^2 against l: one row of panels for each data set."""
-    figure, axes = plt.subplots(
-        len(sets),
-        len(PANELS),
-        figsize=(14, 3.4 * len(sets)),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-        layout="constrained",
-    )
+    figure, axes = subplots(len(sets), len(PANELS), (14, 3.4 * len(sets)), sharex=True, sharey=True, squeeze=False)
     for row, points in zip(axes, sets, strict=True):
         for axis, (title, methods) in zip(row, PANELS.items(), strict=True):
             counts = [point.outcomes for point in points]
@@ -74,21 +60,15 @@ def against_outcomes(sets: Sequence[Sequence[Point]], path: Path) -> None:
             axis.set(xscale="log", ylim=(LOWEST, 0.65), title=f"{points[0].data}, {title}")
             axis.grid(alpha=0.25)
         row[0].set_ylabel(f"mean R², n = {points[0].rows:,}")
-    shown: dict[str, Artist] = {}
     for axis in axes[-1]:
         axis.set_xlabel("outcomes l")
-    for axis in axes.flat:
-        shown |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    legend(figure, axes.flat, 3, fontsize=8)
     figure.savefig(path, dpi=100)
-    plt.close(figure)
 
 
 def against_rows(sets: Sequence[Sequence[Point]], path: Path) -> None:
     """log of the squared error over that of OLS, against n: one panel for each l."""
-    figure, axes = plt.subplots(
-        1, len(sets), figsize=(6 * len(sets), 4.6), sharey=True, squeeze=False, layout="constrained"
-    )
+    figure, axes = subplots(1, len(sets), (6 * len(sets), 4.6), sharey=True, squeeze=False)
     methods = ("gauss p", "proj p", "gauss", "gauss ours", "gauss feature", "proj", "proj ours")
     for axis, points in zip(axes[0], sets, strict=True):
         for method in methods:
@@ -97,16 +77,13 @@ def against_rows(sets: Sequence[Sequence[Point]], path: Path) -> None:
         axis.set(xscale="log", yscale="log", xlabel="rows n", title=f"{points[0].data}, l = {points[0].outcomes:,}")
         axis.grid(alpha=0.25)
     axes[0, 0].set_ylabel("log(squared error / that of OLS)")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8
-    )
+    legend(figure, axes[0, :1], 3, fontsize=8)
     figure.savefig(path, dpi=100)
-    plt.close(figure)
 
 
 def one_outcome(by_outcomes: Sequence[Point], by_rows: Sequence[Point], path: Path) -> None:
     """R^2 of methods under full privacy with many features: against l, and for l = 1 against n."""
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.6), sharey=True, layout="constrained")
+    figure, axes = subplots(1, 2, (12, 4.6), sharey=True)
     methods = ("ols", "naive", "descent plain", "descent", "gauss p", "gauss", "gauss ours")
     panels = (
         ([point.outcomes for point in by_outcomes], by_outcomes, "outcomes l", f"n = {by_outcomes[0].rows:,}"),
@@ -120,9 +97,8 @@ def one_outcome(by_outcomes: Sequence[Point], by_rows: Sequence[Point], path: Pa
         axis.set(xscale="log", ylim=(LOWEST, 0.65), xlabel=label, title=f"{points[0].data}, {title}")
         axis.grid(alpha=0.25)
     axes[0].set_ylabel("mean R²")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    legend(figure, axes[:1], 3, fontsize=8)
     figure.savefig(path, dpi=100)
-    plt.close(figure)
 
 
 def _style(method: str) -> dict[str, Any]:

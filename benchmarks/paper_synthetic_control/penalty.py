@@ -30,12 +30,7 @@ SETS = 4
 
 
 def compare(results: Results, runs: int) -> None:
-    """Add the default's error, over that of lambda = T0 and over the least of all.
-
-    Args:
-        results: where to.
-        runs: draws of noise for each target.
-    """
+    """Add the default's error, over that of lambda = T0 and over the least of all."""
     for name, cases in _cases().items():
         pool = cases[0][0]
         (n, before), after = pool.donors.shape, pool.after.shape[1]

@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
+from benchmarks.common.plots import subplots
 from benchmarks.paper_synthetic_control.curves import METHODS, Point
 from benchmarks.paper_synthetic_control.data import Panel
 from dprelease.arrays import Floats
-
-mpl.use("Agg")
-
-from matplotlib import pyplot as plt
 
 _STYLE: dict[str, dict[str, Any]] = {
     "ridge": {"color": "black", "linestyle": ":"},
@@ -37,7 +32,7 @@ def curves(sets: Sequence[Sequence[Point]], along: str, path: Path) -> None:
         path: PNG to write.
     """
     width = len(sets) // 2
-    figure, axes = plt.subplots(2, width, figsize=(4 * width, 7), squeeze=False)
+    figure, axes = subplots(2, width, (4 * width, 7), layout=None, squeeze=False)
     for points in sets:
         first = points[0]
         row = [*_FRAMES].index(first.frame)
@@ -59,7 +54,6 @@ def curves(sets: Sequence[Sequence[Point]], along: str, path: Path) -> None:
     figure.legend(handles, labels, loc="lower center", ncols=2, fontsize="small")
     figure.tight_layout(rect=(0, 0.11, 1, 1))
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def bounds(points: Sequence[Point], found: Mapping[str, Sequence[tuple[float, float]]], path: Path) -> None:
@@ -70,7 +64,7 @@ def bounds(points: Sequence[Point], found: Mapping[str, Sequence[tuple[float, fl
         found: method to error and bound at each of them.
         path: PNG to write.
     """
-    figure, axes = plt.subplots(1, len(found), figsize=(5 * len(found), 4), sharey=True, squeeze=False)
+    figure, axes = subplots(1, len(found), (5 * len(found), 4), layout=None, sharey=True, squeeze=False)
     penalties = [point.penalty for point in points]
     for axis, (method, pairs) in zip(axes[0], found.items(), strict=True):
         color = _STYLE[method]["color"]
@@ -82,7 +76,6 @@ def bounds(points: Sequence[Point], found: Mapping[str, Sequence[tuple[float, fl
     axes[0][0].set_ylabel(f"RMSE after the intervention, {points[0].data}")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 def paths(found: Sequence[tuple[Panel, Floats, float, Floats, Floats]], path: Path) -> None:
@@ -92,7 +85,7 @@ def paths(found: Sequence[tuple[Panel, Floats, float, Floats, Floats]], path: Pa
         found: panel, path without privacy, epsilon, private path and standard deviations.
         path: PNG to write.
     """
-    figure, axes = plt.subplots(1, len(found), figsize=(5 * len(found), 4), squeeze=False)
+    figure, axes = subplots(1, len(found), (5 * len(found), 4), layout=None, squeeze=False)
     for axis, (panel, exact, epsilon, private, sd) in zip(axes[0], found, strict=True):
         after = panel.times[panel.before :]
         axis.plot(panel.times, panel.target, color="black", label="target")
@@ -104,4 +97,3 @@ def paths(found: Sequence[tuple[Panel, Floats, float, Floats, Floats]], path: Pa
         axis.legend(fontsize="small")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
-    plt.close(figure)

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.files import tell_left_out
+from benchmarks.common.files import at_hand
+from benchmarks.common.plots import subplots
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.plug_and_play.ours import predictions
 from benchmarks.plug_and_play.rivals import boosted_adassp, clipped, tukey
@@ -58,10 +59,7 @@ LEAST = -0.6
 def run(quick: bool) -> Results:
     """R^2 on held-out rows of tables without bounds, ten splits of each table (one when quick)."""
     results = Results()
-    present = [schema for schema in SCHEMAS if schema.present]
-    for schema in SCHEMAS:
-        if schema not in present:
-            tell_left_out(schema.name, schema.path)
+    present = [schema for schema in SCHEMAS if at_hand(schema.name, schema.path)]
     cells: list[Cell] = []
     with ProcessPoolExecutor() as pool:
         for cell in pool.map(measure, present, repeat(QUICK_SPLITS if quick else SPLITS)):
@@ -125,18 +123,8 @@ def _judge(results: Results, cell: Cell) -> None:
 
 
 def plot(cells: Sequence[Cell], path: Path) -> None:
-    """Write the dot plot: one line for each table, one dot for each method, a line to its worst split.
-
-    Args:
-        cells: from `measure`.
-        path: of the PNG.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(9, 1.6 + 0.55 * len(cells)), layout="constrained")
+    """Write the dot plot: one line for each table, one dot for each method, a line to its worst split."""
+    figure, axis = subplots(1, 1, (9, 1.6 + 0.55 * len(cells)))
     for shift, (method, (colour, marker, label)) in enumerate(STYLES.items()):
         for place, cell in enumerate(reversed(cells)):
             worst, median = (max(each, LEAST) for each in (min(cell["methods"][method]), _median(cell, method)))
@@ -153,7 +141,6 @@ def plot(cells: Sequence[Cell], path: Path) -> None:
     )
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

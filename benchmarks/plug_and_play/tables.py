@@ -38,11 +38,6 @@ class Schema:
     header: bool = True
 
     @property
-    def present(self) -> bool:
-        """Whether the file is there."""
-        return (FOLDER / self.path).exists()
-
-    @property
     def columns(self) -> tuple[str | CategoricalColumn, ...]:
         """All columns, in the parties' order."""
         return tuple(column for part in self.parties.values() for column in part)

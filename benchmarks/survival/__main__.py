@@ -9,7 +9,7 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 
-from benchmarks.common.files import FOLDER, tell_left_out
+from benchmarks.common.files import at_hand
 from benchmarks.common.report import Results, main
 from benchmarks.survival import real, simulated
 from benchmarks.survival.simulated import Setting
@@ -37,10 +37,7 @@ def run(quick: bool) -> Results:
     many = [
         4 if quick else 300 if each is AIMED else 400 if each in SIZES or each.n == 1000 else 200 for each in settings
     ]
-    tables = [each for each in real.TABLES if (FOLDER / each.path).exists()]
-    for each in real.TABLES:
-        if each not in tables:
-            tell_left_out(each.name, each.path)
+    tables = [each for each in real.TABLES if at_hand(each.name, each.path)]
     with ProcessPoolExecutor() as pool:
         found = pool.map(simulated.measure, settings, many)
         in_tables = pool.map(real.measure, tables, [3 if quick else 200] * len(tables))

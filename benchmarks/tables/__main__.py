@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common.files import FOLDER, tell_left_out
+from benchmarks.common.files import at_hand
+from benchmarks.common.plots import legend, subplots
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.tables.data import SOURCES, Coded
 from benchmarks.tables.mixture import DELTA, EPSILON, MADE_UP, SEED, mixture
@@ -60,8 +61,7 @@ def run(quick: bool) -> Results:
     methods = [each for each in METHODS if not quick or each != "aim loop"]
     for name, rows in SETTINGS[2:] if quick else SETTINGS:
         path, read = SOURCES[name]
-        if not (FOLDER / path).exists():
-            tell_left_out(name, path)
+        if not at_hand(name, path):
             continue
         found = [
             cell
@@ -72,7 +72,7 @@ def run(quick: bool) -> Results:
         cells += found
     name = "SUPPORT2" if quick else "Adult"
     path, read = SOURCES[name]
-    if (FOLDER / path).exists():
+    if at_hand(name, path):
         _null(results, read(), mu, count, aims=not quick)
     results.details["cells"] = cells
     if cells and not quick:
@@ -153,19 +153,9 @@ def _null(results: Results, table: Coded, mu: float, count: int, *, aims: bool) 
 
 
 def plot(cells: Sequence[Cell], path: Path) -> None:
-    """Write one panel for each measure, with a line for each method and a mark for each table.
-
-    Args:
-        cells: from `measure`.
-        path: of the PNG.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
+    """Write one panel for each measure, with a line for each method and a mark for each table."""
     settings = list(dict.fromkeys((cell["table"], cell["n"]) for cell in cells))
-    figure, axes = plt.subplots(1, len(MEASURES), figsize=(12, 3.8), layout="constrained")
+    figure, axes = subplots(1, len(MEASURES), (12, 3.8))
     for axis, measure in zip(axes, MEASURES, strict=True):
         for method, marker in zip(METHODS, "o^sx", strict=True):
             own = [
@@ -179,9 +169,8 @@ def plot(cells: Sequence[Cell], path: Path) -> None:
         distance = measure in MEASURES[:2]
         axis.set_title(f"total variation, {measure}" if distance else f"AUC on real rows, {measure}", fontsize=9)
         axis.grid(alpha=0.3)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
+    legend(figure, axes[:1], 4)
     figure.savefig(path, dpi=110)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from benchmarks.accuracy.problem import Problem
 from benchmarks.accuracy.ranges import bounded_rows, by_ranges, in_ranges
 from benchmarks.accuracy.reaches import MOMENTS, RANGES, Turn, decided, turns
 from benchmarks.accuracy.tables import TABLES, Table
+from benchmarks.common import files
 from benchmarks.common.moment_releases import noisy_moments, published_ranges
 from benchmarks.plug_and_play import ours as plug_ours
 from benchmarks.plug_and_play import rivals as plug_rivals
@@ -342,5 +343,5 @@ def test_tukey_refuses_too_few_models() -> None:
 
 
 def test_without_any_table_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "FOLDER", tmp_path)
+    monkeypatch.setattr(files, "FOLDER", tmp_path)
     assert list(accuracy.everything(accuracy.QUICK)) == []
