@@ -10,7 +10,6 @@ Seconds are those of the clock, on the cores that all of them share. Processor s
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -105,27 +104,19 @@ def run(quick: bool) -> Results:
 def measure(hospitals: int) -> Cost:
     """One release of all columns."""
     columns = {f"h{place:03}": COLUMNS for place in range(hospitals)}
-    with tempfile.TemporaryDirectory(prefix="hospitals-") as folder:
-        meter = _Meter(hospitals)
-        with consortium(
-            Path(folder),
-            ROWS,
-            columns,
-            POLL_SECONDS,
-            told=meter.begin,
-            patience=PATIENCE,
-            counting=True,
-            kind=_Consortium,
-        ) as made:
-            meter.end("every catalogue is at the office", made)
-            release = propose(made, "many hospitals", 'mechanism = "moments"', columns)
-            wait_until_approved(made, release, PATIENCE)
-            meter.end("every hospital has approved", made)
-            wait_until_published(made, release, PATIENCE)
-            meter.end("the release is published", made)
-            resident, peak = (_largest(made, line) for line in ("VmRSS", "VmHWM"))
-            together = sum(_shared_out(process.pid) for process in made.processes.values())
-            answered = {name: dict(calls(made, name)) for name in SERVERS}
+    meter = _Meter(hospitals)
+    with consortium(
+        ROWS, columns, POLL_SECONDS, told=meter.begin, patience=PATIENCE, counting=True, kind=_Consortium
+    ) as made:
+        meter.end("every catalogue is at the office", made)
+        release = propose(made, "many hospitals", 'mechanism = "moments"', columns)
+        wait_until_approved(made, release, PATIENCE)
+        meter.end("every hospital has approved", made)
+        wait_until_published(made, release, PATIENCE)
+        meter.end("the release is published", made)
+        resident, peak = (_largest(made, line) for line in ("VmRSS", "VmHWM"))
+        together = sum(_shared_out(process.pid) for process in made.processes.values())
+        answered = {name: dict(calls(made, name)) for name in SERVERS}
     return Cost(hospitals, meter.phases, answered, resident, peak, together)
 
 

@@ -7,9 +7,7 @@ the tables is reported apart. Bytes are those of the loopback interface, which e
 
 from __future__ import annotations
 
-import re
 import statistics
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,9 +16,11 @@ import numpy as np
 
 from benchmarks import kernels
 from benchmarks.common.hospitals import consortium, propose
+from benchmarks.common.plots import subplots
 from benchmarks.common.progress import wait_until_approved, wait_until_joined
 from benchmarks.common.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
+from tests.support.measured import measured
 
 WORD_BYTES = 8
 PATIENCE = 1800.0
@@ -112,10 +112,7 @@ def measure(
     held = {f"hospital{number}": columns // parties + (number < columns % parties) for number in range(parties)}
     kinds = [kind for kind in proofs for _ in range(releases)]  # without first, for peaks are those of a process's life
     spare = {name: count + len(kinds) - 1 for name, count in held.items()}  # every release is of other columns
-    with (
-        tempfile.TemporaryDirectory(prefix="joint-moments-") as folder,
-        consortium(Path(folder) / "consortium", rows, spare, poll_seconds=0.1) as made,
-    ):
+    with consortium(rows, spare, poll_seconds=0.1) as made:
         return [_compute(made, rows, held, *each) for each in enumerate(kinds)]
 
 
@@ -131,7 +128,7 @@ def _compute(made: Consortium, rows: int, held: dict[str, int], number: int, pro
     published = made.hub / "storage" / "published" / release
     wait_for(published.exists, PATIENCE, "the release to be published")
     ended, bytes_after = time.monotonic(), _loopback_bytes()
-    peaks = [_peak_gib(process.pid) for process in made.processes.values()]
+    peaks = [measured(process.pid, "VmHWM") / 2**20 for process in made.processes.values()]
     hop = (bytes_after - bytes_before) / 2
     seconds, columns = ended - started, sum(held.values())
     return Cost(
@@ -143,11 +140,6 @@ def _loopback_bytes() -> int:
     """Bytes sent over the loopback interface since the machine started."""
     line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
     return int(line.split(":")[1].split()[8])
-
-
-def _peak_gib(pid: int) -> float:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) / 2**20 if found else 0.0
 
 
 def _numpy_seconds(rows: int, columns: int) -> float:
@@ -178,17 +170,12 @@ def _growth(largest: Cost) -> dict[str, list[tuple[int, float]]]:
 
 
 def _plot(growth: dict[str, list[tuple[int, float]]]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     fixed = {
         "patients": "30 columns, 3 hospitals",
         "columns": "n = 300,000, 3 hospitals",
         "hospitals": "n = 300,000, 30 columns",
     }
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    figure, axes = subplots(1, 3, (12, 3.6))
     for axis, (what, points) in zip(axes, growth.items(), strict=True):
         axis.plot(*zip(*points, strict=True), marker="o")
         axis.set(xlabel=what, title=fixed[what], ylim=(0, None))

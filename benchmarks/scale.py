@@ -14,7 +14,6 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 
 from benchmarks.common.hospitals import consortium, propose
 from benchmarks.common.progress import wait_until_approved, wait_until_published
@@ -89,10 +88,7 @@ def measure(rows: int) -> Cost:
         times.append(time.monotonic())
         print(f"n = {rows:,}: {what} after {times[-1] - times[-2]:.0f} s", flush=True)
 
-    with (
-        tempfile.TemporaryDirectory(prefix="scale-") as folder,
-        consortium(Path(folder) / "consortium", rows, COLUMNS, told=told, patience=patience) as made,
-    ):
+    with consortium(rows, COLUMNS, told=told, patience=patience) as made:
         told("every catalogue is at the office")
         release = propose(made, "scale", 'mechanism = "mixed"', COLUMNS)
         wait_until_approved(made, release, patience)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from benchmarks.common.hospitals import PATIENCE, consortium, grow, propose
+from benchmarks.common.plots import subplots
 from benchmarks.common.progress import wait_until_approved, wait_until_published
 from benchmarks.common.report import RESULTS, Results, main
 from demo.consortium import Consortium, wait_for
@@ -88,10 +87,7 @@ def measure(rows: int, checkpoints: int) -> list[Cost]:
         f'mechanism = "stream"\nof = "moments"\ncheckpoints = {checkpoints}\nmost_rows = {rows * checkpoints}\n'
         f"grid_bits = {GRID_BITS}"
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="streams-") as folder,
-        consortium(Path(folder) / "consortium", rows, held, poll_seconds=0.25, growing=True) as made,
-    ):
+    with consortium(rows, held, poll_seconds=0.25, growing=True) as made:
         costs: list[Cost] = []
         first = ""
         for number in range(1, checkpoints + 1):
@@ -141,12 +137,7 @@ def _smooth(seconds: list[float]) -> list[float]:
 
 
 def _plot(costs: list[Cost]) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    figure, axis = subplots(1, 1, (7, 3.6))
     numbers = [cost.number for cost in costs]
     axis.plot(numbers, [cost.seconds for cost in costs], label="from the command to publication")
     axis.plot(numbers, [cost.approval_seconds for cost in costs], label="of these, up to the last approval")

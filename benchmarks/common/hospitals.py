@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +33,6 @@ GROUP_ROWS = 1_000_000
 
 @contextmanager
 def consortium(
-    folder: Path,
     rows: int,
     columns: Mapping[str, int],
     poll_seconds: float = 5.0,
@@ -45,8 +45,9 @@ def consortium(
 ) -> Iterator[Consortium]:
     """A consortium whose hospitals run, approve every release by policy, and have reported their columns.
 
+    Its folder is gone afterwards.
+
     Args:
-        folder: for everything.
         rows: patients.
         columns: hospital to how many it holds.
         poll_seconds: how often its daemon asks when it hears nothing.
@@ -56,13 +57,13 @@ def consortium(
         counting: whether coordinator and hub note their calls; see `calls`.
         kind: how processes begin.
     """
-    with kind(folder) as made:
+    with tempfile.TemporaryDirectory(prefix="consortium-") as folder, kind(Path(folder)) as made:
         made.found(epsilon=1000.0, delta=1e-8)
         for name, settings in (("coordinator", made.office / "coordinator.toml"), ("hub", made.hub / "hub.toml")):
             with settings.open("a") as file:
                 file.write(f"\n[limits]\n{LIMITS[name]}")
             made.halt(name)
-            made.restart(name, launcher(folder / f"{name}.calls") if counting else ())
+            made.restart(name, launcher(made.folder / f"{name}.calls") if counting else ())
         for name, held in columns.items():
             made.hospital(name).mkdir(parents=True)
             _declare(made.hospital(name), name, rows if growing else None, held, poll_seconds)

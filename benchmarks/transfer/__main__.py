@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +11,7 @@ from pathlib import Path
 import grpc
 
 from benchmarks.common.hospitals import consortium
+from benchmarks.common.plots import subplots
 from benchmarks.common.report import RESULTS, Results, main
 from benchmarks.transfer import bare as bare_streams
 from benchmarks.transfer import release_time
@@ -41,14 +41,11 @@ def run(quick: bool) -> Results:
     results = Results()
     rows, mixed_rows = (10_000, 2_000) if quick else (241_600, 4_000)
     repeats, learners = (1, (20,)) if quick else (7, (200, 1_000))
-    with (
-        tempfile.TemporaryDirectory(prefix="transfer-") as folder,
-        consortium(Path(folder) / "consortium", rows, COLUMNS) as made,
-    ):
+    with consortium(rows, COLUMNS) as made:
         _waits(results, made, rows, *((1, 1) if quick else (3, len(WAITS))))
         large, small = sealed_releases(made, COLUMNS, mixed_rows)
         _uploads(results, large, repeats)
-        _downloads(results, large, repeats, Path(folder) / "home")
+        _downloads(results, large, repeats)
         _crowds(results, small, learners)
     if not quick:
         _plot(results)
@@ -68,8 +65,8 @@ def _uploads(results: Results, release: Release, repeats: int) -> None:
     _compare(results, f"upload of {len(data) / MIB:.0f} MiB, until verified and synced", ours, bare, 0.5)
 
 
-def _downloads(results: Results, release: Release, repeats: int, home: Path) -> None:
-    hub = release.consortium.hub
+def _downloads(results: Results, release: Release, repeats: int) -> None:
+    hub, home = release.consortium.hub, release.consortium.folder / "home"
     folder = release.publish()
     path, north = ReleaseFolder(folder).block("north"), BlockKey(release.digest, "north")
     size = path.stat().st_size
@@ -146,13 +143,8 @@ def _channel(hub: Path, port: int) -> grpc.Channel:
 
 
 def _plot(results: Results) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     crowds = results.details["crowds"]
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    figure, axes = subplots(1, 2, (11, 4))
     streams = {what.split(",")[0]: values for what, values in results.details.items() if "bare" in values}
     labels = [f"{what}\n{side}" for what in streams for side in ("ours", "bare")]
     axes[0].boxplot([values[side] for values in streams.values() for side in ("ours", "bare")])
