@@ -82,7 +82,7 @@ def _downloads(results: Results, release: Release, repeats: int) -> None:
     ):
         source = PublicHub(public_channel)
         for number in range(repeats):
-            ours.append(_rate(size, lambda: sum(len(each.data) for each in source.chunks(north, 0))))
+            ours.append(_rate(size, lambda: sum(map(len, source.block(north, 0, size)))))
             bare.append(_rate(size, lambda: bare_streams.download(channel)))
             library = Library(home / str(number))
             kept.append(_rate(size, partial(fetch, source, trusted, library, release.digest)))

@@ -6,6 +6,7 @@ import os
 import zlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -194,7 +195,8 @@ def received(call: Any, position: int, size: int, stall_seconds: float = STALL_S
         IntegrityError: a chunk is not the next one, or is damaged.
         grpc.RpcError: as the peer answers, or the stream stood still.
     """
-    with ProgressDeadline(call.cancel, stall_seconds) as deadline:
+    with ProgressDeadline(call.cancel, stall_seconds) as deadline, ExitStack() as ending:
+        ending.callback(call.cancel)  # whoever reads may stop before its end
         noted = position
         for answer in call:
             data = check_chunk(answer.chunk, position, size)

@@ -18,9 +18,7 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.verification import check_manifest
 from dprelease.sequence import BlockKey
-from dprelease.wire.chunks import check_chunk
 from dprelease.wire.retry import PROGRESS_BYTES, Backoff
-from dprelease.wire.v1 import release_pb2
 from learner.client.library import Library, check_origin, check_prefix
 from learner.client.pinned_roots import Trusted
 
@@ -32,8 +30,8 @@ class Source(Protocol):
         """Manifest and signature, unchecked."""
         ...
 
-    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
-        """Chunks of a block from an offset, unchecked."""
+    def block(self, key: BlockKey, offset: int, size: int) -> Iterator[bytes]:
+        """The bytes of a block of this size from an offset on, and never more of them; only their digest says whose they are."""
         ...
 
 
@@ -172,8 +170,8 @@ def _fill(source: Source, part: Path, sealed: SealedBlock, progress: Progress, p
 def _append(source: Source, part: Path, sealed: SealedBlock, held: int, progress: Progress) -> None:
     with part.open("ab") as file:
         progress(sealed.key, held, sealed.size)
-        for chunk in source.chunks(sealed.key, held):
-            held += file.write(check_chunk(chunk, held, sealed.size))
+        for data in source.block(sealed.key, held, sealed.size):
+            held += file.write(data)
             progress(sealed.key, held, sealed.size)
 
 

@@ -13,9 +13,9 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
 from dprelease.wire.boundary import VERSION, ask, translated
-from dprelease.wire.retry import STALL_SECONDS, ProgressDeadline
+from dprelease.wire.chunks import received
 from dprelease.wire.transport import Credentials, connect
-from dprelease.wire.v1 import public_pb2, public_pb2_grpc, release_pb2
+from dprelease.wire.v1 import public_pb2, public_pb2_grpc
 from learner.client.pinned_roots import Trusted
 from learner.listing import Listed
 
@@ -68,24 +68,18 @@ class PublicHub:
         answer = ask(PEER, self._stub.GetManifest, request)
         return answer.manifest, answer.signature
 
-    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
-        """The chunks of a block from an offset, unchecked.
+    def block(self, key: BlockKey, offset: int, size: int) -> Iterator[bytes]:
+        """The bytes of a block of this size from an offset on.
 
         Raises:
-            PeerUnavailable: the hub is away, or nothing came for too long; go on from the last byte.
+            IntegrityError: a chunk is not the next one, or is damaged.
+            PeerUnavailable: the hub is away, or too little came for too long; go on from the last byte.
         """
         request = public_pb2.DownloadBlockRequest(
             spec_digest=bytes.fromhex(key.release), party=key.party, sequence=key.sequence, offset=offset
         )
         with translated(PEER):
-            call = self._stub.DownloadBlock(request, metadata=VERSION)
-            try:
-                with ProgressDeadline(call.cancel, STALL_SECONDS) as deadline:
-                    for answer in call:
-                        deadline.moved()
-                        yield answer.chunk
-            finally:
-                call.cancel()  # type: ignore[no-untyped-call]
+            yield from received(self._stub.DownloadBlock(request, metadata=VERSION), offset, size)
 
 
 def _listed(line: public_pb2.PublishedRelease) -> Listed:

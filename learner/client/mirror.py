@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Self
@@ -31,7 +30,6 @@ from dprelease.release.manifest import Manifest
 from dprelease.sequence import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
-from dprelease.wire.v1 import release_pb2
 from learner.listing import INDEX, Listed, lines_of
 
 MOST_SIGNATURE_BYTES = 4 << 10
@@ -129,12 +127,12 @@ class Mirror:
         signature = self._document(f"{digest}/{SIGNATURE}", MOST_SIGNATURE_BYTES)
         return data, signature.decode("ascii", "replace").strip()
 
-    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
-        """The chunks of a block from an offset, unchecked; from a server that knows no ranges too.
+    def block(self, key: BlockKey, offset: int, size: int) -> Iterator[bytes]:
+        """The bytes of a block of this size from an offset on; from a server that knows no ranges too.
 
         Raises:
             NotFound: the mirror does not have the block.
-            IntegrityError: what it has ends before the offset.
+            IntegrityError: what it has ends before the offset, or is longer.
             PeerUnavailable: the mirror is away, or too little came for too long; go on from the last byte.
         """
         path = f"{key.release}/{block_file(key.party, key.sequence)}"
@@ -143,9 +141,11 @@ class Mirror:
             for piece in _pieces(answer, deadline):
                 data = piece[before:]
                 before -= len(piece) - len(data)
+                offset += len(data)
+                if offset > size:
+                    raise IntegrityError(f"{self._url}/{path} reaches past the {size} bytes that were announced")
                 if data:
-                    yield release_pb2.Chunk(offset=offset, data=data, crc32=zlib.crc32(data))
-                    offset += len(data)
+                    yield data
 
     def _resolved(self, prefix: str) -> str:
         found = {line.digest for line in self.releases() if line.digest.startswith(prefix)}

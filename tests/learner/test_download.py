@@ -1,6 +1,6 @@
 """Fetching: resumable, and nothing is kept that does not verify."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -140,8 +140,8 @@ def test_chunks_that_do_not_fit_are_refused(
         return spoiled
 
     class Short(FolderSource):
-        def chunks(self, key: BlockKey, offset: int):  # type: ignore[no-untyped-def]
-            yield from list(super().chunks(key, offset))[:-1]
+        def block(self, key: BlockKey, offset: int, size: int) -> Iterator[bytes]:
+            yield from list(super().block(key, offset, size))[:-1]
 
     data, signature = folder.signed_manifest()
     made = Short if fault == "early end" else FolderSource

@@ -301,7 +301,7 @@ TRICKLES: dict[str, tuple[bytes, bytes, float]] = {
 QUESTIONS: dict[str, Callable[[Mirror], object]] = {
     "a list": lambda mirror: list(mirror.releases()),
     "a manifest": lambda mirror: mirror.manifest("0f" * 32),
-    "a block": lambda mirror: list(mirror.chunks(BlockKey("0f" * 32, "north"), 0)),
+    "a block": lambda mirror: list(mirror.block(BlockKey("0f" * 32, "north"), 0, 1 << 30)),
 }
 
 
@@ -471,6 +471,6 @@ def test_a_block_that_moves_is_not_ended(tmp_path: Path, monkeypatch: pytest.Mon
     blocks.mkdir(parents=True)
     (blocks / "north.0.block").write_bytes(bytes(20 * PROGRESS_BYTES))
     with serving(tmp_path) as web, Mirror.dial(web.url) as mirror:
-        taken = [len(chunk.data) for chunk in mirror.chunks(BlockKey("0f" * 32, "north"), 0)]
+        taken = [len(data) for data in mirror.block(BlockKey("0f" * 32, "north"), 0, 20 * PROGRESS_BYTES)]
     assert sum(taken) == 20 * PROGRESS_BYTES
     assert moves

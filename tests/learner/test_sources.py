@@ -132,13 +132,13 @@ def test_bytes_of_the_mirror_are_gone_on_from_at_the_hub(
 ) -> None:
     trust(run, world, "--hub", f"localhost:{hub.public_port}", "--mirror", web.url)
     begun = []
-    chunks = PublicHub.chunks
+    block = PublicHub.block
 
-    def noted(self: PublicHub, key: BlockKey, offset: int):  # type: ignore[no-untyped-def]
+    def noted(self: PublicHub, key: BlockKey, offset: int, size: int) -> Iterator[bytes]:
         begun.append((key.party, offset))
-        return chunks(self, key, offset)
+        return block(self, key, offset, size)
 
-    monkeypatch.setattr(PublicHub, "chunks", noted)
+    monkeypatch.setattr(PublicHub, "block", noted)
     part = Library(home).draft(sealed.digest).block("north").with_suffix(".part")
     part.parent.mkdir(parents=True)
     for bytes_of_the_mirror, expected in ((sealed.blocks["north"][:99], 1), (b"x" * 99, 2)):

@@ -19,6 +19,7 @@ from dprelease.release.manifest import BlockEntry, sealed_block
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey
 from dprelease.wire.call import caller
+from dprelease.wire.chunks import check_chunk
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.news import News
 from dprelease.wire.transport import Credentials
@@ -246,10 +247,12 @@ class FolderSource:
     def manifest(self, prefix: str) -> tuple[bytes, str]:
         return self._manifest, self._signature
 
-    def chunks(self, key: BlockKey, offset: int) -> Iterator[release_pb2.Chunk]:
+    def block(self, key: BlockKey, offset: int, size: int) -> Iterator[bytes]:
         self.served.append((key.party, offset))
         for piece in pieces(self._blocks[f"{key.party}.{key.sequence}"], start=offset):
-            yield self._on_chunk(piece)
+            data = check_chunk(self._on_chunk(piece), offset, size)
+            offset += len(data)
+            yield data
 
 
 def eventually(condition: Callable[[], bool]) -> None:
