@@ -47,61 +47,6 @@ def _url(url: str, info: ValidationInfo) -> str:
     return url
 
 
-class DatabaseSettings(Settings):
-    """Rows that a database has.
-
-    Attributes:
-        url: ``postgresql://user@host/name`` or ``sqlite:////folder/file.sqlite``, without a password.
-        table: a table or view of it, with its schema where it needs one.
-        query: instead of it, one SELECT statement.
-        password_file: file that has the password alone; its owner alone may read it.
-        refresh_seconds: how often a daemon looks whether rows in PostgreSQL changed.
-    """
-
-    url: Annotated[str, AfterValidator(_url)] | None = None
-    table: Annotated[str, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*){0,2}$")] | None = None
-    query: Annotated[str, Field(pattern=r"\S")] | None = None
-    password_file: LocalPath | None = None
-    refresh_seconds: Annotated[float, Field(gt=0)] = 3600.0
-
-    @property
-    def statement(self) -> str:
-        """The text that rows are selected from, as it stands behind FROM."""
-        if self.table is not None:
-            return self.table
-        query = _bare(self.query or "")
-        return f"({query}\n) AS source"  # a comment may end the query
-
-    @property
-    def database_file(self) -> Path | None:
-        """The file that is the database."""
-        return Path(self.url.removeprefix(_FILE)) if self.url is not None and self.url.startswith(_FILE) else None
-
-    @property
-    def refreshed(self) -> bool:
-        """Tells whether only reading the rows tells that they changed."""
-        return self.url is not None and self.database_file is None
-
-    def check_place(self, path: Path | None) -> None:
-        """Refuse rows that are in two places, or in none; raises `ValueError`."""
-        if (path is None) == (self.url is None):
-            raise ValueError("name either path, a file, or url, a database")
-        if self.url is not None and (self.table is None) == (self.query is None):
-            raise ValueError('with url name either table = "schema.name" or query = "SELECT ..."')
-        if self.url is None and (self.table, self.query, self.password_file) != (None, None, None):
-            raise ValueError("table, query and password_file belong to a database: name it with url")
-        if self.database_file is not None and _ends_within(self.query or ""):
-            raise ValueError("query is one SELECT statement; take out what stands behind its semicolon")
-        if self.password_file is not None and self.database_file is not None:
-            raise ValueError("a file of SQLite has no password: leave out password_file")
-
-    def words(self) -> str:
-        """The place in the database, without user and options."""
-        whole = urlsplit(self.url or "")
-        host = whole.netloc.rpartition("@")[2]
-        return f"{self.table or 'the query'} in {whole.scheme}://{host}{whole.path}"
-
-
 def _bare(query: str) -> str:
     return query.strip().rstrip(";")
 
@@ -144,10 +89,15 @@ ReviewTarget = Annotated[str | tuple[str, ...], BeforeValidator(_checked)]
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 
 
-class SourceSettings(DatabaseSettings):
+class SourceSettings(Settings):
     """Place of the rows: files, or a database.
 
     Attributes:
+        url: ``postgresql://user@host/name`` or ``sqlite:////folder/file.sqlite``, without a password.
+        table: a table or view of it, with its schema where it needs one.
+        query: instead of it, one SELECT statement.
+        password_file: file that has the password alone; its owner alone may read it.
+        refresh_seconds: how often a daemon looks whether rows in PostgreSQL changed.
         path: CSV (plain or .gz) or Parquet file; or a pattern of several, or a folder of Parquet files.
         format: how to read it; by each file's ending unless given.
         subject: column with the subject identifier.
@@ -165,6 +115,11 @@ class SourceSettings(DatabaseSettings):
         identifiers: normal form of the identifiers in `subject`.
     """
 
+    url: Annotated[str, AfterValidator(_url)] | None = None
+    table: Annotated[str, Field(pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*){0,2}$")] | None = None
+    query: Annotated[str, Field(pattern=r"\S")] | None = None
+    password_file: LocalPath | None = None
+    refresh_seconds: Annotated[float, Field(gt=0)] = 3600.0
     path: LocalPath | None = None
     format: Literal["csv", "parquet"] | None = None
     subject: Annotated[str, Field(min_length=1)]
@@ -182,9 +137,31 @@ class SourceSettings(DatabaseSettings):
     identifiers: IdentifierSettings = IdentifierSettings()
 
     @property
+    def statement(self) -> str:
+        """The text that rows are selected from, as it stands behind FROM."""
+        if self.table is not None:
+            return self.table
+        query = _bare(self.query or "")
+        return f"({query}\n) AS source"  # a comment may end the query
+
+    @property
+    def database_file(self) -> Path | None:
+        """The file that is the database."""
+        return Path(self.url.removeprefix(_FILE)) if self.url is not None and self.url.startswith(_FILE) else None
+
+    @property
+    def refreshed(self) -> bool:
+        """Tells whether only reading the rows tells that they changed."""
+        return self.url is not None and self.database_file is None
+
+    @property
     def place(self) -> str:
-        """Place of the rows, in words."""
-        return self.words() if self.path is None else str(self.path)
+        """Place of the rows, in words; of a database without user and options."""
+        if self.path is not None:
+            return str(self.path)
+        whole = urlsplit(self.url or "")
+        host = whole.netloc.rpartition("@")[2]
+        return f"{self.table or 'the query'} in {whole.scheme}://{host}{whole.path}"
 
     @property
     def tells_batches(self) -> bool:
@@ -193,7 +170,16 @@ class SourceSettings(DatabaseSettings):
 
     @model_validator(mode="after")
     def _rows_are_in_one_place(self) -> SourceSettings:
-        self.check_place(self.path)
+        if (self.path is None) == (self.url is None):
+            raise ValueError("name either path, a file, or url, a database")
+        if self.url is not None and (self.table is None) == (self.query is None):
+            raise ValueError('with url name either table = "schema.name" or query = "SELECT ..."')
+        if self.url is None and (self.table, self.query, self.password_file) != (None, None, None):
+            raise ValueError("table, query and password_file belong to a database: name it with url")
+        if self.database_file is not None and _ends_within(self.query or ""):
+            raise ValueError("query is one SELECT statement; take out what stands behind its semicolon")
+        if self.password_file is not None and self.database_file is not None:
+            raise ValueError("a file of SQLite has no password: leave out password_file")
         if self.url is not None and (self.format, self.batch_rows) != (None, None):
             raise ValueError(
                 "format and batch_rows belong to files: rows of a database have no order; name a column, batch"

@@ -107,8 +107,8 @@ class CsvReader:
         Read once more, by a reader that counts lines: a row may have several.
         """
         try:
-            with self._text() as lines:
-                rows = csv.reader(lines, delimiter=self._source.delimiter)
+            with self._opened() as stream, TextIOWrapper(stream, "utf-8", newline="") as text:
+                rows = csv.reader(_lines(text), delimiter=self._source.delimiter)
                 filled = filter(None, rows)  # Arrow reads over empty lines too
                 width = len(next(filled, ()))
                 count = next((len(row) for row in filled if len(row) != width), None)
@@ -120,11 +120,6 @@ class CsvReader:
             return ""
         return f"line {rows.line_num} has {count} cells, and the header has {width}"
 
-    @contextmanager
-    def _text(self) -> Iterator[Iterator[str]]:
-        with self._opened() as stream, TextIOWrapper(stream, "utf-8", newline="") as text:
-            yield _lines(text)
-
     def _rows(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         written = {_bare(name): name for name in self._written_header}
         convert = pa.csv.ConvertOptions(
@@ -133,20 +128,19 @@ class CsvReader:
             strings_can_be_null=True,
             null_values=list(self._source.missing),
         )
-        reading = pa.csv.ReadOptions(block_size=LONGEST_LINE)
         with self._opened() as stream:
-            for batch in pa.csv.open_csv(stream, reading, self._parsing(), convert):
+            for batch in self._parsed(stream, convert):
                 yield batch.rename_columns(columns)
 
     @cached_property
     def _written_header(self) -> list[str]:
         with self._opened() as stream:
-            reading = pa.csv.ReadOptions(block_size=LONGEST_LINE)
-            return list(pa.csv.open_csv(stream, reading, self._parsing()).schema.names)
+            return list(self._parsed(stream).schema.names)
 
-    def _parsing(self) -> pa.csv.ParseOptions:
+    def _parsed(self, stream: pa.NativeFile, convert: pa.csv.ConvertOptions | None = None) -> pa.csv.CSVStreamingReader:
         # Without newlines_in_values a quoted line break would be refused only where it falls on a block's end.
-        return pa.csv.ParseOptions(delimiter=self._source.delimiter, newlines_in_values=True)
+        parsing = pa.csv.ParseOptions(delimiter=self._source.delimiter, newlines_in_values=True)
+        return pa.csv.open_csv(stream, pa.csv.ReadOptions(block_size=LONGEST_LINE), parsing, convert)
 
     @contextmanager
     def _opened(self, encoding: str | None = None) -> Iterator[pa.NativeFile]:
