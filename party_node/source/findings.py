@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dprelease.arrays import Mask
 from dprelease.files.durable import write_durably
-from party_node.declarations.formula import Source
+from party_node.declarations.declarations import Declaration
 
 REMEDY = "mend the file or the column's declaration in party.toml, or take the column out of it"
 
@@ -54,20 +54,15 @@ class Findings:
         """The counts in words."""
         return f"{self.missing} missing, {self.unreadable} unreadable, {self.outside} outside bounds or levels"
 
-    def implausible(self, column: Source, rows: int, *, mostly_replaced: bool = False) -> bool:
-        """Tells whether more than half of a column's cells were replaced, or all of them.
+    def implausible(self, declared: Declaration, rows: int) -> bool:
+        """Tells whether more than half of a column's so many cells were replaced, unless party.toml says so, or all of them.
 
         Values beside the only level of a category are its second value, and do not count unless there is no other.
-
-        Args:
-            column: its declaration.
-            rows: how many cells it has.
-            mostly_replaced: whether `party.toml` says that more than half is in order.
         """
         if self.replaced >= rows:
             return True
-        two_valued = len(column.vocabulary) == 1
-        return not mostly_replaced and self.replaced - (self.outside if two_valued else 0) > rows / 2
+        two_valued = len(declared.column.vocabulary) == 1
+        return not declared.mostly_replaced and self.replaced - (self.outside if two_valued else 0) > rows / 2
 
 
 def problems(findings: Mapping[str, Findings], implausible: frozenset[str]) -> tuple[str, ...]:

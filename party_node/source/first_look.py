@@ -365,8 +365,7 @@ def look_at(settings: PartySettings) -> SourceLook:
     found.problems += identifiers.problems(found.where)
     found.batches = identifiers.batches()
     for each in columns.values():
-        replaced = each.declared.mostly_replaced
-        if each.cells and each.findings.implausible(each.declared.column, each.cells, mostly_replaced=replaced):
+        if each.cells and each.findings.implausible(each.declared, each.cells):
             each.problem = "look at its declaration"
     return found
 

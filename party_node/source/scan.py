@@ -32,7 +32,6 @@ from party_node.source.table import (
     NONE,
     Numbers,
     all_complete,
-    implausible,
     last_complete,
     names_read,
     placed,
@@ -123,7 +122,8 @@ class Scan:
     @property
     def implausible(self) -> frozenset[str]:
         """Columns that must not be released; see `Findings.implausible`."""
-        return implausible(self.settings, self.findings, len(self.names))
+        declared, rows = self.settings.declared, len(self.names)
+        return frozenset(name for name, each in self.findings.items() if each.implausible(declared[name], rows))
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:

@@ -273,16 +273,6 @@ def _public(columns: tuple[Column, ...], derived: list[tuple[Column, Declaration
     return frozenset(sources | {column.name for column in columns if column.public})
 
 
-def implausible(settings: PartySettings, findings: dict[str, Findings], rows: int) -> frozenset[str]:
-    """Columns that must not be released, by the counts of so many rows; see `Findings.implausible`."""
-    declared = {name: settings.declared[name] for name in findings}
-    return frozenset(
-        name
-        for name, each in declared.items()
-        if findings[name].implausible(each.column, rows, mostly_replaced=each.mostly_replaced)
-    )
-
-
 def pseudonyms_in(batch: pa.RecordBatch, source: SourceSettings, key: bytes) -> list[bytes]:
     """The pseudonym of each row.
 

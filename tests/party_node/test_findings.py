@@ -11,6 +11,7 @@ import pytest
 from dprelease.data.columns import CategoricalColumn
 from dprelease.errors import Conflict, DataRefused
 from dprelease.wire.boundary import exit_code
+from party_node.declarations.declarations import Declaration
 from party_node.source.findings import Findings, read_findings, write_findings
 from tests.party_node.world import ROWS, World
 from tests.support.specs import numeric
@@ -49,7 +50,8 @@ YES, TWO, AGE = (
 def test_more_than_half_replaced_is_implausible_and_all_is_whatever_the_owner_says(
     column: CategoricalColumn, found: Findings, expected: tuple[bool, bool]
 ) -> None:
-    assert expected == tuple(found.implausible(column, 40, mostly_replaced=known) for known in (False, True))
+    declared = (Declaration(column, "x", mostly_replaced=known) for known in (False, True))
+    assert expected == tuple(found.implausible(each, 40) for each in declared)
 
 
 def test_counts_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
