@@ -46,11 +46,6 @@ class Plan:
     awaiting: Callable[[MessageHeader, Callable[[str, str], int]], tuple[str, ...]]
     concerns: Callable[[str, MessageHeader], bool]
 
-    @property
-    def parties(self) -> tuple[str, ...]:
-        """Names, in their order."""
-        return tuple(self.keys)
-
 
 def plan_of_release(spec: ReleaseSpec) -> Plan:
     """The session of joint moments.
