@@ -18,7 +18,7 @@ from dprelease.document.html import environment
 
 WIDTH = 600.0
 RIGHT = WIDTH - 24
-_LETTER = 9.5  # on small screens, where letters are larger
+_LETTER, _WIDE = 9.5, 13.5  # on small screens, where letters are larger
 _LONGEST_LABEL = 24
 _LONGEST_UNIT = 54
 _LINE = 24.0
@@ -30,7 +30,7 @@ _FEW_DECADES = 2
 _CELL = 42.0
 _SMALLEST_CELL = 20.0
 _VALUES_FIT = 32.0
-_STRONGEST = 0.6
+_STRONGEST = 0.5  # numbers on the cells stay legible in the dark
 _TEMPLATE = environment("dprelease.document").get_template("chart.svg")
 
 
@@ -173,9 +173,9 @@ class _Drawing:
             self.line(axis.at(tick), top, axis.at(tick), bottom, "grid")
             self.text(_number(tick), axis.at(tick), bottom + 18, "tick middle")
 
-    def upwards(self, axis: Axis, left: float, right: float, every: int = 1) -> None:
+    def upwards(self, axis: Axis, left: float, right: float) -> None:
         """Lines and numbers of a vertical axis."""
-        for tick in axis.ticks[::every]:
+        for tick in axis.ticks:
             self.line(left, axis.at(tick), right, axis.at(tick), "grid")
             self.text(_number(tick), left - 8, axis.at(tick) + 4, "tick end")
 
@@ -222,11 +222,14 @@ def heat_map(name: str, title: str, words: str, labels: Sequence[str], values: F
         labels: (p,).
         values: (p, p); cells of those that are not known stay empty.
     """
-    left, drawing = _room(labels) + 3 * _LETTER, _Drawing()  # with a number of two digits
+    numbers, least, drawing = 3 * _LETTER, _SMALLEST_CELL * len(labels), _Drawing()
+    fitting = (each for each in range(_LONGEST_LABEL, 1, -1) if _room(labels, each) + numbers + least <= RIGHT)
+    longest = next(fitting, 1)
+    left = _room(labels, longest) + numbers
     cell = min(_CELL, max(_SMALLEST_CELL, (RIGHT - left) / len(labels)))
     for row, label in enumerate(labels):
         y = 24 + cell * row
-        drawing.text(f"{_cut(label)}  {row + 1}", left - 8, y + cell / 2 + 4, "label end")
+        drawing.text(f"{_cut(label, longest)}  {row + 1}", left - 8, y + cell / 2 + 4, "label end")
         drawing.text(str(row + 1), left + cell * (row + 0.5), 17, "tick middle")
         for column, value in enumerate(values[row]):
             x, kind = left + cell * column, "positive" if value >= 0 else "negative"
@@ -246,7 +249,7 @@ def _panel(drawing: _Drawing, panel: CoefficientPath, box: tuple[float, float, f
     if panel.log:
         ends = [end for end in ends if end > 0]
     up = Axis.covering(ends, bottom, top, log=panel.log)
-    drawing.upwards(up, left, right, -(-len(up.ticks) // _MARKS))
+    drawing.upwards(up, left, right)
     if panel.places:
         along = Axis.covering([*panel.places, *(place for place, _ in panel.line)], left, right)
         drawing.across(along, top, bottom)
@@ -255,7 +258,7 @@ def _panel(drawing: _Drawing, panel: CoefficientPath, box: tuple[float, float, f
         step = (right - left) / len(panel.marks)
         along = Axis((0.0, float(len(panel.marks))), left, right, log=False)
         x = [left + step * (place + 0.5) for place in range(len(panel.marks))]
-        every = max(1, math.ceil(max(_LETTER * len(mark.label) + 8 for mark in panel.marks) / step))
+        every = max(1, math.ceil(max(_length(mark.label) + 8 for mark in panel.marks) / step))
         for at, mark in list(zip(x, panel.marks, strict=True))[::every]:
             drawing.text(mark.label, at, bottom + 18, "tick middle")
     drawing.text(_cut(panel.unit, _LONGEST_UNIT), left, top - 12, "axis")
@@ -288,8 +291,13 @@ def _signed(text: str) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def _room(labels: Iterable[str]) -> float:
-    return max(60.0, *(_LETTER * len(_cut(label)) for label in labels)) + 16
+def _room(labels: Iterable[str], longest: int = _LONGEST_LABEL) -> float:
+    return max(60.0, *(_length(_cut(label, longest)) for label in labels)) + 16
+
+
+def _length(label: str) -> float:
+    """Room for a label, of fonts with wide letters."""
+    return sum(_WIDE if each.isupper() or each in "mw%@=<>+~" or not each.isascii() else _LETTER for each in label)
 
 
 def _cut(label: str, longest: int = _LONGEST_LABEL) -> str:

@@ -99,7 +99,7 @@ def _target(report: Report, row: int) -> Section:
     fit, name = report.fit, report.fit.targets[row]
     unit, document = fit.units[name], fit.document()
     constant = Estimate(float(fit.constant[row]), float(fit.constant_noise_sd[row])).text
-    told = fit.unresolved[row].get("constant", f"{constant} {unit}, error in brackets")
+    told = fit.unresolved[row].get("constant", f"{f'{constant} {unit}'.strip()}, error in brackets")
     parts: list[Any] = [report.finding(row), f"Constant predictor: {told}."]
     if not fit.fit_intercept:
         at_zero = f"{fit.intercept[row]:.4g} {unit}".strip()

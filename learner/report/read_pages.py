@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from dprelease.description.counterfactual import DescribedCounterfactual
 from dprelease.description.ranges import DescribedRanges, ranges_table
 from dprelease.document.cells import Estimate, figure
@@ -75,13 +77,16 @@ def _plot(place: int, each: Summary) -> Section:
     shares = list(zip(inner, found.noisy.tolist(), found.noise_sd.tolist(), found.monotone[1:-1].tolist(), strict=True))
     drawn = shares[:: -(-len(shares) // MOST_MARKS) or 1]
     panel = CoefficientPath(
-        [Mark("", share, max(share - ERRORS * sd, 0.0), min(share + ERRORS * sd, 1.0)) for _, share, sd, _ in drawn],
+        [
+            Mark("", *np.clip((share, share - ERRORS * sd, share + ERRORS * sd), 0.0, 1.0).tolist())
+            for _, share, sd, _ in drawn
+        ],
         unit="share of rows below",
         across=f"{name}, {unit}",
         places=[edge for edge, *_ in drawn],
         line=list(zip(each.edges.tolist(), found.monotone.tolist(), strict=True)),
     )
-    caption = f"{title}. Dots are released shares with two standard errors either side, the line their monotone fit."
+    caption = f"{title}. Dots are released shares, cut at 0 and 1, with two standard errors either side; the line is monotone."
     lines = [(f"{edge:.4g}", Estimate(share, sd), figure(monotone, sd)) for edge, share, sd, monotone in shares]
     heads = (
         Heading("below", unit=unit),

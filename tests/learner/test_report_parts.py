@@ -111,7 +111,7 @@ def test_correlations_are_coloured_by_sign_and_strength() -> None:
     values = np.array([[1.0, -0.5], [-0.5, 1.0]])
     made = parsed(heat_map("plot", "title", "description", ["a", "b"], values))
     squares = [(node.get("class"), float(node.get("fill-opacity", ""))) for node in made.iter("rect")]
-    assert squares == [("positive", 0.6), ("negative", 0.3), ("negative", 0.3), ("positive", 0.6)]
+    assert squares == [("positive", 0.5), ("negative", 0.25), ("negative", 0.25), ("positive", 0.5)]
     shown = [node.text for node in made.iter("text") if "value" in node.get("class", "")]
     assert shown == ["1.00", "\N{MINUS SIGN}0.50", "\N{MINUS SIGN}0.50", "1.00"]
     many = heat_map("plot", "title", "description", [f"x{place}" for place in range(20)], np.eye(20))
