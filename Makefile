@@ -86,8 +86,10 @@ check-published: ## a published folder passes mlcroissant and frictionless, whic
 	.validators/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[validators]'
 	.validators/bin/python -m pytest -q tests/learner/test_validators.py
 
-check-pages: $(STAMP) $(AXE) ## pages of a hub in headless Chromium, and axe-core on them
-	AXE=$(AXE) $(BIN)/python -m pytest -q tests/learner/test_pages_in_browser.py
+check-pages: $(STAMP) $(AXE) ## pages and reports in headless Chromium, axe-core on them, and screenshots in .pages
+	mkdir -p .pages
+	AXE=$(AXE) SCREENSHOTS=.pages $(BIN)/python -m pytest -q -rs tests/learner/test_pages_in_browser.py
+	@echo "screenshots to look at, each at three widths, light and dark: $(CURDIR)/.pages"
 
 bench-quick: $(STAMP) ## every benchmark, a minute each at most; all of them in 12 minutes
 	for path in benchmarks/[a-z]*.py benchmarks/*/__main__.py; do \
@@ -117,4 +119,4 @@ $(AXE): $(STAMP)
 	$(BIN)/npm install --silent --no-fund --no-audit --fetch-timeout=60000 --prefix .axe axe-core@4.14.1
 
 clean:
-	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache .validators .axe .site site
+	rm -rf $(VENV) .buf .wheel dist demo-run .r .mypy_cache .ruff_cache .pytest_cache .validators .axe .pages .site site

@@ -1,25 +1,38 @@
-"""Pages of a hub in headless Chromium: on a phone and on a wide screen, light and dark, and without a stranger's script.
+"""Pages of a hub and reports in headless Chromium: on phones and wide screens, light and dark, and without a stranger's script.
 
-`make check-pages` installs axe-core, and then this file also asks it what would keep somebody from reading a page.
+`make check-pages` installs axe-core, and then this file also asks it what would keep somebody from reading a page. It also keeps
+screenshots, in the folder that SCREENSHOTS names.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dprelease.about import About
+from dprelease.analyses.synthetic import synthesize
+from dprelease.description.counterfactual import describe_counterfactual
+from dprelease.description.ranges import describe_ranges
 from dprelease.release.folder import PAGE, ReleaseFolder
+from learner.client.library import open_verified
+from learner.client.pinned_roots import TrustStore
 from learner.hub.pages import write_beside, write_list
 from learner.hub.storage import Storage
-from tests.learner.pages import LEVELS, TITLE, UNIT
+from learner.report.content import report
+from learner.report.fit_page import page
+from learner.report.read_pages import counterfactual_page, ranges_page
+from learner.report.synthetic_page import synthetic_page
+from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile
 from tests.learner.streams import PublishedStream
 from tests.learner.world import World, publish_to
-from tests.support.browser import CHROMIUM, WANTED, WIDTHS, chromium, measured
+from tests.support.browser import CHROMIUM, LAYOUT, WANTED, WIDTHS, chromium, measured, pictured
 from tests.support.specs import categorical, numeric
+from tests.vectors import LIST, ROOT, VECTORS
 
 AXE = os.environ.get("AXE", "")
 """The script of axe-core."""
@@ -38,7 +51,15 @@ ABOUT = About.model_validate(
     }
 )
 LARGEST = 300_000
-VECTORS = Path(__file__).parents[2] / "docs" / "vectors"
+SCREENSHOTS = os.environ.get("SCREENSHOTS", "")
+"""A folder for screenshots."""
+SMALLEST = 100_000
+"""Bytes of a screenshot that shows something."""
+NAMES = (
+    *("moments", "mixed", "ranges", "all", "stream", "in ranges"),
+    *("fit", "fit of an attacker", "distributions", "counterfactual", "made-up rows"),
+)
+"""All pages."""
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WANTED)
 
@@ -69,8 +90,27 @@ def more(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
         checkpoint = [stream.publish(storage) for _ in range(2)][-1]
     folder = ReleaseFolder(tmp_path_factory.mktemp("vector") / "release")
     shutil.copytree(VECTORS / "good" / "moments-unknown-bounds", folder.path)
-    write_beside(folder, folder.verify((VECTORS / "root.pem").read_text()))
+    write_beside(folder, folder.verify((VECTORS / ROOT).read_text()))
     return {"stream": checkpoint.path / PAGE, "in ranges": folder.path / PAGE}
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """What a learner writes of test vectors, and of a release whose names are an attacker's."""
+    trust = TrustStore(tmp_path_factory.mktemp("home"))
+    trust.add(json.loads((VECTORS / LIST).read_text())["consortium"], (VECTORS / ROOT).read_text(), "h:1")
+    fitted, ranges, panel = (
+        open_verified(ReleaseFolder(VECTORS / "good" / name), trust)
+        for name in ("moments-ranges-first", "ranges", "synthetic-control")
+    )
+    attacked = hostile(tmp_path_factory.mktemp("hostile"))
+    return {
+        "fit": page(report(fitted, ["systolic"])),
+        "fit of an attacker": page(report(attacked, TARGETS, FEATURES)),
+        "distributions": ranges_page([ranges], describe_ranges(ranges.release, ())),
+        "counterfactual": counterfactual_page([panel], describe_counterfactual([panel.release])),
+        "made-up rows": synthetic_page(attacked, synthesize(attacked.release, 100), "learner synthesize"),
+    }
 
 
 def texts(pages: Mapping[str, Path]) -> dict[str, str]:
@@ -78,25 +118,70 @@ def texts(pages: Mapping[str, Path]) -> dict[str, str]:
 
 
 MEASURE = """
-const style = getComputedStyle(document.body);
-return {width: innerWidth, needed: document.documentElement.scrollWidth, ground: style.backgroundColor, ink: style.color};
+const style = getComputedStyle(document.body), whole = document.documentElement;
+return {needed: whole.scrollWidth, high: whole.scrollHeight, ground: style.backgroundColor, ink: style.color, faults: layout()};
 """
 
 
-def test_pages_fit_every_screen_in_the_light_and_in_the_dark(pages: Mapping[str, Path], tmp_path: Path) -> None:
-    """Nothing is wider than the screen: what is, scrolls within itself."""
-    colours = []
-    for dark in (False, True):
-        folder = tmp_path / str(dark)
-        folder.mkdir()
-        found = measured(folder, texts(pages), MEASURE, dark=dark)
-        assert len(found) == len(pages) * len(WIDTHS)
-        for frame, each in found.items():
-            assert f"{frame}: {each['needed']}" == f"{frame}: {each['width']}"
-            assert frame.endswith(f" {each['width']}")
-        (colour,) = {(each["ground"], each["ink"]) for each in found.values()}
-        colours.append(colour)
-    assert colours == [("rgb(255, 255, 255)", "rgb(28, 36, 48)"), ("rgb(18, 22, 28)", "rgb(229, 233, 238)")]
+@pytest.fixture(scope="module")
+def every(pages: Mapping[str, Path], more: Mapping[str, Path], reports: Mapping[str, str]) -> Mapping[str, str]:
+    """All pages by name."""
+    return {**texts({**pages, **more}), **reports}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["light", "dark"])
+def seen(
+    request: pytest.FixtureRequest, every: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[bool, Mapping[str, Any]]:
+    """Whether the reader prefers dark pages, and what is measured on all of them."""
+    folder = tmp_path_factory.mktemp("measured")
+    return request.param, measured(folder, every, MEASURE, dark=request.param, sources=[LAYOUT])
+
+
+def test_pages_are_legible_on_every_screen(seen: tuple[bool, Mapping[str, Any]], every: Mapping[str, str]) -> None:
+    """Nothing is wider than the screen but what scrolls within itself, and nothing is cut, pale or upon something else."""
+    dark, found = seen
+    faults = "\n".join(f"{frame}: {fault}" for frame, each in found.items() for fault in each["faults"])
+    assert not faults, faults
+    wanted = {f"{name} {width}": width for name in every for width in WIDTHS}
+    assert {frame: each["needed"] for frame, each in found.items()} == wanted
+    colours = ("rgb(18, 22, 28)", "rgb(229, 233, 238)") if dark else ("rgb(255, 255, 255)", "rgb(28, 36, 48)")
+    assert {(each["ground"], each["ink"]) for each in found.values()} == {colours}
+
+
+@pytest.mark.skipif(not SCREENSHOTS, reason="run by `make check-pages`, which keeps screenshots")
+@pytest.mark.parametrize("name", NAMES)
+def test_screenshots_are_kept(seen: tuple[bool, Mapping[str, Any]], every: Mapping[str, str], name: str) -> None:
+    """One for each page, with all widths beside one another."""
+    assert every.keys() == set(NAMES)
+    dark, found = seen
+    heights = [found[f"{name} {width}"]["high"] for width in WIDTHS]
+    assert pictured(Path(SCREENSHOTS).resolve(), name, every[name], heights, dark=dark).stat().st_size > SMALLEST
+
+
+SPOILT = """
+const late = document.createElement("p"), dot = document.querySelector(".point"), said = document.querySelector("svg .tick");
+late.textContent = "late".repeat(400);
+late.style = "white-space: nowrap; overflow: hidden; margin-top: -2em; color: #999999; background: #888888";
+document.querySelector("main > section > p").after(late);
+dot.setAttribute("cx", -3);
+said.setAttribute("x", -3);
+return layout();
+"""
+
+
+def test_a_page_that_is_not_legible_is_found(reports: Mapping[str, str], tmp_path: Path) -> None:
+    """Planted: a box that cuts what is in it, upon the text before it and too pale; a mark and a number beside their plot."""
+    for frame, found in measured(tmp_path, {"fit": reports["fit"]}, SPOILT, sources=[LAYOUT]).items():
+        told = "\n".join(found)
+        for fault in (
+            "wider than its box",
+            'lies on "late',
+            "has a contrast of 1.2",
+            "is outside of every frame",
+            "is cut",
+        ):
+            assert fault in told, f"{frame}: {fault}: {told}"
 
 
 PLANTED = """<script>document.documentElement.dataset.ran = "1"</script><p style="color: red">red</p>

@@ -11,10 +11,15 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WANTED = "Chromium is not here: apt-get install chromium"
 WIDTHS = (360, 800, 1600)
+LAYOUT = Path(__file__).with_name("layout.js")
+"""A script whose `layout()` tells what keeps somebody from reading a page."""
+_GAP = 20
+_SHEET = f"margin:0;display:flex;align-items:start;gap:{_GAP}px;background:#888"
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 _MEASURED = re.compile(r'<html[^>]* data-measured="([^"]*)"')
 
@@ -27,8 +32,14 @@ class Opened:
     console: tuple[str, ...]
 
 
-def chromium(page: Path, *, dark: bool = False) -> Opened:
-    """Open a file and wait for its scripts, in a profile of its own beside it."""
+def chromium(page: Path, *, dark: bool = False, picture: tuple[Path, int, int] | None = None) -> Opened:
+    """Open a file and wait for its scripts, in a profile of its own beside it.
+
+    Args:
+        page: the file.
+        dark: whether the reader prefers dark pages.
+        picture: file to write a screenshot to, its width and its height.
+    """
     scheme = 0 if dark else 1
     words = (
         str(CHROMIUM),
@@ -43,11 +54,12 @@ def chromium(page: Path, *, dark: bool = False) -> Opened:
         f"--user-data-dir={page.parent / 'profile'}",
         f"--blink-settings=preferredColorScheme={scheme}",
     )
+    to, width, height = picture or (None, 1600, 1200)
     words += (
         "--enable-logging=stderr",
-        "--window-size=1600,1200",
+        f"--window-size={width},{height}",
         "--virtual-time-budget=60000",
-        "--dump-dom",
+        f"--screenshot={to}" if to else "--dump-dom",
         page.as_uri(),
     )
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=240)
@@ -72,11 +84,8 @@ def measured(
     for name, text in pages.items():
         copy, count = _POLICY.subn("", text)
         assert count == 1, f"{name} has no policy"
-        copy = html.escape(copy.replace("</body>", f"{loaded}{run}</body>"))
-        for width in WIDTHS:
-            frames.append(
-                f'<iframe name="{name} {width}" style="width:{width}px;height:900px" srcdoc="{copy}"></iframe>'
-            )
+        copy = copy.replace("</body>", f"{loaded}{run}</body>")
+        frames += [_frame(f"{name} {width}", copy, width, 900) for width in WIDTHS]
     gather = """addEventListener("load", async () => {
       const found = {};
       for (const frame of document.querySelectorAll("iframe")) found[frame.name] = await frame.contentWindow.found;
@@ -88,3 +97,26 @@ def measured(
     found = _MEASURED.search(opened.elements)
     assert found is not None, f"no script has ended: {opened.console}"
     return json.loads(html.unescape(found[1]))
+
+
+def pictured(folder: Path, name: str, text: str, heights: Sequence[int], *, dark: bool = False) -> Path:
+    """A screenshot of a whole page at all widths, beside one another.
+
+    Args:
+        folder: for the screenshot.
+        name: of the page.
+        text: its HTML.
+        heights: of the page at each of `WIDTHS`.
+        dark: whether the reader prefers dark pages.
+    """
+    with TemporaryDirectory() as place:
+        page, to = Path(place) / "frames.html", folder / f"{name} {'dark' if dark else 'light'}.png"
+        frames = [_frame(name, text, *size) for size in zip(WIDTHS, heights, strict=True)]
+        page.write_text(f'<!DOCTYPE html><html><body style="{_SHEET}">{"".join(frames)}</body></html>')
+        chromium(page, dark=dark, picture=(to, sum(WIDTHS) + (len(WIDTHS) - 1) * _GAP, max(heights)))
+    return to
+
+
+def _frame(name: str, text: str, width: int, height: int) -> str:
+    style = f"width:{width}px;height:{height}px;border:0;flex:none"
+    return f'<iframe name="{html.escape(name)}" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
