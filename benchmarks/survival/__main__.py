@@ -25,6 +25,8 @@ SHAPES = (
     Setting(20_000, rate=(0.02,)),
     Setting(5000, ratio=(0.7, 1.5), rate=(1.0, 0.3)),
     Setting(1000, 12, (1.0,), lost=(0.2, 1.2), until=4.0),
+    Setting(1000, ratio=(2.0,), turn=0.5),
+    Setting(5000, ratio=(2.0,), turn=0.5),
 )
 REACH = 0.92, 0.985
 """Of a coverage of 95 % intervals."""
@@ -53,7 +55,7 @@ def _note(results: Results, setting: Setting, found: simulated.Found, quick: boo
     results.details[title] = asdict(found)
     aimed = setting == AIMED and not quick
     results.add(f"{title}: share of releases that are answered", found.answered)
-    for place in range(len(setting.rate)):
+    for place in () if setting.crossing else range(len(setting.rate)):
         cause = f", cause {place + 1}" if len(setting.rate) > 1 else ""
         results.add(f"{title}{cause}: bias of the log ratio", abs(found.bias[place]), 0.01 if aimed else None)
         results.add(f"{title}{cause}: its standard deviation", found.spread[place], 0.05 if aimed else None)

@@ -41,6 +41,7 @@ class Setting:
         lost: rates of losses in both groups.
         rate: of each cause.
         until: end of follow-up; the last cut is at 1.5 or there.
+        turn: time from which the ratio is the other way round, so that hazards cross.
     """
 
     n: int
@@ -51,6 +52,12 @@ class Setting:
     lost: tuple[float, float] = (0.3, 0.3)
     rate: tuple[float, ...] = (1.0,)
     until: float = 1.5
+    turn: float = np.inf
+
+    @property
+    def crossing(self) -> bool:
+        """Whether no single ratio describes the groups."""
+        return self.turn < self.until
 
     def __str__(self) -> str:
         """What differs from the usual."""
@@ -60,6 +67,7 @@ class Setting:
         parts += [f"losses {self.lost[0]:g} and {self.lost[1]:g}"] if self.lost[0] != self.lost[1] else []
         parts += [f"rate {self.rate[0]:g}"] if self.rate[0] != 1 else []
         parts += ["events after the last cut"] if self.until > 1.5 else []
+        parts += [f"hazards that cross at {self.turn:g}"] if self.crossing else []
         return ", ".join(parts)
 
 
@@ -107,6 +115,7 @@ def measure(setting: Setting, releases: int, seed: int = 1) -> Found:
             lost=setting.lost,
             share=setting.share,
             until=setting.until,
+            turn=setting.turn,
         )
         places = {"exit": places_of(exits, time, cause), "group": group, "died": (cause == 0).astype(int)}
         places |= {f"other{place}": random.integers(0, 4, setting.n) for place in range(setting.columns - 2)}
@@ -151,7 +160,12 @@ def inside(ends: tuple[Floats, Floats], truth: Floats) -> float:
 
 def _truth(setting: Setting, cuts: Floats) -> tuple[Floats, Floats]:
     """Shares without an event at the cuts, and the difference of the restricted means."""
-    first = sum(setting.rate)
-    second = sum(rate * ratio for rate, ratio in zip(setting.rate, setting.ratio, strict=True))
-    mean = [-np.expm1(-rate * cuts[-1]) / rate for rate in (first, second)]
-    return np.concatenate([np.exp(-rate * cuts) for rate in (first, second)]), np.array([mean[1] - mean[0]])
+    rates = np.array(setting.rate), np.array(setting.ratio)
+    early = rates[0].sum(), (rates[0] * rates[1]).sum()
+    late = rates[0].sum(), (rates[0] / rates[1]).sum()
+    free, mean, turn = [], [], min(setting.turn, cuts[-1])
+    for before, after in zip(early, late, strict=True):
+        free.append(np.exp(-before * np.minimum(cuts, turn) - after * np.maximum(cuts - turn, 0.0)))
+        left = np.exp(-before * turn)
+        mean.append(-np.expm1(-before * turn) / before - left * np.expm1(-after * (cuts[-1] - turn)) / after)
+    return np.concatenate(free), np.array([mean[1] - mean[0]])

@@ -29,6 +29,7 @@ def drawn_exits(
     lost: tuple[float, float],
     share: float,
     until: float,
+    turn: float = np.inf,
 ) -> tuple[Places, Numbers, Places]:
     """(group, time, cause) of n patients, each (n,); the cause is -1 for a loss. Times are exponential.
 
@@ -40,9 +41,14 @@ def drawn_exits(
         lost: rates of losses in both groups.
         share: of the second group.
         until: end of follow-up.
+        turn: time from which the ratios are the other way round, so that hazards cross.
     """
     group = (random.random(n) < share).astype(int)
-    ends = [random.exponential(1 / own, n) / np.where(group, more, 1.0) for own, more in zip(rate, ratio, strict=True)]
+    ends, turn = [], min(turn, until)
+    for own, more in zip(rate, ratio, strict=True):
+        alike = random.exponential(1 / own, n)
+        early, late = alike / more, turn + (alike - more * turn) * more
+        ends.append(np.where(group, np.where(early <= turn, early, late), alike))
     left = np.minimum(random.exponential(1 / np.array(lost)[group]), until)
     time = np.minimum(np.min(ends, axis=0), left)
     return group, time, np.where(time < left, np.argmin(ends, axis=0), -1)
