@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import mmap
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -87,9 +88,50 @@ def mapped(path: Path) -> memoryview:
 
 def let_go(rows: npt.NDArray[AnyType]) -> None:
     """Let the system take the pages of a mapped file back, which it reads again where they are needed; no other array changes."""
+    base = _base(rows)
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
+
+
+def _base(rows: npt.NDArray[AnyType]) -> object:
+    """Whatever has the memory of an array."""
     base: object = rows
     while isinstance(base, np.ndarray):
         base = base.base
-    base = base.obj if isinstance(base, memoryview) else base
-    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        base.madvise(mmap.MADV_DONTNEED)
+    return base.obj if isinstance(base, memoryview) else base
+
+
+class MappedFile(mmap.mmap):
+    """A mapped file that knows its path."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows of a file, for another process that has the file at the same path.
+
+    Attributes:
+        path: of the file.
+        offset: bytes before the first row.
+        shape: (r, d).
+        dtype: of the numbers.
+    """
+
+    path: Path
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    @classmethod
+    def of(cls, rows: npt.NDArray[AnyType]) -> FileRows | None:
+        """Whole rows of a `MappedFile`; None of anything else."""
+        base = _base(rows)
+        if not isinstance(base, MappedFile) or not rows.flags.c_contiguous:
+            return None
+        offset = rows.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
+        return cls(base.path.resolve(), offset, rows.shape, rows.dtype.str)
+
+    def mapped(self) -> npt.NDArray[Any]:
+        """The rows; raises OSError or ValueError where the file is not there, or shorter."""
+        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)

@@ -25,6 +25,7 @@ from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.result import FitResult
 from dprelease.files.extras import imported, missing
+from dprelease.mechanisms.noisy_rows.released import Engine
 from dprelease.one_line import nearest, one_line
 from dprelease.release.folder import load_folder
 from dprelease.release.release import Release
@@ -230,6 +231,7 @@ def load(
     hub: str | None = None,
     mirror: str | None = None,
     home: str | Path | None = None,
+    engine: Engine = "local",
 ) -> Dataset:
     """A release, verified from the consortium's root certificate to the last byte, or refused.
 
@@ -241,6 +243,8 @@ def load(
         hub: address, HOST:PORT, of the hub that has the release.
         mirror: URL of a mirror that has it.
         home: folder of pinned roots and fetched releases; that of the command `learner` unless given.
+        engine: what takes sums of products over released rows. ``dask`` is dask.array, whose workers have the release's folder
+            at the same path; it needs the extra ``dask``.
 
     Raises:
         InvalidInput: a root cannot be read, a name or an address fits nothing or several releases, or the package that fetches
@@ -259,7 +263,7 @@ def load(
         found = load_folder(name, root)
     else:
         found = _opener()(str(name), None if root is None else str(root), hub, mirror, Path(home) if home else None)
-    return Dataset(found.spec, found.blocks, found.guarantee, found.upto, found.known)
+    return Dataset(found.spec, found.blocks, found.guarantee, found.upto, found.known, engine)
 
 
 def _opener() -> Opener:

@@ -64,6 +64,7 @@ def fit(
         names.lower,
         partial(_public_variables, release),
         _set(name, chosen, within),
+        release.engine,
     )
     _check(release, names)
     algorithm, reason = resolve(name, problem)

@@ -27,7 +27,7 @@ from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import calibrated
 from dprelease.mechanisms.moments.released import Moments, OutcomeMoments
-from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.mechanisms.noisy_rows.released import Engine, NoisyRows
 from dprelease.release.release import Regressable
 
 ViewKind = Literal["mixtures", "rows", "moments"]
@@ -47,6 +47,7 @@ class Regression:
         lower: (l,) the same of the targets.
         public: makes (n, a) public variables in scaled units, in their order; None where they are not at hand.
         within: the set that weights are kept within, for `constrained`.
+        engine: what takes sums of products over released rows.
     """
 
     view: Regressable
@@ -57,12 +58,13 @@ class Regression:
     lower: Floats = field(default_factory=lambda: np.zeros(0))
     public: Callable[[], Floats] | None = None
     within: ConvexSet | None = None
+    engine: Engine = "local"
 
     @property
     def rows(self) -> RegressionRows:
         """The released rows of these columns; the table says which methods read rows."""
         view = cast(NoisyRows, self.view)
-        return RegressionRows.of(view, self.features, self.targets, mixed=view.mixed)
+        return RegressionRows.of(view, self.features, self.targets, mixed=view.mixed, engine=self.engine)
 
     @property
     def moments(self) -> tuple[Moments, list[int], list[int]]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from dprelease.arrays import Floats, RowTable
 from dprelease.errors import InvalidInput
+from dprelease.estimators.by_dask import products_by_dask
 from dprelease.mechanisms.moments.released import Moments
-from dprelease.mechanisms.noisy_rows.released import BlockRows, NoisyRows, turns
+from dprelease.mechanisms.noisy_rows.released import BlockRows, Engine, NoisyRows, turns
 from dprelease.threads import for_product
 
 
@@ -101,6 +102,7 @@ class RegressionRows:
         patients: E|A e|^2 / (mean square of e) for a column e of one value per patient: n, or n (1 - rho) for mixing rows.
         anchor: whether row 0 is the anchor.
         mixed: whether A is a random mixing matrix rather than the identity.
+        engine: what takes sums of products.
     """
 
     ones: Floats
@@ -111,9 +113,12 @@ class RegressionRows:
     patients: float
     anchor: bool
     mixed: bool
+    engine: Engine = "local"
 
     @classmethod
-    def of(cls, scaled: NoisyRows, features: list[int], targets: list[int], *, mixed: bool) -> RegressionRows:
+    def of(
+        cls, scaled: NoisyRows, features: list[int], targets: list[int], *, mixed: bool, engine: Engine = "local"
+    ) -> RegressionRows:
         """The rows of the given released columns."""
         return cls(
             ones=scaled.ones,
@@ -124,6 +129,7 @@ class RegressionRows:
             patients=float(scaled.rows),
             anchor=scaled.anchor,
             mixed=mixed,
+            engine=engine,
         )
 
     def mixing_only(self) -> RegressionRows:
@@ -189,10 +195,13 @@ class RegressionRows:
             intercept: whether the constant column is regressed out of them.
 
         Raises:
-            InvalidInput: as `normal_equations`.
+            InvalidInput: as `normal_equations`; or the package of the engine is not installed.
+            PeerUnavailable: the engine did not take the sums.
         """
         if intercept and not self.ones.any():
             raise InvalidInput("the constant column of these mixing rows is zero; fit without an intercept")
+        if self.engine == "dask":
+            return RowProducts(*products_by_dask(self.ones, self.x, self.y, intercept=intercept))
         (count, d), targets = self.x.shape, self.y.shape[1]
         means = self.means() if intercept else (np.zeros(d), np.zeros(targets))
         xx, xy, yy, whole = np.zeros((d, d)), np.zeros((d, targets)), np.zeros(targets), np.zeros(d)

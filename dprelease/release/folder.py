@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from dprelease.arrays import MappedFile
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
@@ -158,7 +159,11 @@ def _mapped(path: Path, most: int) -> memoryview:
     """The same, mapped and not read; nothing where the file has none."""
     with _opened(path, most) as file:
         size = os.fstat(file.fileno()).st_size
-        return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
+        if not size:
+            return memoryview(b"")
+        found = MappedFile(file.fileno(), size, access=mmap.ACCESS_READ)
+        found.path = path
+        return memoryview(found)
 
 
 @contextmanager

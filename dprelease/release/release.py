@@ -18,7 +18,7 @@ from dprelease.data.exits import MISSING
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.moments.released import Moments, NoisyMoments
-from dprelease.mechanisms.noisy_rows.released import NoisyRows, original_units
+from dprelease.mechanisms.noisy_rows.released import Engine, NoisyRows, original_units
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.synthetic_control.released import Panel
@@ -61,6 +61,7 @@ class Release:
         guarantee: the guarantee in words, recomputed on verification; of a release that a dry run made up, that first.
         upto: of a stream, an earlier checkpoint whose numbers are read; None for this one's.
         known: what the rounds before the last gave, where that is known; read again if it is of other blocks.
+        engine: what takes sums of products over released rows.
     """
 
     spec: ReleaseSpec
@@ -68,6 +69,7 @@ class Release:
     guarantee: tuple[str, ...]
     upto: int | None = None
     known: EarlierRounds = FIRST_ROUND
+    engine: Engine = "local"
 
     @property
     def digest(self) -> str:

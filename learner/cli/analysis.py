@@ -19,6 +19,7 @@ from dprelease.one_line import listed
 from dprelease.progress import shown_on_stderr
 from dprelease.release.release import Release
 from learner.cli.releases import from_option, print_about, write_file
+from learner.client.cluster import on_cluster
 from learner.client.library import Opened, open_release
 from learner.export.matrix import matrix, rows
 from learner.export.table import MEANING, WRITERS, ExportTable, table
@@ -80,6 +81,11 @@ def of_a_fit(command: Callable[..., None]) -> Callable[..., None]:
 @of_a_fit
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the fit as JSON to this file.")
 @click.option("--predictor", is_flag=True, help="Show the model that predicts, too.")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Scheduler of dask.distributed, tls://HOST:PORT, whose workers sum over many released rows.",
+)
 @json_option
 @explain_option
 @click.pass_obj
@@ -95,6 +101,7 @@ def fit_release(
     output: Path | None,
     name: str | None,
     predictor: bool,
+    cluster: str | None,
     as_json: bool,
     explain: bool,
 ) -> None:
@@ -109,8 +116,8 @@ def fit_release(
     """
     opened = open_release(home, release, name)
     chosen = features_of(features, without, targets, opened.release) or None
-    with shown_on_stderr():
-        result = fit(opened.release, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
+    with shown_on_stderr(), on_cluster(opened.release, cluster) as read:
+        result = fit(read, targets or opened.release.spec.outcomes, chosen, method, intercept, within)
         document = result.document()
     if output is not None:
         write_file(output, f"{json_text(document.to_json())}\n")

@@ -77,7 +77,8 @@ def _of_rows(scaled: NoisyRows, features: Sequence[str]) -> FeatureSpectrum | No
     degrees = len(scaled.ones) - int(centred)
     if not index or not degrees:
         return None
-    gram = RegressionRows.of(scaled, index, [], mixed=scaled.mixed).products(intercept=centred).xx
+    rows = RegressionRows.of(scaled, index, [], mixed=scaled.mixed, engine=release.engine)
+    gram = rows.products(intercept=centred).xx
     edge = np.sqrt(len(index) / degrees)
     sd = scaled.noise_sd[index]
     values = np.linalg.eigvalsh(gram / np.outer(sd, sd) / degrees)[::-1].astype(np.float64)

@@ -237,9 +237,9 @@ class JointWork:
 
     def _engine(self, spec: ReleaseSpec) -> AbstractContextManager[PieceMap]:
         """The engine that multiplies: few columns stay here, and so do the secrets of their session."""
-        schedule, settings = mechanism_of(spec).schedule(spec), self._hospital.settings
-        assert schedule is not None  # noqa: S101 - the daemon asks for a session only where there is one
-        return engine(settings) if schedule.widths[settings.name] >= WORTH_SENDING else nullcontext(one_by_one)
+        settings = self._hospital.settings
+        columns = len(spec.part(settings.name).released)
+        return engine(settings) if columns >= WORTH_SENDING else nullcontext(one_by_one)
 
     def keep_up(self, record: Record) -> None:
         """Our block is made: put back what the relay has lost of our session, if there is one.

@@ -40,7 +40,7 @@ from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
 from dprelease.one_line import listed
 from dprelease.release.reaches import Reach
-from dprelease.release.release import Regressable, Release
+from dprelease.release.release import Release
 
 EQUAL_SPREAD = (
     "Errors, intervals and P assume equal residual spread; the release cannot check this. A long tail of the outcome makes unequal "
@@ -230,7 +230,7 @@ def infer(release: Release, names: Design, *, intercept: bool, points: Floats | 
 
 
 def _of_features(release: Release, names: Design, points: Floats, *, intercept: bool) -> Inference:
-    learned = _learned(release.regressable, names, points, release.spec.rows_per_subject, intercept=intercept)
+    learned = _learned(release, names, points, intercept=intercept)
     found = in_units(learned, names)
     # What an estimate at a point differs by from the estimated line is of the order of what both leave out.
     line = points @ found.estimate.T + found.intercepts.estimate
@@ -244,11 +244,12 @@ def _of_features(release: Release, names: Design, points: Floats, *, intercept: 
     return replace(found, wider=wider, intercepts=intercepts, at=at, reaches=release.reaches)
 
 
-def _learned(view: Regressable, names: Design, points: Floats, repeats: int, *, intercept: bool) -> PopulationFit:
+def _learned(release: Release, names: Design, points: Floats, *, intercept: bool) -> PopulationFit:
+    view, repeats = release.regressable, release.spec.rows_per_subject
     x, y, middle, half_width = names.feature_index, names.target_index, names.feature_midpoint, names.feature_half_width
     at = (np.vstack([np.zeros(points.shape[1]), points]) - middle) / half_width
     if isinstance(view, NoisyRows):
-        rows = RegressionRows.of(view, x, y, mixed=view.mixed)
+        rows = RegressionRows.of(view, x, y, mixed=view.mixed, engine=release.engine)
         return learned_from_rows(rows, view.rows, at, intercept=intercept, repeats=repeats)
     return learned_from_moments(view, x, y, at, intercept=intercept, repeats=repeats)
 

@@ -21,6 +21,9 @@ from dprelease.one_line import listed
 from dprelease.progress import watched
 from dprelease.spec_base import SpecBase
 
+Engine = Literal["local", "dask"]
+"""This process; or dask.array, on the cluster whose client is open, or else by threads of this process."""
+
 READ_BYTES = 1 << 26
 """Bytes of released rows that are read together."""
 
@@ -100,7 +103,7 @@ class BlockRows:
         blocks = tuple(block[rows:] for block in self.blocks)
         return replace(self, blocks=blocks, row_weights=self.row_weights[rows:])
 
-    def some(self, places: Sequence[int]) -> BlockRows:
+    def some(self, places: Sequence[int] | slice) -> BlockRows:
         """Some of these columns."""
         return replace(self, places=self.places[places])
 

@@ -1,0 +1,80 @@
+"""`learner fit --cluster`: the fit of one process, with sums that two workers behind TLS took."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+import pytest
+
+from dprelease.mechanisms.noisy_rows import released
+from dprelease.release import folder
+from dprelease.release.folder import ReleaseFolder
+from tests.learner.commands import EXIT, Run, runner
+from tests.support.clusters import two_workers
+from tests.support.noise import SeededNoise
+from tests.support.specs import build_spec, new_consortium, publish
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> tuple[Run, Path]:
+    """Commands of somebody who trusts a consortium, and a release of it."""
+    consortium = new_consortium("north", "south")
+    spec = build_spec(mechanism="rows", rows=600, epsilon=100.0, keys=consortium.keys)
+    made, kept = publish(consortium, spec, SeededNoise(3)), ReleaseFolder(tmp_path / "release")
+    (kept.path / "blocks").mkdir(parents=True)
+    kept.write_manifest(made.manifest, made.signature)
+    for party, block in made.blocks.items():
+        kept.block(party).write_bytes(block)
+    (tmp_path / "root.pem").write_text(made.root)
+    run, mirror = runner(tmp_path / "home"), "https://mirror.example.org/trial"
+    added = run("trust", "add", spec.consortium, "--root", tmp_path / "root.pem", "--mirror", mirror, "--yes")
+    assert added.exit_code == 0, added.output
+    return run, kept.path
+
+
+def numbers(found: Any) -> Iterator[float]:
+    """All in a part of a document."""
+    if isinstance(found, dict | list):
+        for each in found.values() if isinstance(found, dict) else found:
+            yield from numbers(each)
+    elif isinstance(found, float):
+        yield found
+
+
+def test_a_fit_is_that_of_one_process(
+    published: tuple[Run, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, path = published
+    monkeypatch.setattr(folder, "MAPPED_BYTES", 1)
+    monkeypatch.setattr(released, "READ_BYTES", 1 << 12)
+    fit = ("fit", path, "--target", "glucose", "--json")
+    local = run(*fit)
+    assert local.exit_code == 0, local.output
+    with two_workers(tmp_path) as (address, files):
+        tls = {"ca-file": files["ca"], "client.cert": files["certificate"], "client.key": files["key"]}
+        with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in tls.items()}):
+            found = run(*fit, "--cluster", address)
+    assert found.exit_code == 0, found.output
+    one, other = ([*numbers(json.loads(each.stdout)["coefficients"])] for each in (found, local))
+    assert len(one) > 2
+    np.testing.assert_allclose(one, other, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("address", "says", "error"),
+    [
+        ("tcp://10.0.0.5:8786", "over TLS alone", "InvalidInput"),
+        ("tcp://127.0.0.1:1", "does not answer", "PeerUnavailable"),
+    ],
+)
+def test_a_cluster_is_refused(
+    published: tuple[Run, Path], address: str, says: str, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("learner.client.cluster.CONNECT_SECONDS", 0.2)
+    run, path = published
+    result = run("fit", path, "--target", "glucose", "--cluster", address)
+    assert result.exit_code == EXIT[error], result.output
+    assert says in " ".join(result.stderr.split())
