@@ -344,7 +344,7 @@ class PartySettings(Settings):
             computes it from others, and ``source_only`` keeps a column out of the catalogue.
         policy: what the hospital agrees to.
         daemon: manners of the daemon.
-        engine: where rows are read and mixed: in this process, or by the workers of `cluster`.
+        engine: where rows are read, mixed and multiplied: in this process, or by the workers of `cluster`.
         cluster: of the engine ``dask``.
     """
 

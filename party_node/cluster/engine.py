@@ -3,7 +3,8 @@
 The scheduler of the cluster decides which worker runs what, and again where one was lost. Nothing here does. A few pieces are under
 way at a time, and results are taken in order, so memory is bounded here, at the scheduler and at the workers.
 
-Workers get the rules of reading, cells without identifiers, codes and public seeds: docs/guarantees.md, "Whom to trust for what".
+Workers get the rules of reading, cells without identifiers, codes and public seeds, and of a session masked columns of peers and
+seeds of our masks: docs/guarantees.md, "Whom to trust for what".
 Connections are TLS on both sides. Only a cluster on this machine may do without, by its address of loopback.
 """
 
