@@ -1,14 +1,12 @@
-"""What every view of a release answers itself, whatever the mechanism; the numbers of one as a table with names."""
+"""Questions that every view of a release answers itself, whatever the mechanism, and its numbers as a table with names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar
 
 from dprelease.arrays import Floats
-from dprelease.data.columns import Column
 from dprelease.data.ranges import Range
-from dprelease.errors import InvalidInput
 
 CONSTANT = "(constant)"
 """Name of the column that is 1 for every patient."""
@@ -35,17 +33,18 @@ class ReleasedTable:
 
 
 class View:
-    """What there is to read of a release: rows or moments to fit on, or a class that is `Unfitted`."""
+    """All that there is to read of a release.
+
+    Attributes:
+        no_fit: why nothing is fitted on it; empty where estimators read it.
+    """
+
+    no_fit: ClassVar[str] = ""
 
     @property
     def joint(self) -> Any:
         """`NoisyMoments` of which all products are released; None of a view without moments."""
         return None
-
-    @property
-    def coded(self) -> tuple[Column, ...]:
-        """Declarations with the bounds that released cells were scaled by; none where there are no such cells."""
-        return ()
 
     @property
     def ranges(self) -> tuple[Range, ...]:
@@ -56,27 +55,3 @@ class View:
     def size(self) -> int:
         """About how many numbers a table of them has; 0 of a view that nothing is fitted on."""
         return 0
-
-    def regressable(self) -> Self:
-        """Itself, for estimators.
-
-        Raises:
-            InvalidInput: there is nothing to fit on.
-        """
-        return self
-
-
-class Unfitted(View):
-    """A view that nothing is fitted on.
-
-    Attributes:
-        clipping: none beside that to the bounds.
-        no_fit: why nothing is fitted on it.
-    """
-
-    clipping: ClassVar[None] = None
-    no_fit: ClassVar[str]
-
-    def regressable(self) -> NoReturn:
-        """Refuses."""
-        raise InvalidInput(self.no_fit)

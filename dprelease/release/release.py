@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dprelease.mechanisms.noisy_rows.released import Engine, NoisyRows, original
 from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.synthetic_control.released import Panel
+from dprelease.mechanisms.view import View
 from dprelease.one_line import listed, nearest, one_line
 from dprelease.release.accounting import ReleasePromise
 from dprelease.release.block import Block, values_of
@@ -31,7 +32,7 @@ from dprelease.release.spec import ReleaseSpec
 Regressable = NoisyRows | Moments
 """Views that estimators read, whatever the mechanism."""
 
-View = Regressable | Ranges | Panel
+AnyView = Regressable | Ranges | Panel
 """Views of a release."""
 
 Wanted = TypeVar("Wanted", bound=View)
@@ -230,14 +231,14 @@ class Release:
         return f"<p><b>{title}</b></p>" + "".join(f"<p>{line}</p>" for line in rest)
 
     @cached_property
-    def view(self) -> View:
+    def view(self) -> AnyView:
         """`NoisyRows`, `NoisyMoments`, `OutcomeMoments` where some columns are outcomes only, `Ranges`, or a `Panel`.
 
         Raises:
             IntegrityError: the blocks do not belong together.
         """
         last = {party: own[self._before :] for party, own in values_of(self.blocks).items()}
-        view: View = mechanism_of(self.spec).read(self.spec, last, self.public_codes, self.earlier, self.upto)
+        view: AnyView = mechanism_of(self.spec).read(self.spec, last, self.public_codes, self.earlier, self.upto)
         return view
 
     @cached_property
@@ -257,7 +258,9 @@ class Release:
         Raises:
             InvalidInput: the release has ranges of single columns or a synthetic control, and nothing to fit on.
         """
-        return self.view.regressable()
+        if self.view.no_fit:
+            raise InvalidInput(self.view.no_fit)
+        return cast(Regressable, self.view)
 
     def _only(self, wanted: type[Wanted], view: View, instead: str) -> Wanted:
         """The view, which is refused unless it is of the wanted class, with what the release has instead."""

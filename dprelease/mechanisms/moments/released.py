@@ -6,7 +6,7 @@ If some columns are outcomes only, these are the covariance of the features, the
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,7 +61,7 @@ def add_up(blocks: Sequence[Integers], largest: Sequence[int], modulus: Modulus)
     return total.reshape(-1)
 
 
-class Moments(View):
+class Moments(View, ABC):
     """Sums over patients of products of variables, with privacy noise, in scaled units; index 0 is the constant.
 
     Attributes:
@@ -254,13 +254,7 @@ def crossed(matrix: Floats, rows: Indices, columns: Indices) -> Floats:
 
 
 def noise_sd(layout: Layout, scales: Mapping[EntryKind, float], parties: int) -> Floats:
-    """(E,) standard deviation of each entry's noise, squared grid steps.
-
-    Args:
-        layout: of the spec.
-        scales: noise scale of each party's share, by kind of entry.
-        parties: m.
-    """
+    """(E,) standard deviation of each entry's noise, squared grid steps."""
     return np.array([released_sd(scales[kind], parties) for kind in EntryKind])[layout.kinds]
 
 

@@ -29,12 +29,7 @@ READ_BYTES = 1 << 26
 
 
 def turns(rows: int, columns: int) -> Iterator[slice]:
-    """All rows, some at a time: as many as `READ_BYTES` of so many columns have. The log tells of the progress.
-
-    Args:
-        rows: how many there are.
-        columns: that are read of each.
-    """
+    """All rows, some at a time: as many as `READ_BYTES` of so many columns have. The log tells of the progress."""
     step = max(1, READ_BYTES // (8 * max(1, columns)))
     every = (range(start, min(start + step, rows)) for start in range(0, rows, step))
     for part in watched(every, lambda read: read / rows):
@@ -121,7 +116,7 @@ class NoisyRows(View):
         ones: (r,) A 1, the constant column after the same map: public and exact.
         noise_sd: (p,) standard deviation of each entry of a column; 0 for public columns.
         rows: n, patients.
-        columns: declarations, with the bounds that cells were scaled by.
+        coded: declarations, with the bounds that cells were scaled by.
         anchor: whether row 0 is the anchor.
         kind: whether a row is a mixture of all patients, or one of them.
         clipping: none beside that to the bounds.
@@ -132,7 +127,7 @@ class NoisyRows(View):
     ones: Floats
     noise_sd: Floats
     rows: int
-    columns: tuple[Column, ...]
+    coded: tuple[Column, ...]
     anchor: bool
     kind: Literal["mixtures", "rows"] = "mixtures"
     clipping: ClassVar[None] = None
@@ -141,11 +136,6 @@ class NoisyRows(View):
     def values(self) -> Floats:
         """(r, p) all rows, in memory."""
         return self.table[:]
-
-    @property
-    def coded(self) -> tuple[Column, ...]:
-        """`columns`."""
-        return self.columns
 
     @property
     def size(self) -> int:
@@ -165,7 +155,7 @@ class NoisyRows(View):
     @property
     def lower(self) -> Floats:
         """(p,) least scaled value of each released column; the largest is 1."""
-        return np.array([column.least for column in self.columns for _ in column.released])
+        return np.array([column.least for column in self.coded for _ in column.released])
 
     def lookup(self, released: str) -> tuple[int, float, float]:
         """(position, midpoint, half_width) of a released name: value = midpoint + half_width * scaled.
@@ -188,7 +178,7 @@ class NoisyRows(View):
 
     def original_units(self) -> tuple[Floats, Floats]:
         """(midpoint, half_width) of every released column, each (p,): value = midpoint + half_width * scaled."""
-        return original_units(self.columns)
+        return original_units(self.coded)
 
     def means(self) -> tuple[Floats, Floats]:
         """Estimated column means and the standard deviation of their noise, scaled units, each (p,).
@@ -263,7 +253,7 @@ def read(
         ones=ones * row_weight,
         noise_sd=noise_sd,
         rows=rows,
-        columns=spec.columns,
+        coded=spec.columns,
         anchor=bool(first),
         kind="mixtures" if isinstance(own, MixedTerms) else "rows",
     )

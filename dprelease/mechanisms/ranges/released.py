@@ -15,7 +15,7 @@ from dprelease.data.ranges import REACH, WIDEST, Range
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution
 from dprelease.mechanisms.ranges.reach import Margin
-from dprelease.mechanisms.view import Unfitted
+from dprelease.mechanisms.view import View
 from dprelease.one_line import listed
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -90,18 +90,22 @@ class Summary:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranges(Unfitted):
+class Ranges(View):
     """A release of ranges.
 
     Attributes:
         columns: one for each private number, party after party.
         rows: n, rows of every column.
         kind: what there is to read.
+        clipping: none beside that to the bounds.
+        coded: nothing is.
     """
 
     columns: tuple[Summary, ...]
     rows: int
     kind: ClassVar[Literal["ranges"]] = "ranges"
+    clipping: ClassVar[None] = None
+    coded: ClassVar[tuple[()]] = ()
     no_fit: ClassVar[str] = NO_FIT
 
     @property

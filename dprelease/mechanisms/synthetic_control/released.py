@@ -18,7 +18,7 @@ from dprelease.data.columns import Number, numbers
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.synthetic_control.ridge import WEIGHT_BITS, Law, root_up
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms, norm2_of
-from dprelease.mechanisms.view import Unfitted
+from dprelease.mechanisms.view import View
 from dprelease.spec_base import SpecBase
 
 EVEN = 1 / 3
@@ -38,7 +38,7 @@ NO_FIT = (
 
 
 @dataclass(frozen=True, eq=False)
-class Panel(Unfitted):
+class Panel(View):
     """Noisy weights and donors of one hospital, beside the public target.
 
     Attributes:
@@ -53,6 +53,8 @@ class Panel(Unfitted):
         norm2_bound: the largest |f|^2 that any donors could have, |y|^2/(2 lambda).
         law: of the noise.
         kind: what there is to read.
+        clipping: none beside that to the bounds.
+        coded: nothing is.
     """
 
     columns: tuple[Number, ...]
@@ -66,6 +68,8 @@ class Panel(Unfitted):
     norm2_bound: float
     law: Law = "gaussian"
     kind: ClassVar[Literal["panel"]] = "panel"
+    clipping: ClassVar[None] = None
+    coded: ClassVar[tuple[()]] = ()
     no_fit: ClassVar[str] = NO_FIT
 
     @property
