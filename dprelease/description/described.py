@@ -29,12 +29,7 @@ UNFITTED: Mapping[str, Callable[[Release, Sequence[str]], Unfitted]] = MappingPr
 def described(
     release: Release, columns: Sequence[str] = (), *, clipping_corrected: bool = False
 ) -> Description | Unfitted:
-    """Describe columns of a release, or the counterfactual of a synthetic control.
-
-    Args:
-        release: verified.
-        columns: names of columns or released columns; all if empty.
-        clipping_corrected: as of `dprelease.description.columns.describe`.
+    """Describe columns of a release, or the counterfactual of a synthetic control; arguments as of `describe`.
 
     Raises:
         InvalidInput: no such column, or a correction of what is not clipped.

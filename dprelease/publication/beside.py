@@ -20,12 +20,7 @@ _OFFERED = re.compile(r'href="([\w.]+)"')
 def files_beside(
     folder: ReleaseFolder, release: Release, attempt: Attempt = lambda name, make: make()
 ) -> Mapping[str, bytes]:
-    """Name to bytes of every file beside a verified release; the page comes last and lists the others.
-
-    Args:
-        folder: holds the signed manifest.
-        release: verified, of that folder.
-        attempt: as of `plain_files`.
+    """Name to bytes of every file beside a release; `attempt` as of `plain_files`. The page comes last and lists the others.
 
     Raises:
         ImportError: jinja2, which makes pages, is missing.

@@ -193,12 +193,7 @@ def _recompute(spec: ReleaseSpec) -> Guarantee:
 
 
 def trust(spec: ReleaseSpec, words: Statements | None = None) -> tuple[str, ...]:
-    """The trust assumption of a spec, one sentence each, and what fits are about.
-
-    Args:
-        spec: of the release.
-        words: its mechanism's, where they are at hand.
-    """
+    """The trust assumption of a spec, one sentence each, and what fits are about."""
     words = words or mechanism_of(spec).statements(spec)
     return (*words.trust, *((PUBLIC,) if spec.public else ()), *words.about)
 

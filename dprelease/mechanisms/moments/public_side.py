@@ -91,10 +91,5 @@ def check_public_norm(codes: npt.NDArray[np.int32], layout: Layout, norm2: Fract
 
 
 def public_outcomes(codes: npt.NDArray[np.int32], layout: Layout) -> npt.NDArray[np.int32]:
-    """(n, a) variables of the public outcomes, on the grid.
-
-    Args:
-        codes: (n, d) codes of all public columns of the layout.
-        layout: columns, and which of them are outcomes only.
-    """
+    """(n, a) variables of the public outcomes, on the grid; arguments as of `check_public_norm`."""
     return code(codes, public(layout.columns))[:, layout.outcome[layout.public][1:]]

@@ -289,13 +289,7 @@ def least_noise(
 def sensitivity_of(
     layout: Layout, clipping: Clipping | None, grid_bits: int, public_norm2: Fraction | None = None
 ) -> Sensitivity:
-    """How far one patient moves the entries of a release.
-
-    Args:
-        layout: columns, and which of them are outcomes only.
-        clipping: of rows; None where numbers are coded in their public bounds.
-        grid_bits: b.
-        public_norm2: T2, as the party that has all public outcomes states it.
+    """How far one patient moves the entries of a release; arguments as of `least_noise`.
 
     Raises:
         InvalidInput: nothing is private, or every column is an outcome, or the clipping is not possible.

@@ -249,13 +249,7 @@ def review_reasons(spec: SpecBase, terms: JointMoments, party: str, *, named: bo
 
 
 def reuse_in_words(source: str, rows: int, columns: tuple[Column, ...]) -> str:
-    """The owner of the ranges that a release uses and what that saves, in a clause.
-
-    Args:
-        source: digest of the release that published them.
-        rows: n.
-        columns: of all parties.
-    """
+    """The owner of the ranges that a release uses and what that saves, in a clause."""
     cost = share(rows, columns)
     return f"in the ranges that release {source[:12]} published, at no charge, where new ones would cost {cost} of mu^2"
 
@@ -344,15 +338,7 @@ def noise_in_words(layout: Layout, terms: JointMoments, parties: int, rows: int,
 def levels_in_words(
     layout: Layout, scales: Mapping[EntryKind, float], clipping: Clipping | None, parties: int, grid_bits: int
 ) -> str:
-    """The standard deviation of that noise in patients, or the least and the largest of all; empty without a private category.
-
-    Args:
-        layout: the released entries.
-        scales: noise scale of each party's share of an entry, by kind.
-        clipping: how rows are coded; None where they are coded in public bounds.
-        parties: m.
-        grid_bits: b.
-    """
+    """The standard deviation of that noise in patients, or the least and the largest of all; empty without a private category."""
     found = []
     for place, variable in enumerate(layout.variables, 1):
         if variable.measured or variable.public:

@@ -185,14 +185,7 @@ class StreamTerms(Terms):
 
 
 def inner(spec: SpecBase, terms: StreamTerms, rows: int, of: Any = None) -> SpecBase:
-    """A spec as the inner mechanism reads it.
-
-    Args:
-        spec: of the stream.
-        terms: its terms.
-        rows: patients in it.
-        of: terms of the inner mechanism, if not those of the first checkpoint.
-    """
+    """A spec of so many patients as the inner mechanism reads it, with terms of the first checkpoint unless others are given."""
     return spec.model_copy(update={"terms": of or terms.of, "rows": rows})
 
 
