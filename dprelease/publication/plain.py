@@ -23,7 +23,6 @@ from dprelease.data.column import number_text
 from dprelease.data.columns import numbers
 from dprelease.data.ranges import REACH
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mechanisms.view import SQUARES
 from dprelease.one_line import one_line
 from dprelease.publication.figures import figures
 from dprelease.publication.registry import registry_record, yaml_text
@@ -174,15 +173,16 @@ def _numbers(release: Release) -> dict[str, str]:
     values, noise, names = found.values.tolist(), found.noise_sd.tolist(), (CONSTANT, *found.names[1:])
     if not found.row_names:
         return {"rows.csv": _csv(names[1:], ([number_text(value) for value in row[1:]] for row in values))}
-    features = [found.names.index(name) for name in found.row_names if name != SQUARES]
-    apart = [place for place in range(len(names)) if place not in features]
+    shown = set(found.row_names)
+    apart = [name not in shown for name in found.names]
+    features = [place for place, outcome in enumerate(apart) if not outcome]
     lines = [
         (at, row, column)
         for at, row in enumerate(features)
         for column in range(len(names))
-        if column >= row or column in apart
+        if column >= row or apart[column]
     ]
-    lines += [(len(features), place, place) for place in apart]
+    lines += [(len(features), place, place) for place, outcome in enumerate(apart) if outcome]
     rows = (
         (names[row], names[column], number_text(values[at][column]), number_text(noise[at][column]))
         for at, row, column in lines
