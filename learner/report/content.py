@@ -62,16 +62,16 @@ def spectrum(release: Release, features: Sequence[str]) -> FeatureSpectrum | Non
     With means m_i, clipped to their range, a centred entry has s_ij^2 = sd_ij^2 + m_j^2 sd_0i^2 + m_i^2 sd_0j^2, each noise being
     per patient.
     """
-    return _spectrum(release.regressable, features)
+    return _spectrum(release.regressable, release, features)
 
 
 @singledispatch
-def _spectrum(view: Regressable, features: Sequence[str]) -> FeatureSpectrum | None:
+def _spectrum(view: Regressable, release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     raise NotImplementedError(view)
 
 
 @_spectrum.register
-def _of_rows(scaled: NoisyRows, features: Sequence[str]) -> FeatureSpectrum | None:
+def _of_rows(scaled: NoisyRows, release: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     index = [place for place, *_ in map(scaled.lookup, features) if scaled.noise_sd[place] > 0]
     centred = bool(scaled.ones.any())
     degrees = len(scaled.ones) - int(centred)
@@ -89,7 +89,7 @@ def _of_rows(scaled: NoisyRows, features: Sequence[str]) -> FeatureSpectrum | No
 
 
 @_spectrum.register
-def _of_moments(moments: Moments, features: Sequence[str]) -> FeatureSpectrum | None:
+def _of_moments(moments: Moments, _: Release, features: Sequence[str]) -> FeatureSpectrum | None:
     moments = moments.joint
     index = [moments.lookup(name)[0] for name in features]
     matrix, variance = moments.gram / moments.rows, (moments.noise_sd / moments.rows) ** 2
