@@ -12,12 +12,13 @@ import pytest
 from dprelease.arrays import Codes, PieceMap
 from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.mechanisms.moments.privatize import OwnMoments
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.encryption import private_bytes
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.modulus import FIELD, RING, Modulus
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.shares import first_share, second_share
+from dprelease.mpc.shares import share
 from party_node.cluster.engine import Cluster
 from party_node.computation.sessions import WORTH_SENDING, JointWork
 from party_node.settings import ClusterSettings
@@ -49,6 +50,20 @@ def chunked(words: Words, before: Callable[[int], None] = lambda _: None) -> Ite
         yield words[start : start + 10]
 
 
+def shared(party: str, pad: Words, partner: Iterable[Words], schedule: Schedule, *run: PieceMap) -> Words:
+    """The share of one of two parties, `a` with three columns and `b` with four."""
+    (pair,) = schedule.pairs
+    return share(
+        pair,
+        party,
+        codes(schedule.widths[party]),
+        CorrelatedRandomness("", FIRST, b"", {pair: pad}, ()),
+        partner,
+        schedule,
+        *run,
+    )
+
+
 @pytest.mark.parametrize("modulus", [RING, FIELD], ids=["ring", "field"])
 def test_shares_are_the_same_words(cluster: Cluster, modulus: Modulus) -> None:
     schedule = Schedule("5e" * 32, {"a": 3, "b": 4}, ROWS, BITS, 0, False, modulus)
@@ -56,8 +71,8 @@ def test_shares_are_the_same_words(cluster: Cluster, modulus: Modulus) -> None:
     pads = [modulus.read(seed, 0, 3, 4) for seed in (FIRST, SECOND)]
     local, found = (
         (
-            first_share(3, FIRST, pads[0], chunked(shown[0]), schedule, *run),
-            second_share(codes(4), pads[1], chunked(shown[1]), schedule, *run),
+            shared("a", pads[0], chunked(shown[0]), schedule, *run),
+            shared("b", pads[1], chunked(shown[1]), schedule, *run),
         )
         for run in ((), (cluster.map,))
     )
@@ -102,7 +117,7 @@ def test_a_cluster_that_is_away_leaves_a_session_where_it_stood(folder: Path) ->
 def test_columns_of_another_length_are_refused_there_too(cluster: Cluster) -> None:
     schedule = Schedule("5e" * 32, {"a": 3, "b": 4}, ROWS, BITS, 0, False)
     with pytest.raises(IntegrityError, match="10 rows where the release has 3000"):
-        first_share(3, FIRST, np.zeros((3, 4), np.uint64), [np.zeros((10, 4), np.uint64)], schedule, cluster.map)
+        shared("a", np.zeros((3, 4), np.uint64), [np.zeros((10, 4), np.uint64)], schedule, cluster.map)
 
 
 def test_workers_get_one_kind_of_secret_of_a_session(folder: Path) -> None:
@@ -152,6 +167,6 @@ def test_a_share_is_the_same_where_a_worker_is_killed(cluster: Cluster) -> None:
         if start == ROWS // 2:
             killed.append(kill_one(cluster._client))
 
-    local = first_share(3, FIRST, pad, chunked(shown), schedule)
-    assert np.array_equal(first_share(3, FIRST, pad, chunked(shown, dies), schedule, cluster.map), local)
+    local = shared("a", pad, chunked(shown), schedule)
+    assert np.array_equal(shared("a", pad, chunked(shown, dies), schedule, cluster.map), local)
     assert len(killed) == 1
