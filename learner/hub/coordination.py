@@ -1,6 +1,6 @@
 """Calls of the hub to the coordinator, and what it believes: a release record only after checking all of it here.
 
-What the hub knows already is on its disk. Parties make it ask about the rest, so each of them has a budget of questions.
+The hub has what it knows already on its disk. Parties make it ask about the rest, so each of them has a budget of questions.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ class Coordination:
         return ask(PEER, self._alignments.GetRun, request).agreement
 
 
-class Records:
-    """Records of releases and alignment runs: from the hub's disk, or else from the coordinator, once, and kept."""
+class AgreementRecords:
+    """AgreementRecords of releases and alignment runs: from the hub's disk, or else from the coordinator, once, and kept."""
 
     def __init__(self, storage: Storage, coordination: Coordination) -> None:
         self._storage = storage

@@ -21,7 +21,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
 from dprelease.wire.v1.relay_pb2_grpc import add_RelayServiceServicer_to_server
-from learner.hub.coordination import Coordination, Records
+from learner.hub.coordination import Coordination, AgreementRecords
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
 from learner.hub.publish import Publisher, Upkeep
@@ -98,7 +98,7 @@ class Hub:
         publisher = Publisher(storage, coordination, identity.signer, _now, limits.sweep_seconds, self._backoff)
         revocations = Revocations(coordination.revoked, _now, publisher.wake)
         upkeep = Upkeep([revocations.refresh, renew], limits.revocation_seconds)
-        news, records = News(), Records(storage, coordination)
+        news, records = News(), AgreementRecords(storage, coordination)
         intake = Intake(storage, records.release, root_pem, publisher.nudge, _now, news.tell)
         party_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         public_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
