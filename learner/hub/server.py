@@ -21,7 +21,7 @@ from dprelease.wire.retry import Backoff
 from dprelease.wire.v1.intake_pb2_grpc import add_IntakeServiceServicer_to_server
 from dprelease.wire.v1.public_pb2_grpc import add_PublicServiceServicer_to_server
 from dprelease.wire.v1.relay_pb2_grpc import add_RelayServiceServicer_to_server
-from learner.hub.coordination import Coordination, AgreementRecords
+from learner.hub.coordination import AgreementRecords, Coordination
 from learner.hub.identity import HubIdentity
 from learner.hub.intake import Intake
 from learner.hub.publish import Publisher, Upkeep
