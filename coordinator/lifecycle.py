@@ -48,6 +48,10 @@ OPEN = frozenset({Stage.PROPOSED, Stage.APPROVED, Stage.RUNNING})
 """States that are not final."""
 
 
+STEPS = ("approved", "declined", "received", "finished")
+"""Steps of a party: fields of `Standing` with the names of those who have made them."""
+
+
 @dataclass(frozen=True)
 class Standing:
     """State of one agreement.

@@ -16,7 +16,7 @@ from coordinator.cli.dry_run_report import opened_with, report
 from coordinator.cli.options import opened, with_settings
 from coordinator.clock import utc_now
 from coordinator.dry_run.dry_run import dry_run
-from coordinator.lifecycle import Cancelled, Stage, Topic
+from coordinator.lifecycle import STEPS, Cancelled, Stage, Topic
 from coordinator.proposals import proposals
 from coordinator.proposals.checks import LABELS, PublicSide
 from coordinator.service.recovery import left_after, left_text
@@ -60,10 +60,7 @@ def standing(found: Agreement) -> dict[str, Any]:
         "waits_for": list(record.waits_for),
         "since": instant(record.since),
         "deadline": None if record.deadline is None else instant(record.deadline),
-        "approved": [party for party in record.parties if party in record.approved],
-        "declined": [party for party in record.parties if party in record.declined],
-        "received": [party for party in record.parties if party in record.received],
-        "finished": [party for party in record.parties if party in record.finished],
+        **{step: [party for party in record.parties if party in getattr(record, step)] for step in STEPS},
         "manifest": record.manifest,
     }
 
@@ -254,7 +251,7 @@ def propose_next(settings: CoordinatorSettings, prefix: str, checkpoint: int | N
     """
     run_time = timedelta(hours=settings.run_hours)
     with opened(settings) as store:
-        made, _ = proposals.propose_next(store, prefix, run_time, utc_now(), number=checkpoint)
+        made = proposals.propose_next(store, prefix, run_time, utc_now(), number=checkpoint)
     print_document(agreement(made), as_json=as_json)
 
 

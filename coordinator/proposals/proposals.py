@@ -172,9 +172,13 @@ def create(
         spec = proposal.spec
         check_budget(spec, proposal.guarantee, earlier.known)
         similar = similar_to(spec, earlier.known)
-        expires = now + timedelta(hours=request.expires_hours)
-        record = propose([part.party for part in spec.parties], now, expires, run_time, joint=spec.joint)
-        return Created(tx.releases.add(spec, record, now), proposal, similar)
+        return Created(_offer(tx, spec, run_time, now), proposal, similar)
+
+
+def _offer(tx: Transaction, proposal: ReleaseSpec | Task, run_time: timedelta, now: datetime) -> Agreement:
+    kind, joint = (Topic.RELEASE, proposal.joint) if isinstance(proposal, ReleaseSpec) else (Topic.RUN, False)
+    record = propose(proposal.party_keys, now, moment(proposal.expires), run_time, kind=kind, joint=joint)
+    return tx.of(kind).add(proposal, record, now)
 
 
 def make_proposal(
@@ -299,7 +303,7 @@ def propose_next(
     now: datetime,
     *,
     number: int | None = None,
-) -> tuple[Agreement, CheckedProposal]:
+) -> Agreement:
     """Make the spec of a stream's next checkpoint and offer it to the parties, who have as long to decide as for the one before.
 
     It follows from the last one that was published, and from the new rows that all parties have. The parties approved the stream
@@ -329,10 +333,7 @@ def propose_next(
             )
         # Nothing else tells a checkpoint from one that was declined in this very second.
         made = max(now, latest + timedelta(seconds=1))
-        proposal = _proposal(tx, spec, chosen, made)
-        parties = [part.party for part in spec.parties]
-        record = propose(parties, now, moment(proposal.spec.expires), run_time, joint=proposal.spec.joint)
-        return tx.releases.add(proposal.spec, record, now), proposal
+        return _offer(tx, _following(tx, spec, chosen, made), run_time, now)
 
 
 def _last(tx: Transaction, named: Agreement) -> tuple[Agreement, int, datetime]:
@@ -361,7 +362,7 @@ def _checkpoints(releases: Iterable[Agreement], stream: str) -> list[tuple[int, 
     return [(at.number, release) for at, release in found if at is not None and at.stream == stream]
 
 
-def _proposal(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime) -> CheckedProposal:
+def _following(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime) -> ReleaseSpec:
     names = tuple(part.party for part in previous.parties)
     for part in previous.parties:
         if enrolled(tx.members, part.party, now).fingerprint != part.key:
@@ -380,7 +381,8 @@ def _proposal(tx: Transaction, previous: ReleaseSpec, number: int, now: datetime
     spec = read_data(ReleaseSpec, fields, "the next checkpoint")
     spec.terms.check_follows(spec, previous)
     check_sizes(spec)
-    return CheckedProposal(spec, check_spec(spec), "")
+    check_spec(spec)
+    return spec
 
 
 FEWEST_IN_RUN, MOST_IN_RUN = 2, 10
@@ -432,5 +434,4 @@ def propose_run(
             "created": instant(now),
             "expires": instant(now + expires),
         }
-        record = propose(parties, now, now + expires, run_time, kind=Topic.RUN)
-        return tx.alignments.add(read_data(Task, fields, "the alignment run"), record, now)
+        return _offer(tx, read_data(Task, fields, "the alignment run"), run_time, now)

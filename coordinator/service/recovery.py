@@ -212,7 +212,7 @@ def _check_consortium(spec: ReleaseSpec, store: Store) -> None:
 
 
 def _published(manifest: Manifest, digest: str) -> Standing:
-    parties = frozenset(_parties(manifest.spec))
+    parties = frozenset(manifest.spec.party_keys)
     at = moment(manifest.published)
     return _over(manifest.spec, Stage.PUBLISHED, at, approved=parties, received=parties, publishing=at, manifest=digest)
 
@@ -223,8 +223,4 @@ def _failed(spec: ReleaseSpec, party: str, now: datetime) -> Standing:
 
 def _over(spec: ReleaseSpec, state: Stage, since: datetime, **known: object) -> Standing:
     nothing = since - since
-    return Standing(Topic.RELEASE, _parties(spec), state, since, None, nothing, joint=spec.joint, **known)  # type: ignore[arg-type]
-
-
-def _parties(spec: ReleaseSpec) -> tuple[str, ...]:
-    return tuple(part.party for part in spec.parties)
+    return Standing(Topic.RELEASE, tuple(spec.party_keys), state, since, None, nothing, joint=spec.joint, **known)  # type: ignore[arg-type]

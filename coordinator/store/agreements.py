@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 
-from coordinator.lifecycle import OPEN, Event, Stage, Standing, Topic, advance, words
+from coordinator.lifecycle import OPEN, STEPS, Event, Stage, Standing, Topic, advance, words
 from coordinator.store.database import Part, digest_prefix
 from coordinator.store.tables import agreements, consents, deals, history, parties
 from dprelease.acceptance import SignedAcceptance
@@ -294,7 +294,7 @@ class AgreementTable(Part):
         unchanged = (agreements.c.digest == digest, agreements.c.state == old.state, agreements.c.state.in_(OPEN))
         if self._connection.execute(agreements.update().where(*unchanged).values(_columns(new))).rowcount != 1:
             raise Conflict(f"{old.kind} {digest[:12]} changed in the meantime")
-        for step in _STEPS:
+        for step in STEPS:
             signed = {"consent": consent} if step == "approved" else {}
             self._mark(digest, getattr(new, step) - getattr(old, step), {step: now, **signed})
         if new.final:
@@ -382,8 +382,6 @@ def _digests_of(party: str) -> Any:
     return select(consents.c.agreement).where(consents.c.party == party)
 
 
-_STEPS = ("approved", "declined", "received", "finished")
-"""Steps of a party: fields of `Standing` with names of parties, and columns with times."""
 _SAME = ("since", "deadline", "joint", "publishing", "manifest", "reason")
 """Fields of `Standing` that are columns as they are."""
 
@@ -396,7 +394,7 @@ def _columns(record: Standing) -> dict[str, Any]:
 
 def _agreement(row: Row[Any], members: tuple[Row[Any], ...]) -> Agreement:
     steps: dict[str, Any] = {
-        step: frozenset(member.party for member in members if getattr(member, step)) for step in _STEPS
+        step: frozenset(member.party for member in members if getattr(member, step)) for step in STEPS
     }
     record = Standing(
         kind=Topic(row.kind),

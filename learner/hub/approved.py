@@ -58,7 +58,7 @@ def plan_of_release(spec: ReleaseSpec) -> Plan:
         raise InvalidInput(f"release {spec.digest()[:12]} is of mechanism {spec.mechanism!r}: it has no parcels")
     return Plan(
         f"release {spec.digest()[:12]}",
-        {part.party: part.key for part in spec.parties},
+        spec.party_keys,
         lambda parcel, keys: products.check_message(parcel, schedule, keys),
         partial(most_bytes, schedule),
         partial(_awaiting, schedule),
@@ -71,7 +71,7 @@ def plan_of_run(task: Task) -> Plan:
     ring = Ring.of(task)
     return Plan(
         f"alignment run {task.digest()[:12]}",
-        {member.party: member.key for member in task.members},
+        task.party_keys,
         lambda parcel, keys: alignment.check_message(parcel, ring, keys),
         ring.most_bytes,
         lambda header, _: ring.awaiting(header),

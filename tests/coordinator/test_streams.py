@@ -63,7 +63,7 @@ def end(office: Office, release: Agreement, *, published: bool = True, approved:
 
 def following(office: Office, release: Agreement, seconds: int = 1, **how: Any) -> Agreement:
     now = NOW + timedelta(seconds=seconds)
-    return propose_next(office.store, release.digest[:8], RUN_TIME, now, **how)[0]
+    return propose_next(office.store, release.digest[:8], RUN_TIME, now, **how)
 
 
 def test_a_request_is_of_the_first_batch_whatever_else_is_in_the_tables(office: Office) -> None:
