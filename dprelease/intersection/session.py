@@ -214,7 +214,7 @@ class AlignmentExchange(Correspondence[Ring]):
         self.storage.write_private("evaluations", self._received(self.party, last))
 
     def _send_points(self, origin: str, points: Iterator[bytes]) -> None:
-        receiver, key = self.ring.after(self.party), encryption.new_content_key(self.draw)
+        receiver, key = self.ring.after(self.party), self.draw(encryption.KEY_BYTES)
         sealed = encryption.seal(
             self.at.session_key(receiver),
             key,

@@ -154,11 +154,6 @@ class ColumnCipher:
             ) from error
 
 
-def new_content_key(draw: Draw = secrets.token_bytes) -> bytes:
-    """A fresh content key."""
-    return draw(KEY_BYTES)
-
-
 def commitment(content_key: bytes) -> str:
     """Commitment that a sender signs about a content key: one ciphertext then has one plaintext. The cipher alone says less."""
     return hashlib.sha256(b"dprelease/moments/content-key/v1" + content_key).hexdigest()

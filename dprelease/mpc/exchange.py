@@ -96,11 +96,6 @@ class Exchange(Correspondence[Schedule]):
         made = deal(self._schedule, self.party, self.draw, kept)
         self.storage.freeze([self.sealed("deal", receiver, "", message) for receiver, message in made.items()])
 
-    def fetch_deal(self, dealer: str) -> bytes | None:
-        """A party's deal to us, as it came; None while it is not there."""
-        header = self.at.find("deal", dealer, self.party)
-        return None if header is None else self.fetched(header)
-
     def open_deal(self, dealer: str, sealed: bytes) -> CorrelatedRandomness:
         """Open what was dealt to us.
 
@@ -116,7 +111,7 @@ class Exchange(Correspondence[Schedule]):
         Raises:
             InvalidInput: there are proofs, and our claim is not true of some row.
         """
-        key, dealer, schedule = self.content_key(dealt.dealer), dealt.dealer, self._schedule
+        key, dealer, schedule = self.secret("content-key", dealt.dealer), dealt.dealer, self._schedule
         receivers = schedule.partners(self.party, dealer)
         chunks = (chunk.astype("<u8", copy=False).data.cast("B") for chunk in masked(codes, dealt.mask, schedule))
         shown = [self.shown("columns", receivers, dealer, encryption.commitment(key), key, chunks)]
@@ -127,14 +122,10 @@ class Exchange(Correspondence[Schedule]):
             shown.append(self.shown("bits", verifiers, dealer, "", own, encoded))
         self.storage.freeze([*shown, *(self.sealed("key", receiver, dealer, key) for receiver in receivers)])
 
-    def content_key(self, dealer: str) -> bytes:
-        """Key that encrypts our columns under a dealer's mask: of this session, and the same after a restart."""
-        return self.secret("content-key", dealer)
-
     def prover(self, receiver: str, codes: Codes, dealt: CorrelatedRandomness) -> RangeProver:
         """Our side of our proof towards one of our verifiers."""
         plan, modulus = self._schedule.proof_plan(self.party, receiver, self.at.session), self._schedule.modulus
-        chi = self._derived("own-chi", self.content_key(dealt.dealer), self.party, dealt.dealer)
+        chi = self._derived("own-chi", self.secret("content-key", dealt.dealer), self.party, dealt.dealer)
 
         def masks(start: int, rows: int) -> Words:
             return modulus.read(dealt.mask, start, rows, codes.shape[1])

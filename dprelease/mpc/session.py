@@ -165,7 +165,8 @@ class Session(Participant[Schedule, Products]):
             except PeerUnavailable:
                 return None
         else:
-            sealed = exchange.fetch_deal(dealer)
+            header = at.find("deal", dealer, self._party)
+            sealed = None if header is None else exchange.fetched(header)
         if sealed is None:
             return None
         opened = exchange.open_deal(dealer, sealed)

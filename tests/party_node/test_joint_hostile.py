@@ -99,7 +99,7 @@ def another_content_key(world: JointWorld) -> None:
     def change(header: MessageHeader, body: bytes) -> tuple[dict[str, Any], bytes]:
         context = Context("key", header.task, session(world), "c", "a", "b")
         to_a = bytes.fromhex(world.post.find("hello", "a").header.payload)
-        return {}, encryption.seal(to_a, encryption.new_content_key(), context)
+        return {}, encryption.seal(to_a, bytes(32), context)
 
     world["c"].hostile(only("key", "a", change))
 

@@ -397,7 +397,7 @@ def test_keys_and_blinding_are_of_one_dealer_and_one_purpose() -> None:
 
     made, seen = side("a"), list[bytes]()
     for dealer in "bc":
-        key, shown = made.content_key(dealer), made.at.find("columns", "a", dealer=dealer)
+        key, shown = made.secret("content-key", dealer), made.at.find("columns", "a", dealer=dealer)
         assert shown is not None
         assert shown.payload == commitment(key)
         seen += [key, *(made._derived(purpose, key, "a", dealer) for purpose in ("own-bits", "own-chi"))]
