@@ -16,6 +16,9 @@ from dprelease.errors import InvalidInput, PeerUnavailable
 TEMPORARY = ".tmp"
 """Ending of a file that is being written; its name starts with a dot, as no party's does."""
 
+SECRET = 0o600
+"""Permissions of a file that its owner alone may read."""
+
 
 _BESIDE = ("-wal", "-shm", "-journal")
 

@@ -19,10 +19,9 @@ import numpy as np
 from dprelease.arrays import pieces
 from dprelease.data.bounding import BoundedRows, codes_digest
 from dprelease.data.columns import Column, released_names
-from dprelease.files.durable import TEMPORARY, make_folder, remove_folder, write_pieces_durably
+from dprelease.files.durable import SECRET, TEMPORARY, make_folder, remove_folder, write_pieces_durably
 from party_node.state.streams import CheckpointRows
 
-_SECRET = 0o600
 _OUTSIDE_STREAMS = "0" * 64
 
 
@@ -43,7 +42,7 @@ class FrozenRows:
         make_folder(self._folder, 0o700)
         self.tidy()
         codes = (np.ascontiguousarray(piece, "<i4").data for piece in pieces(bounded.codes))
-        write_pieces_durably(self._path, chain(codes, [_ending(at)]), mode=_SECRET)
+        write_pieces_durably(self._path, chain(codes, [_ending(at)]), mode=SECRET)
 
     def read(
         self, columns: tuple[Column, ...], grid_bits: int, at: CheckpointRows | None, digest: str | None

@@ -21,7 +21,7 @@ from typing import Any
 from dprelease.arrays import mapped, sha256_by_piece
 from dprelease.canonical import HashedPieces
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.files.durable import sync_folder, write_pieces_durably
+from dprelease.files.durable import SECRET, sync_folder, write_pieces_durably
 from dprelease.intersection.task import Task
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
@@ -240,7 +240,7 @@ class Journal:
     def finish(self, run: str, pseudonyms: Iterable[bytes], secret: bytes) -> None:
         """Keep the patients that all hospitals have, 32 bytes each, rising, and the run's secret. On disk when this returns."""
         hashed = HashedPieces(pseudonyms)
-        write_pieces_durably(self._rosters / run, hashed, mode=0o600)
+        write_pieces_durably(self._rosters / run, hashed, mode=SECRET)
         values = (hashed.size // 32, hashed.sha256, secret, Status.FINISHED, "waits for the others")
         self._update(run, {Status.APPROVED}, "common = ?, roster = ?, secret = ?, status = ?, note = ?", *values)
 

@@ -26,6 +26,7 @@ from dprelease.arrays import Codes, mapped
 from dprelease.canonical import Value
 from dprelease.errors import IntegrityError
 from dprelease.files.durable import (
+    SECRET,
     make_folder,
     remove_folder,
     sync_folder,
@@ -37,9 +38,6 @@ from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
 from dprelease.mpc.storage import SessionState
 from party_node.state.transactions import prepare, transaction
-
-_SECRET = 0o600
-
 
 SHORT_BODY = 32 << 10
 """Most bytes of a body that is kept, and travels, with its header: such a message is no longer than one without."""
@@ -118,7 +116,7 @@ class SessionFolder:
         names = [name_of(message.header) for message in together]
         bodies = tuple(b64encode(self._bodies.get(name, b"")).decode() for name in names)
         frozen = FrozenMessages(messages=together, bodies=bodies)
-        write_durably(self._folder / "out" / f"{names[0]}.frozen", frozen.to_bytes(), mode=_SECRET)
+        write_durably(self._folder / "out" / f"{names[0]}.frozen", frozen.to_bytes(), mode=SECRET)
         self._save(state.model_copy(update={"messages": (*state.messages, names[0])}))
         self._bodies.clear()
 
@@ -127,11 +125,11 @@ class SessionFolder:
         if len(data) <= SHORT_BODY:
             self._bodies[name] = data
         else:
-            write_durably(self._file(name), data, mode=_SECRET)
+            write_durably(self._file(name), data, mode=SECRET)
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
-        write_pieces_durably(self._file(name), pieces, mode=_SECRET)
+        write_pieces_durably(self._file(name), pieces, mode=SECRET)
 
     def read_body(self, message: Message) -> bytes:
         """The body of a message of ours that is frozen; empty without one."""
@@ -139,7 +137,7 @@ class SessionFolder:
 
     def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write a file that never leaves, whole or not at all; on disk when this returns."""
-        write_pieces_durably(self._folder / "own" / name, pieces, mode=_SECRET)
+        write_pieces_durably(self._folder / "own" / name, pieces, mode=SECRET)
 
     def read_private(self, name: str) -> memoryview | None:
         """A file that never leaves, mapped; None where it was never completed."""
@@ -157,7 +155,7 @@ class SessionFolder:
     def keep_patients(self, pseudonyms: Iterable[memoryview]) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""
         self._make()
-        write_pieces_durably(self._folder / "patients", pseudonyms, mode=_SECRET)
+        write_pieces_durably(self._folder / "patients", pseudonyms, mode=SECRET)
 
     def patients(self) -> memoryview | None:
         """The patients that `keep_patients` kept, mapped; None before."""
@@ -171,7 +169,7 @@ class SessionFolder:
 
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
         """Keep what a dealer dealt to us."""
-        write_durably(self._dealt(dealer), sealed, mode=_SECRET)
+        write_durably(self._dealt(dealer), sealed, mode=SECRET)
 
     def erase(self) -> None:
         """Forget the session; again changes nothing."""
@@ -209,7 +207,7 @@ class SessionFolder:
 
     def _save(self, state: SessionState) -> SessionState:
         self._state = None  # read again if this is cut short
-        write_durably(self._folder / "session.json", state.to_bytes(), mode=_SECRET)
+        write_durably(self._folder / "session.json", state.to_bytes(), mode=SECRET)
         self._state = state
         return state
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from dprelease.canonical import Value, sha256
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import make_folder, remove_folder, sync_folder, write_durably
+from dprelease.files.durable import SECRET, make_folder, remove_folder, sync_folder, write_durably
 from dprelease.identity.signing import PrivateKey
 from dprelease.release.block import Block, SealedBlock
 from dprelease.release.manifest import sealed_block
@@ -62,9 +62,9 @@ class Vault:
         for block in blocks:
             data = block.to_bytes()
             sealed.append(sealed_block(key, block.header, data))
-            write_durably(self.path(release, block.header.sequence), data, mode=0o600)
+            write_durably(self.path(release, block.header.sequence), data, mode=SECRET)
         seal = Seal(blocks=tuple(sealed))
-        write_durably(self._seal(release), seal.to_bytes(), mode=0o600)
+        write_durably(self._seal(release), seal.to_bytes(), mode=SECRET)
         return seal.blocks
 
     def find(self, release: str) -> tuple[SealedBlock, ...]:
@@ -111,9 +111,6 @@ class Vault:
             sync_folder(self._folder)
 
 
-_SECRET = 0o600
-
-
 class RoundFolder:
     """Blocks that all parties sent in earlier rounds of one release."""
 
@@ -128,8 +125,8 @@ class RoundFolder:
         """Make blocks of a round count, all together, after those of the rounds before."""
         make_folder(self._folder)
         for sealed, data in blocks.items():
-            write_durably(self._path(sealed), data, mode=_SECRET)
-        write_durably(self._list, Seal(blocks=(*self.kept(), *blocks)).to_bytes(), mode=_SECRET)
+            write_durably(self._path(sealed), data, mode=SECRET)
+        write_durably(self._list, Seal(blocks=(*self.kept(), *blocks)).to_bytes(), mode=SECRET)
 
     def read(self, sealed: SealedBlock) -> bytes:
         """The bytes of a block that counts.
