@@ -10,10 +10,10 @@ import pytest
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.intersection import curve
-from dprelease.intersection.session import AlignmentExchange, chunks, counts
+from dprelease.intersection.session import AlignmentExchange
 from dprelease.mpc.messages import MessageHeader
 from tests.dprelease.intersection.conftest import SETS
-from tests.dprelease.intersection.driver import RUN, Driver, array, element, side_of
+from tests.dprelease.intersection.driver import RUN, Driver, element, side_of
 from tests.hostile.faults import Fault, Kind, each
 
 TWO = {"a": [1, 2, 3], "b": [3, 1]}
@@ -171,9 +171,3 @@ def test_the_order_is_a_secret_permutation_of_just_these_elements(finished: Driv
     assert list(order) == list(side_of(finished, "a").order(finished.elements["a"]))
     with pytest.raises(InvalidInput, match="the patients changed"):
         side.order(finished.elements["a"][::-1].copy())
-
-
-def test_rows_are_cut_into_chunks_of_known_sizes() -> None:
-    rows = array(map(element, range(5)))
-    assert [len(chunk) for chunk in chunks(rows, 2)] == [64, 64, 32] == [32 * count for count in counts(5, 2)]
-    assert b"".join(chunks(rows, 2)) == rows.tobytes()
