@@ -36,25 +36,6 @@ def test_a_method_refuses_what_it_does_not_read(noisy: Release, method: str, say
         fit(noisy, ["score"], None, method)
 
 
-@every_case
-@pytest.mark.parametrize(
-    ("targets", "features", "says"),
-    [
-        (["weight"], None, "not in this release: weight; it has age, sex=female"),
-        (["score"], ["weight"], "not in this release: weight; it has age, sex=female"),
-        ([], None, "name at least one target out of age"),
-        ("score", None, r"give names as a list: \['score'\] instead of 'score'"),
-        (["score"], [], "no feature is left to fit on"),
-        (["score", "dose", "age", "sex", "glucose"], None, "no feature is left to fit on"),
-        (["score"], ["score"], "a target's own column cannot be a feature: leave out score"),
-        (["sex=male"], ["sex=other"], "a target's own column cannot be a feature: leave out sex=other"),
-    ],
-)
-def test_bad_names_are_refused_before_anything_is_fitted(noisy: Release, method: str, targets, features, says: str):
-    with pytest.raises(InvalidInput, match=says):
-        fit(noisy, targets, features, method)
-
-
 @every_case_but_dgm
 def test_a_singular_gram_matrix_is_refused_with_the_way_out(method: str, mechanism: str):
     parties = {"north": (numeric("x"), numeric("same"), numeric("y"))}
