@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations
 
 import pytest
 from pydantic import ValidationError
@@ -19,9 +18,7 @@ from dprelease.mpc.messages import (
     MessageHeader,
     check_message,
     columns_expected,
-    session_digest,
     sign_message,
-    transcript_digest,
 )
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, SEED_BYTES
 from dprelease.release.spec import ReleaseSpec
@@ -87,20 +84,6 @@ def test_every_message_of_the_plan_passes(spec: ReleaseSpec) -> None:
         message = Message.from_bytes(signed(one).to_bytes())
         check_message(message, schedule_of(spec), PUBLIC)
         check_message(message, schedule_of(spec))
-
-
-def test_what_there_is_in_a_session_of_three() -> None:
-    kinds = [one.kind for one in honest(ROTATING)]
-    assert {kind: kinds.count(kind) for kind in kinds} == {
-        "hello": 3,
-        "transcript": 3,
-        "columns": 6,
-        "key": 6,
-        "deal": 6,
-    }
-    assert columns_expected(schedule_of(ROTATING)) == {
-        ("columns", *each) for each in permutations(("amber", "birch", "cedar"), 2)
-    }
 
 
 def test_the_coordinators_deals_come_another_way() -> None:
@@ -202,13 +185,6 @@ def test_sizes_that_are_one_off_are_refused() -> None:
                     check_message(signed(one.model_copy(update={"size": one.size + step})), schedule_of(ROTATING))
 
 
-def test_masked_columns_never_go_to_their_dealer() -> None:
-    for one in honest(ROTATING):
-        if one.kind in ("columns", "key"):
-            with pytest.raises(IntegrityError, match="that the schedule of this release does not have"):
-                check_message(signed(one.model_copy(update={"receivers": (one.dealer,)})), schedule_of(ROTATING))
-
-
 def test_nobody_deals_to_itself_or_in_the_coordinators_place() -> None:
     schedule = schedule_of(ROTATING)
     size = schedule.deal_size("birch", "cedar") + SEAL_BYTES
@@ -257,42 +233,6 @@ def test_a_message_is_read_in_canonical_form_only() -> None:
     for spoiled in (data + b"\n", data.replace(b":1", b": 1", 1), b"{}", b"\xff"):
         with pytest.raises(InvalidInput):
             Message.from_bytes(spoiled)
-
-
-HELLOS = [header(ROTATING, "hello", party) for party in schedule_of(ROTATING).parties]
-
-
-def test_a_session_is_all_its_hellos_in_order() -> None:
-    base = session_digest(HELLOS)
-    assert base == session_digest(iter(HELLOS))
-    others = {
-        session_digest([one.model_copy(update=changed) if place == at else one for place, one in enumerate(HELLOS)])
-        for at in range(3)
-        for changed in ({"payload": "3" * 64}, {"round": 2}, {"task": "4" * 64}, {"sender": "delta"})
-    }
-    others |= {session_digest(order) for order in permutations(HELLOS)} - {base}
-    others |= {session_digest(HELLOS[:2]), session_digest([])}
-    assert base not in others
-    assert len(others) == 12 + 5 + 2
-
-
-def test_a_transcript_is_everything_that_all_must_have_seen() -> None:
-    columns = [one for one in honest(ROTATING) if one.kind == "columns"]
-    commitments = ["c0" * 32, "c1" * 32, "c2" * 32]
-    base = transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, columns)
-    assert base == transcript_digest(ROTATING.digest(), SESSION_DIGEST, iter(commitments), reversed(columns))
-    others = {
-        transcript_digest(DEALT.digest(), SESSION_DIGEST, commitments, columns),
-        transcript_digest(ROTATING.digest(), "0" * 64, commitments, columns),
-        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments[::-1], columns),
-        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments[:2], columns),
-        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, columns[1:]),
-        transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, [*columns, columns[0]]),
-    }
-    for field in ("payload", "sha256"):
-        altered = columns[0].model_copy(update={field: "9" * 64})
-        others.add(transcript_digest(ROTATING.digest(), SESSION_DIGEST, commitments, [altered, *columns[1:]]))
-    assert len(others | {base}) == 9
 
 
 def test_nothing_has_the_digest_of_nothing() -> None:

@@ -87,25 +87,12 @@ def test_reads_longer_than_the_encrypted_pieces_are_one_stream(size: int) -> Non
     assert read.astype("<u8").tobytes() == stream_bytes(SEED, 48, 8 * size)
 
 
-@given(st.integers(1, 5), st.lists(st.integers(0, 6), min_size=1, max_size=5), st.integers(0, 7))
-def test_reading_in_chunks_of_even_rows_is_reading_at_once(width: int, pairs: list[int], tail: int) -> None:
-    stream, position, parts = SecretStream(SEED), 0, []
-    for rows in [*(2 * pair for pair in pairs), tail]:
-        parts.append(stream.read_words(position, rows, width))
-        position += rows
-    assert np.array_equal(np.concatenate(parts), stream.read_words(0, position, width))
-
-
 def test_what_is_read_belongs_to_the_reader() -> None:
     stream = SecretStream(SEED)
     first = stream.read_words(0, 4, 3)
     kept = first.copy()
     first += np.uint64(1)
     assert np.array_equal(stream.read_words(0, 4, 3), kept)
-
-
-def test_seeds_give_different_streams() -> None:
-    assert not np.array_equal(SecretStream(bytes(32)).read_words(0, 1, 2), SecretStream(SEED).read_words(0, 1, 2))
 
 
 @pytest.mark.parametrize("seed", [b"", bytes(16), bytes(31), bytes(33)])
@@ -149,10 +136,6 @@ def test_a_chunk_is_the_largest_even_number_of_rows_within_a_mebibyte(width: int
     assert rows % 2 == 0
     assert rows == 2 or rows * width * 8 <= 1 << 20
     assert (rows + 2) * width * 8 > 1 << 20
-
-
-def test_usual_chunks() -> None:
-    assert [chunk_rows(width) for width in (1, 10, 34, 1 << 20)] == [131072, 13106, 3854, 2]
 
 
 @pytest.mark.parametrize("width", [0, -1])

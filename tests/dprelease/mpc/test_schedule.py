@@ -11,7 +11,7 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule, groups_of
+from dprelease.mpc.schedule import COORDINATOR, Schedule, groups_of
 from tests.support.specs import build_spec, categorical, numeric
 
 NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
@@ -48,22 +48,6 @@ def test_a_rotating_dealer_is_the_next_hospital_that_is_not_in_the_pair(count: i
         assert not pair.has(pair.dealer)
         after = ring[ring.index(pair.second) + 1 :]
         assert pair.dealer == next(name for name in after if name != pair.first)
-
-
-def test_three_and_four_hospitals_by_hand() -> None:
-    assert schedule_for(3).pairs == (
-        Pair("amber", "birch", "cedar"),
-        Pair("amber", "cedar", "birch"),
-        Pair("birch", "cedar", "amber"),
-    )
-    assert {(pair.first, pair.second): pair.dealer for pair in schedule_for(4).pairs} == {
-        ("amber", "birch"): "cedar",
-        ("amber", "cedar"): "delta",
-        ("amber", "delta"): "birch",
-        ("birch", "cedar"): "delta",
-        ("birch", "delta"): "amber",
-        ("cedar", "delta"): "amber",
-    }
 
 
 def in_groups(count: int, groups: int) -> Schedule:
@@ -131,12 +115,6 @@ def test_a_party_alone_needs_nobody() -> None:
     assert schedule.pairs == schedule.dealers_of("amber") == schedule.dealt_by(COORDINATOR) == ()
 
 
-def test_a_pair_knows_its_two() -> None:
-    pair = Pair("amber", "birch", "cedar")
-    assert (pair.has("amber"), pair.has("birch"), pair.has("cedar")) == (True, True, False)
-    assert (pair.other("amber"), pair.other("birch")) == ("birch", "amber")
-
-
 def test_widths_count_variables_not_declared_or_released_columns() -> None:
     parties: dict[str, tuple[Column, ...]] = {
         "amber": (numeric("age"), categorical("smoker", "yes")),
@@ -161,17 +139,6 @@ def test_chunks_are_even_cover_all_rows_and_take_a_mebibyte(count: int, rows: in
 def test_a_chunk_has_two_rows_at_least() -> None:
     schedule = replace(schedule_for(2), widths={"amber": 70_000, "birch": 1}, rows=5)
     assert (schedule.chunk_rows, schedule.chunks) == (2, 3)
-
-
-def test_sizes_of_deals_by_hand() -> None:
-    schedule = schedule_for(3, dealer="coordinator")  # widths 1, 2, 3
-    assert schedule.deal_size("amber", COORDINATOR) == 32 + 32 + 32
-    assert schedule.deal_size("birch", COORDINATOR) == 32 + 8 * 1 * 2 + 32
-    assert schedule.deal_size("cedar", COORDINATOR) == 32 + 8 * 1 * 3 + 8 * 2 * 3
-    rotating = schedule_for(3)
-    assert rotating.deal_size("amber", "cedar") == 32 + 32
-    assert rotating.deal_size("birch", "cedar") == 32 + 8 * 1 * 2
-    assert rotating.deal_size("cedar", "amber") == 32 + 8 * 2 * 3
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
