@@ -144,7 +144,7 @@ class Coordination:
 
 
 class AgreementRecords:
-    """AgreementRecords of releases and alignment runs: from the hub's disk, or else from the coordinator, once, and kept."""
+    """Records of releases and alignment runs: from the hub's disk, or else from the coordinator, once, and kept."""
 
     def __init__(self, storage: Storage, coordination: Coordination) -> None:
         self._storage = storage

@@ -248,13 +248,6 @@ def test_what_does_not_happen_to_a_kind_is_a_conflict(kind: Topic, event: Event)
         advance(play(*APPROVALS, BLOCKS, kind=kind), event, LATER)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_repeating_everything_that_happened_changes_nothing(stage: str) -> None:
-    record = play(*STAGES[stage])
-    for event in STAGES[stage]:
-        assert advance(record, event, LATER + timedelta(minutes=5)) == record
-
-
 events = st.one_of(
     st.builds(Approved, st.sampled_from(PARTIES)),
     st.builds(Declined, st.sampled_from(PARTIES)),

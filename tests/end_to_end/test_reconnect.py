@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audit import audit
-from demo.consortium import HOST, CommandFailed, Consortium, wait_for
+from demo.consortium import HOST, Consortium, wait_for
 from tests.end_to_end.hospitals import Hospital, final_state, found, numeric, other_columns, propose
 from tests.support.forked import ForkedConsortium
 from tests.support.proxy import Proxy
@@ -127,9 +127,3 @@ def test_one_stuck_release_never_blocks_another(consortium: Consortium) -> None:
     consortium.halt("ward")
     settings.write_text(before)
     consortium.restart("ward")
-
-
-def test_a_second_daemon_on_the_same_state_is_refused(consortium: Consortium) -> None:
-    with pytest.raises(CommandFailed, match="another party-node runs") as refused:
-        consortium.run("party-node", "run", home=consortium.hospital("clinic"))
-    assert refused.value.code == 15

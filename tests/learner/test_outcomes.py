@@ -1,11 +1,9 @@
 """The commands on releases with outcome-only columns: three hospitals in full privacy, and one with public features."""
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -17,7 +15,7 @@ from dprelease.mechanisms.moments.released import OutcomeMoments
 from learner.cli.main import main
 from learner.client.library import Opened
 from learner.export.matrix import SQUARES, matrix, rows
-from learner.export.table import CONSTANT, NOISE_PREFIX, WRITERS
+from learner.export.table import CONSTANT
 from learner.report.content import report
 from learner.report.fit_page import page
 from tests.learner.commands import Run, runner
@@ -156,28 +154,6 @@ def test_the_matrix_has_features_and_the_constant_as_rows(full: Opened) -> None:
     assert np.array_equal(made.values[-1], moments.squares)
     assert SQUARES in made.metadata["meaning_of_entries"]
     assert "a matrix, 4 x 7" in made.sentence()
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_matrices_read_back_equal(full: Opened, tmp_path: Path, kind: str) -> None:
-    made, path = matrix(full), tmp_path / f"moments.{kind}"
-    WRITERS[kind](made, path)
-    if kind == "csv":
-        with path.open(newline="") as file:
-            header, *lines = csv.reader(file)
-        assert header == ["name", *made.names]
-        names, values = [line[0] for line in lines], np.array([[float(cell) for cell in line[1:]] for line in lines])
-    elif kind == "npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            names, values = arrays["row_names"].tolist(), arrays["values"]
-            assert np.array_equal(arrays["noise_sd"], made.noise_sd)
-    else:
-        read = pq.read_table(path)
-        names, values = read["name"].to_pylist(), np.column_stack([read[name].to_numpy() for name in made.names])
-        noise_sd = np.column_stack([read[f"{NOISE_PREFIX}{name}"].to_numpy() for name in made.names])
-        assert np.array_equal(noise_sd, made.noise_sd)
-    assert tuple(names) == made.row_names
-    assert np.array_equal(values, made.values)
 
 
 def test_there_are_no_rows_with_moments_that_are_not_known(run: Run, full: Opened, tmp_path: Path) -> None:

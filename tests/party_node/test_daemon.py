@@ -65,13 +65,6 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-def test_a_running_daemon_takes_a_release_all_the_way(world: World) -> None:
-    release = world.propose()
-    with running(world.north), running(world.south):
-        until(lambda: world.north.status(release) == world.south.status(release) == "delivered")
-    assert len(world.hub.sealed) == 2
-
-
 def test_a_coordinator_that_is_away_is_dialled_until_it_is_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="party_node")
     release = world.propose()
@@ -259,14 +252,6 @@ def test_a_report_that_finds_nobody_is_for_the_loop_to_repeat(world: World) -> N
         world.north.cycle()
 
 
-def unreadable(world: World) -> None:
-    world.coordinator.records["0"] = release_pb2.AgreementRecord(proposal=b'{"title":', state=1)
-
-
-def not_canonical(world: World) -> None:
-    world.coordinator.records["0"] = release_pb2.AgreementRecord(proposal=world.spec("x").to_bytes() + b" ", state=1)
-
-
 def of_a_later_version(world: World) -> None:
     world.coordinator.records["0"] = release_pb2.AgreementRecord(proposal=world.spec("x").to_bytes(), state=99)  # type: ignore[arg-type]
 
@@ -294,8 +279,6 @@ def for_a_hub_that_refuses(world: World) -> None:
 
 
 STUCK = [
-    unreadable,
-    not_canonical,
     of_a_later_version,
     with_an_impossible_date,
     with_a_target_beyond_all_numbers,

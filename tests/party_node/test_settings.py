@@ -55,31 +55,16 @@ def test_an_empty_section_approves_whatever_is_within_the_limits(tmp_path: Path)
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('name = "north"', 'name = "north ward"', "name"),
-        ('name = "north"', "", "name: is missing"),
         ('roster = "cohort"', "", "roster: is missing"),
         ('roster = "cohort"', 'roster = "cohort"\nsame_patients = "no"', "same_patients"),
         ('subject = "patient"', "", r"source\.subject: is missing"),
-        ('subject = "patient"', 'subject = "patient"\ndelimiter = "tab"', r"source\.delimiter"),
-        ('subject = "patient"', 'subject = "patient"\nformat = "excel"', r"source\.format"),
         ('subject = "patient"', 'subject = "patient"\nseparator = ";"', r"source\.separator"),
-        ("lower = 0", "", "lower"),
         ("lower = 0", 'lower = "min"', "lower"),
-        ("lower = 0", "lower = 120", "lower .120.0. must be less than upper"),
         ("lower = 0", "lower = -inf", "lower"),
         ("lower = 0", "lower = nan", "lower"),
         ("upper = 120", "upper = 120\nfill = 121", "must lie within the bounds"),
-        ("upper = 120", "upper = 120\nuper = 5", "uper"),
-        ('kind = "numeric"', 'kind = "number"', "kind"),
-        ('levels = ["female", "male"]', "levels = []", "levels"),
-        (
-            'levels = ["female", "male"]',
-            'levels = ["female", "female"]',
-            "levels must be distinct; leave out the second 'female'",
-        ),
         ('levels = ["female", "male"]', 'levels = ["other"]', "is there unless levels are exhaustive"),
         ('levels = ["female", "male"]', 'levels = ["female", "male"]\nexhaustive = true', "declare fill, the level"),
-        ("[columns.sex]", "[columns.'sex at birth']", "name"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -92,7 +77,6 @@ def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, words: str) -> N
     ("section", "words"),
     [
         ("[policy]\nallow = true", r"policy\.allow"),
-        ("[policy.limits]\nmax_epsilon = 0", r"policy\.limits\.max_epsilon"),
         ("[policy.limits]\nmax_epsilon = inf", r"policy\.limits\.max_epsilon"),
         ("[policy.limits]\nmax_delta = 1", r"policy\.limits\.max_delta"),
         ("[policy.limits]\nmin_rows = 0", r"policy\.limits\.min_rows"),
