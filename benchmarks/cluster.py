@@ -27,11 +27,12 @@ from dprelease.arrays import Floats, Integers, MappedFile, PieceMap, one_by_one,
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.released import BlockRows
+from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.shares import first_share, second_share
+from dprelease.mpc.shares import share
 from dprelease.privacy.public_stream import PublicStream
 from party_node.cluster.engine import Cluster
 from party_node.settings import ClusterSettings
@@ -58,7 +59,7 @@ def measure(tasks: list[Task], results: Results) -> None:
         results.add(f"{task.name}: its processor seconds", spent.processor)
     for workers in (1, 2):
         with LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         ) as made:
             there.append([_timed(partial(task.step, made.scheduler_address)) for task in tasks])
         for task, (local, _), (found, spent) in zip(tasks, here, there[-1], strict=True):
@@ -104,12 +105,12 @@ def session(columns: int, quick: bool) -> Task:
     rows = ROWS_BY_COLUMNS // columns // (5 if quick else 1)
     schedule = Schedule("5e" * 32, {"a": columns, "b": columns}, rows, 16, 0, False, FIELD)
     codes = np.random.default_rng(1).integers(-(1 << 16), 1 << 16, (rows, columns)).astype(np.int32)
-    shown, zero = list(masked(codes, bytes(32), schedule)), np.zeros((columns, columns), np.uint64)
+    shown, (pair,) = list(masked(codes, bytes(32), schedule)), schedule.pairs
+    dealt = CorrelatedRandomness("", bytes(32), b"", {pair: np.zeros((columns, columns), np.uint64)}, ())
 
     def step(address: str | None) -> Words:
         with _engine(address) as run:
-            first = first_share(columns, bytes(32), zero, shown, schedule, run)
-            return np.vstack([first, second_share(codes, zero, shown, schedule, run)])
+            return np.vstack([share(pair, party, codes, dealt, shown, schedule, run) for party in ("a", "b")])
 
     return Task(f"session, n = {rows:,}, two hospitals of {columns} columns", step)
 

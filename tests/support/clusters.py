@@ -47,7 +47,7 @@ def two_workers(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The scheduler's address, and the files of a member that may ask."""
     root = authority()
     workers, asking = member(folder, "workers", root), member(folder, "daemon", root)
-    how: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    how: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with LocalCluster(
         security=security(workers),
         protocol="tls://",

@@ -14,8 +14,8 @@ import pytest
 from pydantic import ValidationError
 
 from dprelease.data.columns import Column
-from dprelease.data.ranges import STEPS, Range
-from dprelease.mechanisms.moments.clipping import REACH, Ball, Clipping, Norm, balls, clip_rows, numbers_of
+from dprelease.data.ranges import REACH, STEPS, Range
+from dprelease.mechanisms.moments.clipping import Ball, Clipping, Norm, balls, clip_rows, numbers_of
 from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping, deviation, guess_of
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.sensitivity import RowBounds
