@@ -9,7 +9,7 @@ event, and each cause has its cumulative incidence.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +33,8 @@ DRAWS = 2000
 HALF = np.log(2.0)
 FINE = 10
 """Points of a plotted curve in each interval."""
+LETTER = 0.015
+"""Width of a digit under a plot, as a part of the axis."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +86,7 @@ class Survival(Analysis):
                 "\n".join([number_text(at), *(f"{self.at_risk[group][place]:.0f}" for group in groups)])
                 for place, at in enumerate(ticks)
             ]
-            axis.set_xticks(ticks, named)
+            axis.set_xticks(ticks, _with_room(named, [at / ticks[-1] for at in ticks]))
             axis.set_xlabel(
                 "under each time: numbers at risk" + f" of {', '.join(groups)}" * any(groups), parse_math=False
             )
@@ -95,6 +97,23 @@ class Survival(Analysis):
             figure.savefig(path, dpi=110)
         except (OSError, ValueError) as error:
             raise InvalidInput(f"cannot write the plot {path}: {error}") from error
+
+
+def _with_room(labels: Sequence[str], places: Sequence[float]) -> list[str]:
+    """Labels that stand apart, the first and the last one among them, and empty ones for the others.
+
+    Args:
+        labels: from left to right, of one line or more.
+        places: where their middles are, as parts of the axis.
+    """
+    half = [LETTER * (max(map(len, each.split("\n"))) + 1) / 2 for each in labels]
+    found, free = list(labels), np.inf
+    for at in range(len(labels) - 1, 0, -1):
+        if places[0] + half[0] <= places[at] - half[at] and places[at] + half[at] <= free:
+            free = places[at] - half[at]
+        else:
+            found[at] = ""
+    return found
 
 
 def survival(release: Release, exit: str, by: str | None = None, event: str | None = None) -> Survival:

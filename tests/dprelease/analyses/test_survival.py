@@ -14,6 +14,7 @@ from statsmodels.duration.survfunc import SurvfuncRight
 
 from dprelease.analyses import Survival, survival
 from dprelease.analyses.exit_sums import exit_sums
+from dprelease.analyses.survival import _with_room
 from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
@@ -183,6 +184,16 @@ def test_curves_fall_within_0_and_1_and_an_indicator_reads_both_ways(tmp_path: P
     assert "sampling" in data
     assert "A missing cell counts as the declared fill of its column, as exit: followed to 1.5" in found.summary()
     assert found.document().to_json()["missing_cells"] == ["exit: followed to 1.5", "group: b", "died: yes"]
+
+
+def test_times_under_a_plot_stand_apart() -> None:
+    """Those of cuts that crowd are left out, and the first and the last one never."""
+    times = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
+    labels = [f"{time:g}\n5014" for time in times]
+    shown = _with_room(labels, [time / times[-1] for time in times])
+    assert shown == [label if time in (0, 0.5, 1, 2, 5) else "" for time, label in zip(times, labels, strict=True)]
+    even = [f"{time:g}\n5014" for time in range(7)]
+    assert _with_room(even, [time / 6 for time in range(7)]) == even
 
 
 def test_three_groups_are_tested_together_and_one_needs_no_name() -> None:
