@@ -13,7 +13,7 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from dprelease.mpc.encryption import Context, new_content_key, new_session_key, private_bytes, public_bytes, seal
+from dprelease.mpc.encryption import Context, new_session_key, private_bytes, public_bytes, seal
 from dprelease.privacy.noise import SecureNoise
 
 NEW_NUMBERS = 0x20000000  # CLONE_NEWPID
@@ -27,7 +27,6 @@ def draw() -> dict[str, Any]:
     return {
         "noise": SecureNoise().discrete_gaussian(1e9, (1, 4)).tolist(),
         "session key": private_bytes(new_session_key()).hex(),
-        "content key": new_content_key().hex(),
         "sealed": seal(public_bytes(new_session_key()), b"a seed", Context("seed", "", "", "", "", "")).hex(),
         "opendp": list(dp.m.make_gaussian(*space, scale=1e9)([0] * 4)),
     }
