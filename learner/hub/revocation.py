@@ -43,12 +43,14 @@ class Revocations:
         self._lock = threading.Lock()
         self._looks = 0  # begun so far
         self._latest = 0  # the last of them that was answered
+        self._failed: tuple[int, DpReleaseError] | None = None  # the last of them that was not, and why
         self._pace = Buckets(LOOKS)
 
     def refresh(self) -> None:
         """Ask now; calls of revoked keys that are under way end.
 
-        All who wait for their turn share one look, which begins after the last of them came.
+        All who wait for their turn share one look, which begins after the last of them came, and its failure: where the coordinator
+        is silent, nobody waits for more than two of its silences.
 
         Raises:
             PeerUnavailable: the coordinator is away, or does not accept this hub.
@@ -57,10 +59,16 @@ class Revocations:
         with self._asking:
             if self._latest >= wanted:
                 return
+            if self._failed and self._failed[0] >= wanted:
+                raise self._failed[1]
             while not self._pace.take("all parties"):
                 time.sleep(1 / LOOKS.per_second)
             self._looks += 1
-            revoked = self._ask()
+            try:
+                revoked = self._ask()
+            except DpReleaseError as error:
+                self._failed = self._looks, error
+                raise
             with self._lock:
                 added = revoked - self._revoked
                 self._revoked, self._latest = revoked, self._looks

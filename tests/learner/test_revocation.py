@@ -231,6 +231,47 @@ def test_a_look_that_began_before_a_party_came_is_none_of_its_own(world: World) 
         revocations.check(identity)
 
 
+class Queue:
+    """A lock that counts who came to it."""
+
+    def __init__(self) -> None:
+        self.came = 0
+        self._counting, self._lock = threading.Lock(), threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._counting:
+            self.came += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_all_who_wait_share_a_look_that_fails_too() -> None:
+    """Else each would wait, in turn, until the coordinator's silence has lasted too long, and hold a thread."""
+    looking, go_on, queue = threading.Event(), threading.Event(), Queue()
+    looks: list[int] = []
+
+    def ask() -> frozenset[str]:
+        looks.append(1)
+        looking.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+        raise PeerUnavailable("it did not answer in time", peer="the coordinator")
+
+    revocations = Revocations(ask, lambda: datetime.now(UTC), lambda: None)
+    revocations._asking = queue  # type: ignore[assignment]
+    with ThreadPoolExecutor(9) as pool:
+        early = pool.submit(revocations.refresh)
+        assert looking.wait(PATIENCE_SECONDS)
+        late = [pool.submit(revocations.refresh) for _ in range(8)]
+        eventually(lambda: queue.came == 9)
+        go_on.set()
+        for each in (early, *late):
+            with pytest.raises(PeerUnavailable, match="did not answer in time"):
+                each.result(PATIENCE_SECONDS)
+    assert len(looks) == 2
+
+
 def test_a_certificate_that_ended_on_an_old_connection_counts_no_more(world: World) -> None:
     identity = read_identity(mint("north", "party", world.root, days=1).certificate)
     now = datetime.now(UTC)
