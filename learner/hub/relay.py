@@ -33,7 +33,7 @@ class Relay:
         storage: the hub's files.
         find_record: digest, and who names it, to checked record, of a release or an alignment run; asks the coordinator when the
             storage has none.
-        look: asks whose key was revoked, and ends calls of theirs; done whenever a party enters a session.
+        look: asks whose key was revoked, and refuses the caller if it is one; done once in each call that enters a session.
         tell: given the names of the parties that a parcel has become complete for.
         report: given an alignment run and parties of it that have sent all that is theirs to send.
     """
@@ -42,7 +42,7 @@ class Relay:
         self,
         storage: Storage,
         find_record: Callable[[str, str], ApprovedRelease | AcceptedRun],
-        look: Callable[[], object],
+        look: Callable[[Identity], object],
         tell: Callable[..., object] = lambda *names: None,
         report: Callable[[str, tuple[str]], object] = lambda run, parties: None,
     ) -> None:
@@ -68,7 +68,7 @@ class Relay:
 
         Raises:
             InvalidInput: not a parcel, or of several releases, or the release is not computed together.
-            AccessDenied: the caller is not the sender, or is not named with the caller's key.
+            AccessDenied: the caller is not the sender, or is not named with the caller's key; or that was revoked.
             IntegrityError: the plan has no such parcel, or its sender did not sign it; or the body is another, and is given up.
             Conflict: another parcel is in its place, its round or session is not the present one, or all is over.
             NotFound, PeerUnavailable, TooManyRequests: the release or run is not known, or there is no room.
@@ -85,10 +85,10 @@ class Relay:
         store, found, new = self._store(task, plan), list[StoredMessage](), list[StoredMessage]()
         signed, fresh = list[Message](), dict[Place, StoredMessage]()
         refused: DpReleaseError | None = None
+        if any(parcel.header.kind == "hello" for parcel in parcels):
+            self._look(caller)
         try:
             for parcel in parcels:
-                if parcel.header.kind == "hello":
-                    self._look()
                 plan.check(parcel, {caller.name: caller.key})
                 signed.append(parcel)
         except DpReleaseError as error:

@@ -79,6 +79,11 @@ class Revocations:
         if added:
             self._grown()
 
+    def look_up(self, identity: Identity) -> None:
+        """Ask now, and refuse a caller whose key was revoked; raises as `refresh` and `check`."""
+        self.refresh()
+        self.check(identity)
+
     def check(self, identity: Identity) -> None:
         """Refuse a caller whose key was revoked, or whose certificate has ended on an old connection.
 

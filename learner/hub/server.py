@@ -103,7 +103,7 @@ class Hub:
         party_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         public_streams = OpenStreams(limits.streams_per_peer, limits.streams_total)
         intake_servicer = IntakeServicer(intake, revocations, party_streams)
-        relay = Relay(storage, records.session, revocations.refresh, news.tell, coordination.report_intake)
+        relay = Relay(storage, records.session, revocations.look_up, news.tell, coordination.report_intake)
         relay_servicer = RelayServicer(relay, revocations, party_streams, news)
         public_servicer = PublicServicer(Shelf(storage), public_streams)
 

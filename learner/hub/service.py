@@ -66,8 +66,7 @@ class IntakeServicer(_ForParties, intake_pb2_grpc.IntakeServiceServicer):
     def OpenBlock(self, request: intake_pb2.OpenBlockRequest, context: Any) -> intake_pb2.OpenBlockResponse:  # noqa: N802
         """Announce a block."""
         identity = caller(context, "party")
-        self._revocations.refresh()
-        self._revocations.check(identity)
+        self._revocations.look_up(identity)
         return intake_pb2.OpenBlockResponse(
             offset=self._intake.open_block(identity, context.certificate.decode(), request.sealed)
         )

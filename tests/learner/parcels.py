@@ -153,7 +153,7 @@ class Office:
             self.storage.keep_record(known)
         return known
 
-    def look(self) -> None:
+    def look(self, _: Identity) -> None:
         self.looks += 1
 
     def caller(self, party: str) -> Identity:

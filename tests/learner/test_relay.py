@@ -322,6 +322,13 @@ def test_whoever_enters_a_session_is_looked_up(office: Office, make: Hospitals) 
     assert office.looks == 4  # not for every parcel: the hub's own look every few seconds cuts the others off
 
 
+def test_parcels_that_come_together_are_looked_up_once(office: Office, make: Hospitals) -> None:
+    """Else one call of some 200 offers would use up the looks that all parties share, and hold a thread meanwhile."""
+    offer = make.offer("north").to_bytes()
+    office.relay.open_parcels(office.caller("north"), [(offer, b"")] * 200)
+    assert office.looks == 1
+
+
 def test_a_published_release_takes_and_gives_nothing(office: Office, make: Hospitals) -> None:
     office.begin()
     parcel = make.columns("north", "west")

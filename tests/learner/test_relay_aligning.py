@@ -9,6 +9,7 @@ import pytest
 from dprelease.acceptance import accept
 from dprelease.canonical import sha256
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, NotFound, PeerUnavailable
+from dprelease.identity.certificates import Identity
 from dprelease.intersection.ring import Ring
 from dprelease.intersection.task import Task
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
@@ -65,7 +66,7 @@ class Post:
         self.storage.keep_run(self.record)
         return self.record
 
-    def _look(self) -> None:
+    def _look(self, _: Identity) -> None:
         self.looks += 1
 
     def _tell(self, *names: str) -> None:

@@ -322,6 +322,20 @@ class NorthsCall:
         return await asyncio.to_thread(function, *args, **options)
 
 
+RARELY = {"limits": {"stop_seconds": 0.0, "revocation_seconds": 3600.0}}
+
+
+def test_a_revoked_party_enters_no_session_on_the_call_that_finds_out(
+    enter: Callable[..., Callers], make: Hospitals, world: World, sealed: Sealed, coordinator: FakeCoordinator
+) -> None:
+    callers = enter(sealed, **RARELY)
+    bring(callers, make, make.offer("south"))
+    coordinator.revoked.add(world.parties["north"].identity.fingerprint)
+    with pytest.raises(AccessDenied):
+        bring(callers, make, make.offer("north"))
+    assert [message.header.sender for message in callers["south"].listed()] == ["south"]
+
+
 class LongBody:
     """A relay with one parcel of 3 MiB."""
 
