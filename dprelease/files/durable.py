@@ -46,6 +46,8 @@ def write_durably(path: Path, *pieces: bytes | memoryview, mode: int = 0o644) ->
 def write_pieces_durably(path: Path, pieces: Iterable[bytes | memoryview], mode: int = 0o644) -> None:
     """Write under a temporary name of this thread's own, sync, rename, sync the folder. Replaces what was there.
 
+    A failure leaves the disk as it was: where it was full, other files must still be written. Only a kill leaves something.
+
     Args:
         path: where the file will stand.
         pieces: all of it, one after another; each is made once the one before is written.
@@ -53,13 +55,23 @@ def write_pieces_durably(path: Path, pieces: Iterable[bytes | memoryview], mode:
     """
     make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}{TEMPORARY}")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
-        for piece in pieces:
-            file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a kill left of files that were being written in a folder and those in it; nobody may write there meanwhile."""
+    for leftover in folder.rglob(f".*{TEMPORARY}"):
+        leftover.unlink()
 
 
 def append_durably(path: Path, held: int, data: bytes) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.arrays import pieces
 from dprelease.data.bounding import BoundedRows, codes_digest
 from dprelease.data.columns import Column, released_names
-from dprelease.files.durable import SECRET, TEMPORARY, make_folder, remove_folder, write_pieces_durably
+from dprelease.files.durable import SECRET, make_folder, remove_folder, remove_leftovers, write_pieces_durably
 from party_node.state.streams import CheckpointRows
 
 _OUTSIDE_STREAMS = "0" * 64
@@ -40,7 +40,7 @@ class FrozenRows:
             at: the checkpoint that they are of; None outside streams.
         """
         make_folder(self._folder, 0o700)
-        self.tidy()
+        remove_leftovers(self._folder)
         codes = (np.ascontiguousarray(piece, "<i4").data for piece in pieces(bounded.codes))
         write_pieces_durably(self._path, chain(codes, [_ending(at)]), mode=SECRET)
 
@@ -67,11 +67,6 @@ class FrozenRows:
     def exists(self) -> bool:
         """Tells whether there is a file of them, whatever is in it."""
         return self._path.exists()
-
-    def tidy(self) -> None:
-        """Remove what a process left that was stopped while it wrote."""
-        for path in self._folder.glob(f".*{TEMPORARY}"):
-            path.unlink()
 
     def erase(self) -> None:
         """Forget the rows; again changes nothing."""

@@ -1,11 +1,13 @@
 """How a joint computation ends at a hospital: one block for good, one charge, and nothing left of the session."""
 
 import shutil
+from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
 
 from dprelease.errors import Conflict
+from dprelease.files.durable import TEMPORARY
 from dprelease.mpc.messages import sign_message
 from dprelease.release.accounting import guarantee
 from party_node.state.transactions import transaction
@@ -47,6 +49,16 @@ def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, stat
     deliver(world)
     assert len(kinds(world, release)) == sent
     assert world.north.noise.draws == []
+
+
+def test_a_start_removes_half_a_body_that_a_kill_left_and_nothing_else(world: World) -> None:
+    release = approved(world, range_proofs=False)
+    world.north.cycle()
+    kept = session_folder(world.north, release)
+    out = world.north.folder / "state" / "joint" / release / "out"
+    (out / f".columns+south+.body.7.140{TEMPORARY}").write_bytes(b"half of it")
+    world.north.daemon().sweep(datetime.now(UTC))
+    assert session_folder(world.north, release) == kept
 
 
 def test_a_published_release_keeps_its_block_and_list_of_seeds_alone(world: World) -> None:
