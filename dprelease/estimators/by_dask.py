@@ -19,6 +19,7 @@ from dprelease.errors import DpReleaseError, PeerUnavailable
 from dprelease.files.extras import imported, require
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.mechanisms.noisy_rows.released import BlockRows
+from dprelease.version import __version__
 
 MOST_COLUMNS = 1 << 10
 """A part has no more: a worker holds a few parts and squares of as many columns, however wide the table is."""
@@ -59,12 +60,22 @@ def products_by_dask(
 def _product(array: Any, left: Any, right: Any) -> Any:
     """left^T right, as dask sees it: a sum over the products of their parts, in an order that is the same for all workers."""
     return array.blockwise(
-        _of_parts, "kij", left, "ki", right, "kj", adjust_chunks={"k": 1}, dtype=np.float64, meta=np.zeros((0, 0, 0))
+        _of_parts,
+        "kij",
+        left,
+        "ki",
+        right,
+        "kj",
+        adjust_chunks={"k": 1},
+        dtype=np.float64,
+        meta=np.zeros((0, 0, 0)),
+        version=__version__,
     ).sum(axis=0)
 
 
-def _of_parts(left: Floats, right: Floats) -> Floats:
+def _of_parts(left: Floats, right: Floats, version: str) -> Floats:
     """(1, d, e). A copy, for numpy takes another way to multiply an array with itself, and that is not so on every worker."""
+    _check_version(version)
     return (np.ascontiguousarray(left.T) @ right)[None]
 
 
@@ -74,7 +85,7 @@ def _lazy(array: Any, table: RowTable, step: int) -> Any:
 
     def part(rows: slice, columns: slice) -> Any:
         shape = rows.stop - rows.start, columns.stop - columns.start
-        return array.from_delayed(delayed(_part(table, rows, columns)), shape, np.float64)
+        return array.from_delayed(delayed(_part(table, rows, columns), __version__), shape, np.float64)
 
     columns = _slices(width, MOST_COLUMNS)
     if not columns:
@@ -95,11 +106,17 @@ def _part(table: RowTable, rows: slice, columns: slice) -> BlockRows | Floats:
     return replace(some, row_weights=table.row_weights[rows]).some(columns)
 
 
-def _read(part: BlockRows | Floats) -> Floats:
+def _read(part: BlockRows | Floats, version: str) -> Floats:
+    _check_version(version)
     if not isinstance(part, BlockRows):
         return part
     blocks = tuple(block.mapped() if isinstance(block, FileRows) else block for block in part.blocks)
     return replace(part, blocks=blocks)[:]
+
+
+def _check_version(version: str) -> None:
+    if version != __version__:
+        raise RuntimeError(f"this worker has dprelease {__version__}, and the learner {version}")
 
 
 def _computed(sums: Sequence[Any]) -> tuple[Floats, ...]:

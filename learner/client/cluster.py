@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from dprelease.errors import InvalidInput, PeerUnavailable
@@ -24,7 +24,7 @@ def on_cluster(release: Release, address: str | None) -> Iterator[Release]:
 
     Raises:
         InvalidInput: dask is not installed, or the address is none of a scheduler behind TLS or on this machine.
-        PeerUnavailable: the scheduler does not answer.
+        PeerUnavailable: the scheduler does not answer, or has no worker.
     """
     if address is None:
         yield release
@@ -34,13 +34,14 @@ def on_cluster(release: Release, address: str | None) -> Iterator[Release]:
         check_cluster(address)
     except ValueError as error:
         raise InvalidInput(f"--cluster {address}", [str(error)]) from error
-    try:
-        client = distributed.Client(address, timeout=CONNECT_SECONDS)
-    except Exception as error:
-        raise PeerUnavailable(
-            f"the cluster at {address} does not answer ({type(error).__name__}): see that its scheduler runs, and that dask's "
-            "configuration names the certificates (distributed.comm.tls)",
-            peer="the cluster",
-        ) from error
-    with client:
+    with ExitStack() as running:
+        try:
+            client = running.enter_context(distributed.Client(address, timeout=CONNECT_SECONDS))
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except Exception as error:
+            raise PeerUnavailable(
+                f"the cluster at {address} does not answer ({type(error).__name__}): see that its scheduler and a worker run, and "
+                "that dask's configuration names the certificates (distributed.comm.tls)",
+                peer="the cluster",
+            ) from error
         yield replace(release, engine="dask")

@@ -8,6 +8,7 @@ from typing import Any
 import dask
 import numpy as np
 import pytest
+from distributed import LocalCluster
 
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.release import folder
@@ -61,6 +62,19 @@ def test_a_fit_is_that_of_one_process(
     one, other = ([*numbers(json.loads(each.stdout)["coefficients"])] for each in (found, local))
     assert len(one) > 2
     np.testing.assert_allclose(one, other, rtol=1e-8)
+
+
+def test_a_scheduler_without_workers_is_told(
+    published: tuple[Run, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a fit would wait for ever, and say nothing."""
+    monkeypatch.setattr("learner.client.cluster.CONNECT_SECONDS", 2.0)
+    run, path = published
+    how = {"n_workers": 0, "processes": False, "protocol": "tcp://", "dashboard_address": ":0"}
+    with LocalCluster(host="127.0.0.1", local_directory=str(tmp_path), **how) as made:
+        result = run("fit", path, "--target", "glucose", "--cluster", made.scheduler_address)
+    assert result.exit_code == EXIT["PeerUnavailable"], result.output
+    assert "see that its scheduler and a worker run" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -20,6 +21,7 @@ from dprelease.mechanisms.noisy_rows.released import BlockRows
 from dprelease.release import folder
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
+from dprelease.version import __version__
 from tests.support.clusters import kill_one, security, two_workers
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, new_consortium, numeric, publish
@@ -89,9 +91,9 @@ def test_a_fit_is_that_of_this_process(release: Release) -> None:
 def test_parts_carry_places_in_files_and_no_numbers_of_blocks(release: Release) -> None:
     table = release.scaled().table
     assert isinstance(table, BlockRows)
-    part = by_dask._part(table, slice(100, 400), slice(2, 7))
+    part, read = by_dask._part(table, slice(100, 400), slice(2, 7)), partial(by_dask._read, version=__version__)
     assert len(pickle.dumps(part)) < 8 * 300 * 2 + 4000  # the weights of these rows, and little else
-    np.testing.assert_array_equal(by_dask._read(pickle.loads(pickle.dumps(part))), table[100:400][:, 2:7])  # noqa: S301
+    np.testing.assert_array_equal(read(pickle.loads(pickle.dumps(part))), table[100:400][:, 2:7])  # noqa: S301
 
 
 def test_an_integer_that_no_honest_block_has_is_refused_there_too(release: Release) -> None:
@@ -109,6 +111,16 @@ def test_files_that_workers_do_not_see_are_named(release: Release, tmp_path: Pat
         pytest.raises(PeerUnavailable, match=r"dask did not take the sums .*\(FileNotFoundError\).* at the same path"),
     ):
         rows.products(intercept=True)
+
+
+def test_workers_of_another_version_take_no_sums(release: Release, client: Client) -> None:
+    rows = by_rows(release.scaled(), "dask")
+    with (
+        client.as_current(),
+        patch.object(by_dask, "__version__", "0.0.1"),
+        pytest.raises(PeerUnavailable, match=r"\(RuntimeError\).* that they have this version of dprelease"),
+    ):
+        rows.products(intercept=False)
 
 
 def test_without_the_extra_nothing_is_summed(release: Release) -> None:
