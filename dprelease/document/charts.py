@@ -21,6 +21,7 @@ RIGHT = WIDTH - 24
 _LETTER, _WIDE = 9.5, 13.5  # on small screens, where letters are larger
 _LONGEST_LABEL = 24
 _LONGEST_UNIT = 54
+_LONGEST_BELOW = int(WIDTH / _WIDE)
 _LINE = 24.0
 _FOOT = 46.0
 _LEFT = 64.0
@@ -192,7 +193,10 @@ def forest(name: str, title: str, words: str, marks: Sequence[Mark], axis_label:
     bottom = 8 + _LINE * len(marks)
     drawing.across(axis, 4, bottom)
     drawing.line(axis.at(0.0), 4, axis.at(0.0), bottom, "zero")
-    drawing.text(axis_label, (left + RIGHT) / 2, bottom + 38, "axis middle")
+    middle = (left + RIGHT) / 2
+    if middle + _length(axis_label) / 2 > WIDTH:
+        middle = WIDTH / 2
+    drawing.text(_cut(axis_label, _LONGEST_BELOW), middle, bottom + 38, "axis middle")
     for place, mark in enumerate(marks):
         y, kind = 8 + _LINE * (place + 0.5), "clear" if mark.clear else "open"
         drawing.text(_cut(mark.label), left - 12, y + 4, "label end")

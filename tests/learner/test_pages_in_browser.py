@@ -27,6 +27,7 @@ from learner.report.content import report
 from learner.report.fit_page import page
 from learner.report.read_pages import counterfactual_page, ranges_page
 from learner.report.synthetic_page import synthetic_page
+from tests.learner.moments import opened
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile
 from tests.learner.streams import PublishedStream
 from tests.learner.world import World, publish_to
@@ -157,6 +158,20 @@ def test_screenshots_are_kept(seen: tuple[bool, Mapping[str, Any]], every: Mappi
     dark, found = seen
     heights = [found[f"{name} {width}"]["high"] for width in WIDTHS]
     assert pictured(Path(SCREENSHOTS).resolve(), name, every[name], heights, dark=dark).stat().st_size > SMALLEST
+
+
+def test_the_longest_names_and_units_are_legible(tmp_path: Path) -> None:
+    longest = "p" * 63
+    north, south = (numeric(longest, 0.0, 1.0), numeric("age")), (numeric("glucose", 2.0, 30.0, unit="W" * 30),)
+    world = World(tmp_path, {"north": north, "south": south})
+    with closing(Storage(tmp_path / "hub", 1 << 30)) as storage:
+        sealed = world.sealed(mechanism="moments", rows=400)
+        made = {"moments": publish_to(storage, world, sealed).path / PAGE}
+    fitted = report(opened(world, tmp_path / "learner"), ["glucose", longest])
+    for frame, found in measured(
+        tmp_path, {**texts(made), "fit": page(fitted)}, "return layout();", sources=[LAYOUT]
+    ).items():
+        assert found == [], (frame, *found)
 
 
 SPOILT = """
