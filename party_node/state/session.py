@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +27,7 @@ from dprelease.canonical import Value
 from dprelease.errors import IntegrityError
 from dprelease.files.durable import (
     SECRET,
+    disk_takes,
     make_folder,
     remove_folder,
     sync_folder,
@@ -70,7 +71,11 @@ class FrozenMessages(Value):
 
 
 class SessionFolder:
-    """One release's session."""
+    """One release's session.
+
+    Raises:
+        PeerUnavailable: from every method that writes: the disk is full.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -116,7 +121,8 @@ class SessionFolder:
         names = [name_of(message.header) for message in together]
         bodies = tuple(b64encode(self._bodies.get(name, b"")).decode() for name in names)
         frozen = FrozenMessages(messages=together, bodies=bodies)
-        write_durably(self._folder / "out" / f"{names[0]}.frozen", frozen.to_bytes(), mode=SECRET)
+        with self._disk():
+            write_durably(self._folder / "out" / f"{names[0]}.frozen", frozen.to_bytes(), mode=SECRET)
         self._save(state.model_copy(update={"messages": (*state.messages, names[0])}))
         self._bodies.clear()
 
@@ -125,11 +131,13 @@ class SessionFolder:
         if len(data) <= SHORT_BODY:
             self._bodies[name] = data
         else:
-            write_durably(self._file(name), data, mode=SECRET)
+            with self._disk():
+                write_durably(self._file(name), data, mode=SECRET)
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
-        write_pieces_durably(self._file(name), pieces, mode=SECRET)
+        with self._disk():
+            write_pieces_durably(self._file(name), pieces, mode=SECRET)
 
     def read_body(self, message: Message) -> bytes:
         """The body of a message of ours that is frozen; empty without one."""
@@ -137,7 +145,8 @@ class SessionFolder:
 
     def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write a file that never leaves, whole or not at all; on disk when this returns."""
-        write_pieces_durably(self._folder / "own" / name, pieces, mode=SECRET)
+        with self._disk():
+            write_pieces_durably(self._folder / "own" / name, pieces, mode=SECRET)
 
     def read_private(self, name: str) -> memoryview | None:
         """A file that never leaves, mapped; None where it was never completed."""
@@ -155,7 +164,8 @@ class SessionFolder:
     def keep_patients(self, pseudonyms: Iterable[memoryview]) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""
         self._make()
-        write_pieces_durably(self._folder / "patients", pseudonyms, mode=SECRET)
+        with self._disk():
+            write_pieces_durably(self._folder / "patients", pseudonyms, mode=SECRET)
 
     def patients(self) -> memoryview | None:
         """The patients that `keep_patients` kept, mapped; None before."""
@@ -169,12 +179,16 @@ class SessionFolder:
 
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
         """Keep what a dealer dealt to us."""
-        write_durably(self._dealt(dealer), sealed, mode=SECRET)
+        with self._disk():
+            write_durably(self._dealt(dealer), sealed, mode=SECRET)
 
     def erase(self) -> None:
         """Forget the session; again changes nothing."""
         self._forget()
         remove_folder(self._folder)
+
+    def _disk(self) -> AbstractContextManager[None]:
+        return disk_takes(f"the folder {self._folder} takes no more of a session")
 
     def _forget(self) -> None:
         self._state = None
@@ -207,7 +221,8 @@ class SessionFolder:
 
     def _save(self, state: SessionState) -> SessionState:
         self._state = None  # read again if this is cut short
-        write_durably(self._folder / "session.json", state.to_bytes(), mode=SECRET)
+        with self._disk():
+            write_durably(self._folder / "session.json", state.to_bytes(), mode=SECRET)
         self._state = state
         return state
 

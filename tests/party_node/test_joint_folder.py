@@ -1,11 +1,14 @@
 """A session on disk: frozen messages count all together or not at all, for the owner's eyes alone, and go when it is over."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dprelease.canonical import sha256
+from dprelease.errors import PeerUnavailable
 from dprelease.files import durable
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, message_name, name_of
 from party_node.state import session as folder_module
@@ -39,6 +42,30 @@ def freeze(session: SessionFolder, *messages: tuple[Message, bytes]) -> None:
         if body:
             session.keep_body(name_of(each.header), body)
     session.freeze([each for each, _ in messages])
+
+
+def test_a_full_disk_is_told_and_the_session_goes_on_once_there_is_room(
+    session: SessionFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.begin(1)
+    body = bytes(SHORT_BODY + 1)
+
+    def full(_handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(durable.os, "fsync", full)
+        for write in (
+            lambda: session.keep_body("columns+c+", body),
+            lambda: session.write_body("columns+c+", [body]),
+            lambda: session.write_private("points", [body]),
+            lambda: session.keep_dealt("c", body),
+            lambda: session.freeze([message("hello")]),
+        ):
+            with pytest.raises(PeerUnavailable, match="takes no more of a session: No space left"):
+                write()
+    freeze(session, (message("hello"), b""))
+    assert session.messages() == (message("hello"),)
 
 
 def test_before_the_first_session_there_is_nothing(session: SessionFolder) -> None:
