@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,16 @@ import pytest
 from dprelease.errors import IntegrityError
 from dprelease.identity.certificates import read_certificate
 from dprelease.mechanisms.registry import names
-from dprelease.publication.plain import plain_files
+from dprelease.publication.beside import files_beside
+from dprelease.publication.plain import LAYOUT, plain_files
 from dprelease.release.folder import ReleaseFolder
 from tests.learner.commands import EXIT, Run, runner
 from tests.vectors import BAD, LIST, NUMBERS, ROOT, VECTORS, write
 
 LISTED = json.loads((VECTORS / LIST).read_text())
 AGAIN = "docs/vectors are no longer of this format; if it was to change, write them again: python -m tests.vectors"
+BESIDE = 2, "8ad0aadfbe8f2b380c23d022e70ad7175ac89d1b4f75854224bf50fc0a0f90e1"
+"""Layout of files beside releases, and a digest of those beside all good vectors."""
 
 
 def folders(each: dict[str, Any]) -> str:
@@ -50,6 +54,18 @@ def test_a_good_vector_verifies_and_reads_as_its_table(good: dict[str, Any], roo
     result = run("verify", folder.path, "--json")
     assert result.exit_code == 0, f"{result.output}\n{AGAIN}"
     assert json.loads(result.stdout)["verified"] is True
+
+
+def test_files_beside_releases_change_only_with_the_number_of_their_layout(root: str) -> None:
+    made = sha256()
+    for good in LISTED["good"]:
+        folder = ReleaseFolder(VECTORS / good["folder"])
+        for name, data in sorted(files_beside(folder, folder.verify(root)).items()):
+            made.update(f"{name} {len(data)}\n".encode() + data)
+    told = (
+        "every verifier would call files of the version before altered; raise LAYOUT, and write it and the digest here"
+    )
+    assert (LAYOUT, made.hexdigest()) == BESIDE, told
 
 
 @pytest.mark.parametrize("bad", LISTED["bad"], ids=folders)

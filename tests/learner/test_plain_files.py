@@ -23,7 +23,7 @@ from dprelease.document.text import text
 from dprelease.mechanisms.ranges.rounds import Row
 from dprelease.publication import plain
 from dprelease.publication.beside import compared, missing
-from dprelease.publication.plain import CONSTANT, README, plain_files
+from dprelease.publication.plain import CONSTANT, LAYOUT, README, plain_files
 from dprelease.publication.registry import registry_record
 from dprelease.release.folder import PAGE, ReleaseFolder
 from dprelease.release.manifest import Manifest
@@ -267,13 +267,13 @@ def test_an_altered_table_is_found_out_and_one_of_another_layout_told_apart(
     assert shown.exit_code == EXIT["IntegrityError"]
     assert "The signed release is genuine" in shown.output
     assert "altered beside the signed release: moments.csv" in shown.output
-    for said, line in (("layout 2", b"Files (layout 2):"), ("no layout", b"Files:")):
+    for said, line in (("layout 1", b"Files (layout 1):"), ("no layout", b"Files:")):
         readme.write_bytes(re.sub(rb"Files.*:\n", line + b"\n", readme.read_bytes()))
         assert compared(folder, release).altered == ()
         shown = CliRunner().invoke(main, verify)
         words = " ".join(shown.output.split())
         assert shown.exit_code == 0
-        assert f"README.txt says {said}, and this version makes layout 1" in words
+        assert f"README.txt says {said}, and this version makes layout {LAYOUT}" in words
         assert "it cannot check moments.csv, README.txt" in words
 
 
