@@ -32,6 +32,7 @@ import pyarrow as pa
 
 from demo.consortium import ROOT, Consortium
 from dprelease.estimators.evidence import evidence
+from dprelease.threads import VARIABLES
 from tests.support.replaced import PROJECT
 
 IN_PLACE = ("tests.support.faulty", "tests.support.recorded")
@@ -126,7 +127,10 @@ class _Origin:
         self._compiled = TemporaryDirectory()
         with theirs:
             line = [sys.executable, "-m", __name__, str(theirs.fileno()), self._compiled.name]
-            self._process = subprocess.Popen(line, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            alone = os.environ | dict.fromkeys(VARIABLES, "1")  # a copy has no other thread, whatever a person has set
+            self._process = subprocess.Popen(
+                line, cwd=ROOT, env=alone, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+            )
 
     def ask(self, theirs: socket.socket) -> None:
         """One more copy, which talks through this socket."""
