@@ -23,6 +23,7 @@ from coordinator.clock import utc_now
 from coordinator.proposals import proposals
 from coordinator.settings import CoordinatorSettings
 from demo.consortium import Consortium, wait_for
+from dprelease.about import About, Creator
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.privacy.gaussian import mu_of
@@ -33,6 +34,7 @@ from tests.support.forked import ForkedConsortium
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.slow]
 
+ABOUT = About(description="Made-up rows", licence="CC0-1.0", creators=(Creator(name="A test"),))
 NAMES = ("clinic", "ward", "lab")
 EPSILON, DELTA = 6000.0, 1e-5
 STATED = mu_of(EPSILON, DELTA)
@@ -62,11 +64,11 @@ def hospitals(replaced: bool) -> list[Hospital]:
     for name in NAMES:
         columns = {f"{name}{number}": numeric(-1, 1) for number in range(WIDTH)}
         cells: dict[str, list[object]] = {
-            column: [0.0 if replaced else 1.0, *map(float, random.choice([-1.0, 1.0], 5))] for column in columns
+            column: [0.0 if replaced else 1.0, *map(float, random.choice([-1.0, 1.0], 19))] for column in columns
         }
         if name == NAMES[0]:
             columns["smoker"] = 'kind = "categorical"\nlevels = ["yes"]'
-            cells["smoker"] = ["no" if replaced else "yes", "yes", "no", "no", "yes", "no"]
+            cells["smoker"] = ["no" if replaced else "yes", *random.choice(["yes", "no"], 19).tolist()]
         made.append(Hospital(name, columns, cells))
     return made
 
@@ -105,7 +107,9 @@ class Campaign:
             for hospital in TABLES[0]
         }
         title = f"without {left_out}"
-        return proposals.Request(title=title, parties=columns, mechanism="moments", epsilon=EPSILON, delta=DELTA)
+        return proposals.Request(
+            title=title, parties=columns, mechanism="moments", epsilon=EPSILON, delta=DELTA, about=ABOUT
+        )
 
     def _look(self, folder: ReleaseFolder) -> Sighting:
         release = folder.verify((self.consortium.hub / "root.pem").read_text())
