@@ -19,7 +19,7 @@ from dprelease.errors import DpReleaseError, PeerUnavailable
 from dprelease.files.extras import imported, require
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.mechanisms.noisy_rows.released import BlockRows
-from dprelease.version import __version__
+from dprelease.version import __version__, check_worker
 
 MOST_COLUMNS = 1 << 10
 """A part has no more: a worker holds a few parts and squares of as many columns, however wide the table is."""
@@ -75,7 +75,7 @@ def _product(array: Any, left: Any, right: Any) -> Any:
 
 def _of_parts(left: Floats, right: Floats, version: str) -> Floats:
     """(1, d, e). A copy, for numpy takes another way to multiply an array with itself, and that is not so on every worker."""
-    _check_version(version)
+    check_worker(version)
     return (np.ascontiguousarray(left.T) @ right)[None]
 
 
@@ -107,16 +107,11 @@ def _part(table: RowTable, rows: slice, columns: slice) -> BlockRows | Floats:
 
 
 def _read(part: BlockRows | Floats, version: str) -> Floats:
-    _check_version(version)
+    check_worker(version)
     if not isinstance(part, BlockRows):
         return part
     blocks = tuple(block.mapped() if isinstance(block, FileRows) else block for block in part.blocks)
     return replace(part, blocks=blocks)[:]
-
-
-def _check_version(version: str) -> None:
-    if version != __version__:
-        raise RuntimeError(f"this worker has dprelease {__version__}, and the learner {version}")
 
 
 def _computed(sums: Sequence[Any]) -> tuple[Floats, ...]:

@@ -24,7 +24,6 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.arrays import sha256_by_piece
 from dprelease.errors import IntegrityError, InvalidInput, Irreparable
@@ -65,26 +64,25 @@ def distinct(starts: Words) -> bool:
     return len(np.unique(some, axis=0)) == len(some)
 
 
+@dataclass(eq=False, repr=False)
 class AlignmentExchange(Correspondence[Ring]):
-    """Our side of one session; arguments as of `Correspondence`.
+    """Our side of one session.
 
-    Args:
+    Attributes:
         workers: processes to multiply in.
     """
 
-    def __init__(
-        self,
-        at: Round[Ring],
-        party: str,
-        identity: PrivateKey,
-        session_key: X25519PrivateKey,
-        storage: SessionStorage,
-        fetch: Callable[[MessageHeader], Iterator[bytes]],
-        draw: Draw,
-        workers: int,
-    ) -> None:
-        super().__init__(at, party, identity, session_key, storage, fetch, draw)
-        self.ring, self.run, self.workers = at.schedule, bytes.fromhex(at.schedule.task), workers
+    workers: int
+
+    @property
+    def ring(self) -> Ring:
+        """The public parameters."""
+        return self.at.schedule
+
+    @property
+    def run(self) -> bytes:
+        """Digest of the run."""
+        return bytes.fromhex(self.ring.task)
 
     def order(self, elements: Bytes) -> npt.NDArray[np.intp]:
         """The secret order in which our elements, (n, 32), go around; the same at every call.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic
 
@@ -21,10 +22,11 @@ from dprelease.mpc.schedule import TAG_BYTES
 from dprelease.mpc.storage import SessionStorage, write_hashed
 
 
+@dataclass(eq=False, repr=False)
 class Correspondence(Generic[Public]):
     """Our side of one session; it can be made once every party's session key is known.
 
-    Args:
+    Attributes:
         at: the round, with a hello of every party.
         party: our name.
         identity: our identity key, which signs.
@@ -34,20 +36,18 @@ class Correspondence(Generic[Public]):
         draw: secret randomness, so many bytes.
     """
 
-    def __init__(
-        self,
-        at: Round[Public],
-        party: str,
-        identity: PrivateKey,
-        session_key: X25519PrivateKey,
-        storage: SessionStorage,
-        fetch: Callable[[MessageHeader], Iterator[bytes]],
-        draw: Draw,
-    ) -> None:
-        self.at, self.party, self.draw = at, party, draw
-        self.storage, self.fetch = storage, fetch
-        self.signed = partial(at.message, identity, party)
-        self.session_key = session_key
+    at: Round[Public]
+    party: str
+    identity: PrivateKey
+    session_key: X25519PrivateKey
+    storage: SessionStorage
+    fetch: Callable[[MessageHeader], Iterator[bytes]]
+    draw: Draw
+
+    @property
+    def signed(self) -> partial[Message]:
+        """`Round.message` of ours, given what it says."""
+        return partial(self.at.message, self.identity, self.party)
 
     def secret(self, purpose: str, dealer: str = "") -> bytes:
         """32 secret bytes of this session, the same ones for the same purpose and dealer."""

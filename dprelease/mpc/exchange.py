@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dprelease.arrays import Codes, PieceMap, let_go, one_by_one
 from dprelease.errors import IntegrityError
-from dprelease.identity.signing import PrivateKey
 from dprelease.mpc import encryption
 from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal, read_randomness
 from dprelease.mpc.correspondence import Correspondence
@@ -31,10 +29,8 @@ from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
-from dprelease.mpc.round import Round
 from dprelease.mpc.schedule import COORDINATOR, WORD_BYTES, Pair, Schedule
 from dprelease.mpc.shares import share
-from dprelease.mpc.storage import SessionStorage
 
 
 def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
@@ -71,29 +67,19 @@ class SessionEnvironment:
     run: PieceMap = one_by_one
 
 
+@dataclass(eq=False, repr=False)
 class Exchange(Correspondence[Schedule]):
-    """Our side of one session; arguments as of `Correspondence`, but for what the session needs of others.
+    """Our side of one session.
 
-    Args:
-        outside: that.
+    Attributes:
+        outside: what the session needs of others.
     """
 
-    def __init__(
-        self,
-        at: Round[Schedule],
-        party: str,
-        identity: PrivateKey,
-        session_key: X25519PrivateKey,
-        storage: SessionStorage,
-        outside: SessionEnvironment,
-        draw: Draw,
-    ) -> None:
-        super().__init__(at, party, identity, session_key, storage, outside.fetch, draw)
-        self.outside, self._schedule = outside, at.schedule
+    outside: SessionEnvironment
 
     def deal(self, kept: DealtSeeds) -> None:
         """Deal for the pairs that are ours to deal for; freeze the sealed deals all together. Only kept seeds outlive it."""
-        made = deal(self._schedule, self.party, self.draw, kept)
+        made = deal(self.at.schedule, self.party, self.draw, kept)
         self.storage.freeze([self.sealed("deal", receiver, "", message) for receiver, message in made.items()])
 
     def open_deal(self, dealer: str, sealed: bytes) -> CorrelatedRandomness:
@@ -103,7 +89,7 @@ class Exchange(Correspondence[Schedule]):
             IntegrityError: it was not sealed to us for this session, or has another shape.
         """
         message = self.unsealed("deal", dealer, "", sealed)
-        return read_randomness(message, self._schedule, self.party, dealer)
+        return read_randomness(message, self.at.schedule, self.party, dealer)
 
     def mask(self, codes: Codes, dealt: CorrelatedRandomness) -> None:
         """Mask our (n, d) columns under one dealer's mask, encrypt them, and freeze them with their keys, and bits for proofs.
@@ -111,7 +97,7 @@ class Exchange(Correspondence[Schedule]):
         Raises:
             InvalidInput: there are proofs, and our claim is not true of some row.
         """
-        key, dealer, schedule = self.secret("content-key", dealt.dealer), dealt.dealer, self._schedule
+        key, dealer, schedule = self.secret("content-key", dealt.dealer), dealt.dealer, self.at.schedule
         receivers = schedule.partners(self.party, dealer)
         chunks = (chunk.astype("<u8", copy=False).data.cast("B") for chunk in masked(codes, dealt.mask, schedule))
         shown = [self.shown("columns", receivers, dealer, encryption.commitment(key), key, chunks)]
@@ -124,7 +110,7 @@ class Exchange(Correspondence[Schedule]):
 
     def prover(self, receiver: str, codes: Codes, dealt: CorrelatedRandomness) -> RangeProver:
         """Our side of our proof towards one of our verifiers."""
-        plan, modulus = self._schedule.proof_plan(self.party, receiver, self.at.session), self._schedule.modulus
+        plan, modulus = self.at.schedule.proof_plan(self.party, receiver, self.at.session), self.at.schedule.modulus
         chi = self._derived("own-chi", self.secret("content-key", dealt.dealer), self.party, dealt.dealer)
 
         def masks(start: int, rows: int) -> Words:
@@ -157,7 +143,7 @@ class Exchange(Correspondence[Schedule]):
             columns = verifier.checked(answer, shown, same)
         elif same is not None:
             columns = same.through(columns)
-        return share(pair, self.party, codes, dealt, columns, self._schedule, self.outside.run)
+        return share(pair, self.party, codes, dealt, columns, self.at.schedule, self.outside.run)
 
     def verifier(self, prover: str, draw: Draw) -> RangeVerifier:
         """Our side of a peer's proof, with its first challenge.
@@ -165,14 +151,14 @@ class Exchange(Correspondence[Schedule]):
         Raises:
             IntegrityError: the key of its columns is not what it signed.
         """
-        plan = self._schedule.proof_plan(prover, self.party, self.at.session)
+        plan = self.at.schedule.proof_plan(prover, self.party, self.at.session)
         dealer = plan.context.dealer
         return RangeVerifier.begin(plan, self._derived("own-chi", self._key_of(prover, dealer), prover, dealer), draw)
 
     def _columns(self, sender: str, dealer: str) -> Iterator[Words]:
         if dealer == self.party:  # the schedule has no such pair; the last door if a schedule were ever wrong
             raise IntegrityError(f"{sender} masked its columns with seeds that we dealt; we do not open them")
-        width, modulus = self._schedule.widths[sender], self._schedule.modulus
+        width, modulus = self.at.schedule.widths[sender], self.at.schedule.modulus
         key = self._key_of(sender, dealer)
         for _, plain in self._chunks("columns", sender, dealer, key, WORD_BYTES * width):
             words = np.frombuffer(plain, "<u8").reshape(-1, width)
@@ -185,7 +171,7 @@ class Exchange(Correspondence[Schedule]):
 
     def _chunks(self, kind: Kind, sender: str, dealer: str, key: bytes, row_bytes: int) -> Iterator[tuple[int, bytes]]:
         """(rows, plain bytes) of each chunk of what a peer shows."""
-        header, schedule = self._found(kind, sender, dealer), self._schedule
+        header, schedule = self._found(kind, sender, dealer), self.at.schedule
         counts = [rows for _, rows in schedule.row_chunks()]
         return zip(counts, self.plain(header, key, [row_bytes * count for count in counts]), strict=True)
 

@@ -94,7 +94,14 @@ class Session(Participant[Schedule, Products]):
 
     def _proceed(self, state: SessionState, at: Round[Schedule]) -> str | Products | None:
         exchange = Exchange(
-            at, self._party, self._identity, session_key(state), self._storage, self._outside, self._draw
+            at,
+            self._party,
+            self._identity,
+            session_key(state),
+            self._storage,
+            self._outside.fetch,
+            self._draw,
+            self._outside,
         )
         if self._masks[0] != at.session:  # here, so that a key that is none is found before anything is sealed to it
             self._masks, self._opened = (at.session, exchange.shared_seeds("block-mask")), {}

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from dprelease.arrays import PieceMap, one_by_one
 from dprelease.errors import PeerUnavailable
 from dprelease.files.extras import require
-from dprelease.version import __version__
+from dprelease.version import __version__, check_worker
 from party_node.settings import ClusterSettings, PartySettings
 
 AHEAD = 2
@@ -122,8 +122,7 @@ def _submitted(function: Callable[[Item], Found], item: Item, client: Any) -> An
 
 def _outcome(function: Callable[[Item], Found], item: Item, version: str) -> tuple[Exception | None, Found | None]:
     """Run on a worker: the result or the error of a function, so that nobody takes the one's trouble for the other's."""
-    if version != __version__:
-        raise RuntimeError(f"this worker has dprelease {__version__}, and the daemon {version}")
+    check_worker(version)
     try:
         return None, function(item)
     except Exception as error:

@@ -205,7 +205,7 @@ def test_columns_under_our_own_deal_are_never_opened(folder: Path) -> None:
     pair = next(pair for pair in world.schedule.pairs if pair.dealer == "c")
     at = Round.of(world.schedule, 1, post.messages.values())
     outside = site.computation().session._outside
-    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, outside, token_bytes)
+    exchange = Exchange(at, "c", site.member.key, site.session_key, site.session, outside.fetch, token_bytes, outside)
     fetched = len(post.handed)
     for sender in (pair.first, pair.second):
         with pytest.raises(IntegrityError, match=f"{sender} masked its columns with seeds that we dealt"):

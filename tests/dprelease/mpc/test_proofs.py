@@ -392,8 +392,8 @@ def test_keys_and_blinding_are_of_one_dealer_and_one_purpose() -> None:
         opened.receive(driver.messages())
         assert opened._at is not None
         state, at = opened._at
-        key, storage = session_key(state), driver.storages[party]
-        return exchange.Exchange(at, party, KEYS[party], key, storage, opened._outside, driver.draw)
+        key, storage, outside = session_key(state), driver.storages[party], opened._outside
+        return exchange.Exchange(at, party, KEYS[party], key, storage, outside.fetch, driver.draw, outside)
 
     made, seen = side("a"), list[bytes]()
     for dealer in "bc":
