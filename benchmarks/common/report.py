@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import platform
@@ -17,6 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 RESULTS = Path(__file__).parents[1] / "results"
+QUICK_LIMIT = 600
+"""Seconds after which a quick run counts as hung: ten times what it should take."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ def _processor() -> str:
 def main(name: str, run: Callable[[bool], Results]) -> None:
     """Run a benchmark from the command line.
 
+    A quick run that hangs prints where every thread is and ends with status 1, so that nobody waits for it.
+
     Args:
         name: of its module; a full run writes results/NAME.json.
         run: quick or not, to its results; it writes its own plots to `RESULTS` on a full run.
@@ -106,7 +111,10 @@ def main(name: str, run: Callable[[bool], Results]) -> None:
     parser.add_argument("--quick", action="store_true", help="end within a minute, on smaller problems")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
     given = parser.parse_args()
+    if given.quick:
+        faulthandler.dump_traceback_later(QUICK_LIMIT, exit=True)
     results = run(given.quick)
+    faulthandler.cancel_dump_traceback_later()
     figures = [figure.plain() for figure in results.figures]
     if given.json is not None:
         given.json.write_text(json.dumps(figures, indent=2) + "\n")

@@ -1,11 +1,14 @@
 """A full run leaves its figures, its machine and its day, and the page of benchmarks says how old each is."""
 
 import json
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from benchmarks import primo_speed
 from benchmarks.common import pages, report
 
 
@@ -27,3 +30,18 @@ def test_a_full_run_says_when_it_was(
     pages.reaches()
     (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("| toy |"))
     assert row.startswith(f"| toy | 0 of 1 | {today} |")
+
+
+def test_a_quick_run_that_hangs_ends_and_says_where(tmp_path: Path) -> None:
+    script = "import time\nfrom benchmarks.common import report\nreport.QUICK_LIMIT = 1\n"
+    script += "report.main('hung', lambda quick: time.sleep(60))\n"
+    ended = subprocess.run([sys.executable, "-c", script, "--quick"], capture_output=True, text=True, timeout=50)
+    assert ended.returncode == 1
+    assert "in <lambda>" in ended.stderr
+
+
+def test_a_clock_that_stands_still_does_not_stop_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(primo_speed.time, "process_time", lambda: 0.0)
+    monkeypatch.setattr(primo_speed, "ENOUGH", 0.01)
+    cost = primo_speed.measure(30, 3, 4, "features")
+    assert set(cost.steps.values()) == {0.0}
