@@ -7,7 +7,6 @@ last product that is here, so it counts the way of rows and products. This proce
 from __future__ import annotations
 
 import logging
-import mmap
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from distributed import Client, LocalCluster
 
 from benchmarks.common.report import Results, main
-from dprelease.arrays import Floats, Integers, MappedFile, PieceMap, one_by_one, pieces
+from dprelease.arrays import FileRows, Floats, Integers, PieceMap, one_by_one, pieces
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.released import BlockRows
@@ -122,10 +121,7 @@ def learner(quick: bool, folder: Path) -> Task:
     with path.open("wb") as written:
         for start in range(0, rows, 10_000):
             random.integers(-(1 << 20), 1 << 20, (min(10_000, rows - start), columns)).tofile(written)
-    with path.open("rb") as file:
-        kept = MappedFile(file.fileno(), 8 * rows * columns, access=mmap.ACCESS_READ)
-    kept.path = path
-    block = np.frombuffer(kept, np.int64).reshape(rows, columns)
+    block = FileRows(path, 0, (rows, columns), "<i8")
     table = BlockRows((block,), np.ones(rows), np.ones(columns), 2.0**-16, np.arange(columns))
 
     def step(address: str | None) -> Floats:

@@ -6,14 +6,17 @@ Their shapes stand where they are used.
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from dprelease.errors import IntegrityError
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -70,10 +73,11 @@ def pieces(rows: npt.NDArray[AnyType], chosen: Mask | None = None) -> Iterator[n
         let_go(rows)
 
 
-def sha256_by_piece(data: bytes | memoryview) -> str:
-    """SHA-256 of bytes, as 64 lower-case hexadecimal digits; those of a mapped file need not fit into memory."""
+def sha256_by_piece(data: bytes | memoryview | FileRows) -> str:
+    """SHA-256 of bytes, as 64 lower-case hexadecimal digits; those of a file need not fit into memory."""
     digest = hashlib.sha256()
-    for piece in pieces(np.frombuffer(data, np.uint8)) if len(data) else ():
+    rows: Any = data if isinstance(data, FileRows) else np.frombuffer(data, np.uint8) if data else np.zeros(0)
+    for piece in pieces(rows):
         digest.update(piece.data)
     return digest.hexdigest()
 
@@ -101,20 +105,16 @@ def _base(rows: npt.NDArray[AnyType]) -> object:
     return base.obj if isinstance(base, memoryview) else base
 
 
-class MappedFile(mmap.mmap):
-    """A mapped file that knows its path."""
-
-    path: Path
-
-
 @dataclass(frozen=True)
 class FileRows:
-    """Rows of a file, for another process that has the file at the same path.
+    """Rows that stay in a file, and are read when they are asked for: here, or in a process that has it at the same path.
+
+    A file that is cut short meanwhile is an error. It would end a process that had mapped it.
 
     Attributes:
         path: of the file.
         offset: bytes before the first row.
-        shape: (r, d).
+        shape: (r, d), or (r,).
         dtype: of the numbers.
     """
 
@@ -123,15 +123,30 @@ class FileRows:
     shape: tuple[int, ...]
     dtype: str
 
-    @classmethod
-    def of(cls, rows: npt.NDArray[AnyType]) -> FileRows | None:
-        """Whole rows of a `MappedFile`; None of anything else."""
-        base = _base(rows)
-        if not isinstance(base, MappedFile) or not rows.flags.c_contiguous:
-            return None
-        offset = rows.ctypes.data - np.frombuffer(base, np.uint8).ctypes.data
-        return cls(base.path.resolve(), offset, rows.shape, rows.dtype.str)
+    def __len__(self) -> int:
+        """r."""
+        return self.shape[0]
 
-    def mapped(self) -> npt.NDArray[Any]:
-        """The rows; raises OSError or ValueError where the file is not there, or shorter."""
-        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
+    def __getitem__(self, rows: slice, /) -> npt.NDArray[Any]:
+        """Some rows, in memory.
+
+        Raises:
+            IntegrityError: the file is not there, or ends before.
+        """
+        part = self.part(rows)
+        try:
+            return np.fromfile(part.path, part.dtype, math.prod(part.shape), offset=part.offset).reshape(part.shape)
+        except (OSError, ValueError) as error:
+            raise IntegrityError(
+                f"{part.path} is not as it was verified, or not seen by workers ({type(error).__name__}): fetch the release again"
+            ) from error
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """All rows, for who needs them at once."""
+        return self[:].astype(dtype or self.dtype, copy=False)
+
+    def part(self, rows: slice) -> FileRows:
+        """Rows one behind the other, which stay where they are."""
+        start, stop, _ = rows.indices(len(self))
+        width = math.prod(self.shape[1:]) * np.dtype(self.dtype).itemsize
+        return replace(self, offset=self.offset + start * width, shape=(max(0, stop - start), *self.shape[1:]))

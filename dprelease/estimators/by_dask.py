@@ -8,13 +8,13 @@ They differ from those of one process by rounding, for parts are added up in ano
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dprelease.arrays import FileRows, Floats, RowTable
+from dprelease.arrays import Floats, RowTable
 from dprelease.errors import DpReleaseError, PeerUnavailable
 from dprelease.files.extras import imported, require
 from dprelease.mechanisms.noisy_rows import released
@@ -23,6 +23,11 @@ from dprelease.version import __version__, check_worker
 
 MOST_COLUMNS = 1 << 10
 """A part has no more: a worker holds a few parts and squares of as many columns, however wide the table is."""
+
+LONGEST_WITHOUT_WORKERS = 60.0
+"""Seconds: workers that are started anew are back by then."""
+
+_LOOK_SECONDS = 5.0
 
 
 def products_by_dask(
@@ -101,28 +106,43 @@ def _part(table: RowTable, rows: slice, columns: slice) -> BlockRows | Floats:
     """Some rows and columns, for another process: of files their places, and numbers that are in memory."""
     if not isinstance(table, BlockRows):
         return table[rows][:, columns]
-    blocks = (block[rows] for block in table.blocks)
-    some = replace(table, blocks=tuple(FileRows.of(block) or block for block in blocks))  # type: ignore[misc]
-    return replace(some, row_weights=table.row_weights[rows]).some(columns)
+    return table.part(rows).some(columns)
 
 
 def _read(part: BlockRows | Floats, version: str) -> Floats:
     check_worker(version)
-    if not isinstance(part, BlockRows):
-        return part
-    blocks = tuple(block.mapped() if isinstance(block, FileRows) else block for block in part.blocks)
-    return replace(part, blocks=blocks)[:]
+    return part[:]
 
 
 def _computed(sums: Sequence[Any]) -> tuple[Floats, ...]:
+    distributed = imported("distributed")
     try:
-        found: tuple[Floats, ...] = imported("dask").compute(*sums)
+        try:
+            client = distributed.Client.current()
+        except ValueError:  # none is open: threads of this process
+            return tuple(imported("dask").compute(*sums))
+        futures = client.compute(list(sums))
+        while not all(future.done() for future in futures):
+            _wait_for_a_worker(client)
+            with suppress(TimeoutError):
+                distributed.wait(futures, timeout=_LOOK_SECONDS)
+        return tuple(client.gather(futures))
     except DpReleaseError:
         raise
     except Exception as error:
         raise PeerUnavailable(
-            f"dask did not take the sums over released rows ({type(error).__name__}): see that its workers run, that they have "
-            "this version of dprelease, and that they see the release's folder at the same path",
+            f"dask did not take the sums over released rows ({type(error).__name__}): see that its workers run, and that they "
+            "have this version of dprelease",
             peer="the cluster",
         ) from error
-    return found
+
+
+def _wait_for_a_worker(client: Any) -> None:
+    """Return as soon as there is one. A scheduler without any keeps sums for ever, and says nothing."""
+    try:
+        client.wait_for_workers(1, timeout=LONGEST_WITHOUT_WORKERS)
+    except TimeoutError:
+        raise PeerUnavailable(
+            f"the cluster has had no worker for {LONGEST_WITHOUT_WORKERS:.0f} seconds: start workers, then fit again",
+            peer="the cluster",
+        ) from None

@@ -260,7 +260,7 @@ def _some(table: RowTable, places: list[int]) -> RowTable:
 
 
 def _behind(table: RowTable) -> RowTable:
-    return table.behind(1) if isinstance(table, BlockRows) else table[1:]
+    return table.part(slice(1, None)) if isinstance(table, BlockRows) else table[1:]
 
 
 SINGULAR = 1e-12

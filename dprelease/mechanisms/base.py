@@ -127,6 +127,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         options: its part of a request.
         borrowed: keys among these that are another mechanism's, which it builds on.
         checks_sum: whether blocks say something only together, so that verifying reads them.
+        by_part: whether `read` takes `FileRows`, which stay in their file, of the last round's blocks.
         row_per_patient: whether released rows stand for patients, in the order of the alignment.
         weighs_columns: whether columns may have weights.
         fits: whether planners compare it unasked: regressions are fitted on its releases, and a request need not say more of it.
@@ -141,6 +142,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
     options: type[Settings] = Settings
     borrowed: frozenset[str] = frozenset()
     checks_sum: bool = False
+    by_part: bool = False
     row_per_patient: bool = False
     weighs_columns: bool = False
     fits: bool = True

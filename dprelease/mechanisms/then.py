@@ -144,6 +144,7 @@ class Then(Mechanism[TermsInRanges]):
     def __init__(self, first: Mechanism[Any], last: Mechanism[Any]) -> None:
         self._first, self.last = first, last
         self.name, self.purpose, self.terms, self.options = last.name, last.purpose, last.terms, last.options
+        self.by_part = last.by_part
         self.checks_sum, self.noun = first.checks_sum or last.checks_sum, last.noun or last.name
         self.row_per_patient, self.weighs_columns, self.fits = last.row_per_patient, last.weighs_columns, last.fits
 

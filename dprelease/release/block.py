@@ -5,19 +5,20 @@ Everything in this module is already noisy, or was declared public by its owner:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes
+from dprelease.arrays import Codes, FileRows
 from dprelease.canonical import Digest, Value
 from dprelease.data.bounding import within
 from dprelease.data.columns import Name
 from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.mpc.modulus import MODULI
+from dprelease.mpc.modulus import MODULI, RING
 from dprelease.release.spec import ReleaseSpec
 from dprelease.sequence import BlockKey, Sequence
 
@@ -52,7 +53,7 @@ class Block:
 
     Attributes:
         header: identity and shape.
-        values: (rows, columns) int64, noise included.
+        values: (rows, columns) int64, noise included; `FileRows` where a mechanism reads some rows at a time.
         public: (n, a) int32 exact codes of the party's public columns, in the order of the alignment.
     """
 
@@ -112,8 +113,10 @@ def read_block(data: bytes, spec: ReleaseSpec, party: str, sequence: int = 0) ->
     return Block(view.header, view.values.astype(np.int64), view.public.copy())
 
 
-def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str, sequence: int = 0) -> Block:
+def view_block(data: bytes | memoryview | FileRows, spec: ReleaseSpec, party: str, sequence: int = 0) -> Block:
     """The same, as read-only views of the data: for who only wants to know whether it is such a block.
+
+    Numbers of a file stay there, where every 64 bits are one that may be there.
 
     Raises:
         IntegrityError, InvalidInput: as `read_block`.
@@ -121,17 +124,24 @@ def view_block(data: bytes | memoryview, spec: ReleaseSpec, party: str, sequence
     header = expected_header(spec, party, sequence)
     name = BlockKey(header.spec, party, sequence).words
     lead = MAGIC + len(header.to_bytes()).to_bytes(_LENGTH_BYTES, "little") + header.to_bytes()
-    if data[: len(lead)] != lead or len(data) != block_size(spec, party, sequence):
+    if bytes(data[: len(lead)]) != lead or len(data) != block_size(spec, party, sequence):
         raise IntegrityError(f"{name} does not have the shape that the spec calls for")
-    noisy = header.rows * header.columns
-    words = np.frombuffer(data, "<u8", noisy, len(lead)).astype(np.uint64, copy=False)
+    values, shape = _numbers(data, "<i8", len(lead), (header.rows, header.columns)), (spec.rows, header.public)
     modulus = MODULI[spec.terms.modulo if sequence in spec.rounds()[-1] else None]
-    values = modulus.canonical(words, name).view(np.int64)
-    codes = np.frombuffer(data, "<i4", -1, len(lead) + 8 * noisy) if header.public else np.zeros(0)
-    public = codes.astype(np.int32, copy=False).reshape(spec.rows, header.public)
+    if not isinstance(values, FileRows) or modulus is not RING:
+        values = modulus.canonical(values[:].astype(np.int64, copy=False).view(np.uint64), name).view(np.int64)
+    codes = _numbers(data, "<i4", len(lead) + 8 * header.rows * header.columns, shape)[:]
+    public = codes.astype(np.int32, copy=False)
     if header.public and not within(public, spec.part(party).public, spec.grid_bits):
         raise IntegrityError(f"the public columns of {party} hold codes that their declarations do not allow")
-    return Block(header, values.reshape(header.rows, header.columns), public)
+    return Block(header, values, public)
+
+
+def _numbers(data: bytes | memoryview | FileRows, dtype: str, offset: int, shape: tuple[int, int]) -> Any:
+    """An array at some place of the data: a view of bytes, or rows that stay in their file."""
+    if isinstance(data, FileRows):
+        return FileRows(data.path, data.offset + offset, shape, dtype)
+    return np.frombuffer(data, dtype, math.prod(shape), offset).reshape(shape)
 
 
 def values_of(blocks: Mapping[str, tuple[Block, ...]]) -> dict[str, tuple[npt.NDArray[np.int64], ...]]:

@@ -11,7 +11,6 @@ a stranger may find links, pipes and devices in their place.
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from dprelease.arrays import MappedFile
+from dprelease.arrays import FileRows
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
@@ -41,10 +40,10 @@ LARGEST_MANIFEST = 16 << 20
 LARGEST_SIGNATURE = 1 << 10
 """Bytes of a signature's file."""
 
-MAPPED_BYTES = 1 << 26
-"""Bytes from which on a block is not read into memory but mapped: its numbers are read when they are needed.
+IN_FILE_BYTES = 1 << 26
+"""Bytes from which on a block of rows is not read into memory: they are read when they are needed.
 
-Such a file must not be changed or cut short before whoever verified it is done.
+Such a file must not be changed before whoever verified it is done.
 """
 
 _AS_IT_IS = sum(
@@ -100,12 +99,12 @@ class ReleaseFolder:
         data, signature = self.signed_manifest()
         return verify_release(data, signature, self._read_block, root_pem, known)
 
-    def _read_block(self, sealed: SealedBlock) -> bytes | memoryview:
+    def _read_block(self, sealed: SealedBlock) -> bytes | FileRows:
         try:
             if (self.path / BLOCKS).is_symlink():
                 raise IntegrityError(f"{self.path / BLOCKS} is a link; a release lies in its own folder")
             path = self.block(sealed.party, sealed.sequence)
-            return _read(path, sealed.size) if sealed.size < MAPPED_BYTES else _mapped(path, sealed.size)
+            return _read(path, sealed.size) if sealed.size < IN_FILE_BYTES else _kept(path, sealed.size)
         except OSError as error:
             raise IntegrityError(f"{sealed.key.words} is missing; fetch the release again") from error
 
@@ -155,15 +154,10 @@ def _read(path: Path, most: int) -> bytes:
         return file.read(most)
 
 
-def _mapped(path: Path, most: int) -> memoryview:
-    """The same, mapped and not read; nothing where the file has none."""
+def _kept(path: Path, most: int) -> FileRows:
+    """The same, not read."""
     with _opened(path, most) as file:
-        size = os.fstat(file.fileno()).st_size
-        if not size:
-            return memoryview(b"")
-        found = MappedFile(file.fileno(), size, access=mmap.ACCESS_READ)
-        found.path = path
-        return memoryview(found)
+        return FileRows(path.resolve(), 0, (os.fstat(file.fileno()).st_size,), "u1")
 
 
 @contextmanager

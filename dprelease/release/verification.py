@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dprelease.agreement import check_all
-from dprelease.arrays import sha256_by_piece
+from dprelease.arrays import FileRows, sha256_by_piece
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.identity.certificates import check_certificate, read_certificate
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
@@ -91,7 +91,7 @@ def check_entry(entry: BlockEntry, spec: ReleaseSpec, root_pem: str, at: str) ->
 def verify_release(
     data: bytes,
     signature: str,
-    read: Callable[[SealedBlock], bytes | memoryview],
+    read: Callable[[SealedBlock], bytes | FileRows],
     root_pem: str,
     known: EarlierRounds = FIRST_ROUND,
 ) -> Release:
@@ -100,7 +100,7 @@ def verify_release(
     Args:
         data: canonical bytes of the manifest.
         signature: the hub's signature, hexadecimal.
-        read: checked identity of a block to its bytes, which are copied, or to a view of those that stay where they are.
+        read: checked identity of a block to its bytes, or to those that stay in a file.
         root_pem: the consortium root that the learner pinned.
         known: as of `Release`.
 
@@ -108,17 +108,20 @@ def verify_release(
         IntegrityError: any link of the chain is broken.
     """
     manifest = check_manifest(data, signature, root_pem)
+    mechanism, last = mechanism_of(manifest.spec), manifest.spec.rounds()[-1]
     blocks: dict[str, tuple[Block, ...]] = {}
     for entry in manifest.blocks:
         sealed = entry.sealed
-        block, party = read(sealed), sealed.party
+        block: bytes | memoryview | FileRows = read(sealed)
+        if isinstance(block, FileRows) and not (mechanism.by_part and sealed.sequence in last):
+            block = block[:].data
         if sha256_by_piece(block) != sealed.sha256:
             raise IntegrityError(f"{sealed.key.words} differs from the digest that it was signed under")
-        which = manifest.spec, party, sealed.sequence
+        which = manifest.spec, sealed.party, sealed.sequence
         numbers = read_block(block, *which) if isinstance(block, bytes) else view_block(block, *which)
-        blocks[party] = (*blocks.get(party, ()), numbers)
+        blocks[sealed.party] = (*blocks.get(sealed.party, ()), numbers)
     release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee), known=known)
-    if mechanism_of(manifest.spec).checks_sum:
+    if mechanism.checks_sum:
         _ = release.view  # blocks that do not belong together are refused here, not at the first fit
     return release
 

@@ -1,6 +1,9 @@
 """`learner fit --cluster`: the fit of one process, with sums that two workers behind TLS took."""
 
 import json
+import logging
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from distributed import LocalCluster
 
+from dprelease.estimators import by_dask
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.release import folder
 from dprelease.release.folder import ReleaseFolder
@@ -49,7 +53,7 @@ def test_a_fit_is_that_of_one_process(
     published: tuple[Run, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, path = published
-    monkeypatch.setattr(folder, "MAPPED_BYTES", 1)
+    monkeypatch.setattr(folder, "IN_FILE_BYTES", 1)
     monkeypatch.setattr(released, "READ_BYTES", 1 << 12)
     fit = ("fit", path, "--target", "glucose", "--json")
     local = run(*fit)
@@ -75,6 +79,28 @@ def test_a_scheduler_without_workers_is_told(
         result = run("fit", path, "--target", "glucose", "--cluster", made.scheduler_address)
     assert result.exit_code == EXIT["PeerUnavailable"], result.output
     assert "see that its scheduler and a worker run" in " ".join(result.stderr.split())
+
+
+def test_a_fit_whose_workers_all_die_ends(
+    published: tuple[Run, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers that are killed at their first rows, and that nobody starts anew."""
+
+    def dying(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(by_dask, "_read", dying)
+    monkeypatch.setattr(by_dask, "_LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(by_dask, "LONGEST_WITHOUT_WORKERS", 1.0)
+    run, path = published
+    how = {"n_workers": 2, "threads_per_worker": 1, "protocol": "tcp://", "dashboard_address": ":0"}
+    with LocalCluster(host="127.0.0.1", local_directory=str(tmp_path), silence_logs=logging.CRITICAL, **how) as made:
+        for nanny in made.workers.values():
+            nanny.auto_restart = False
+        result = run("fit", path, "--target", "glucose", "--cluster", made.scheduler_address)
+        assert not made.scheduler.workers
+    assert result.exit_code == EXIT["PeerUnavailable"], result.output
+    assert "has had no worker for 1 seconds" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

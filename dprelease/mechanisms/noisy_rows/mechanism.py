@@ -105,6 +105,7 @@ def _noise(
 class _NoisyRows(Linear[AnyRows]):
     """The part that both share; `dprelease.mechanisms.base.Mechanism` says what each method is."""
 
+    by_part = True
     weighs_columns = True
 
     def plans(self, scenario: Scenario) -> tuple[Scenario, ...]:

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dprelease.arrays import Codes, Floats, Integers, RowTable, let_go
+from dprelease.arrays import Codes, FileRows, Floats, Integers, RowTable
 from dprelease.data.columns import Column, is_public, private_weights
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mechanisms.noisy_rows.privatize import mixer
@@ -48,7 +48,7 @@ def check_exact(released: Floats | Integers) -> None:
 
 @dataclass(frozen=True, eq=False)
 class BlockRows:
-    """Released rows in scaled units out of the integers of blocks, which may be mapped from files.
+    """Released rows in scaled units out of the integers of blocks, which may stay in files.
 
     Attributes:
         blocks: (r, p_j) released integers, side by side.
@@ -58,7 +58,7 @@ class BlockRows:
         places: d columns that are wanted, by their places in the blocks side by side.
     """
 
-    blocks: tuple[Integers | Floats, ...]
+    blocks: tuple[Integers | Floats | FileRows, ...]
     row_weights: Floats
     column_weights: Floats
     grid: float
@@ -85,7 +85,6 @@ class BlockRows:
             own = (self.places >= start) & (self.places < start + block.shape[1])
             if own.any():
                 found[:, own] = block[rows][:, self.places[own] - start]
-                let_go(block)
             start += block.shape[1]
         check_exact(found)
         found /= self.column_weights[self.places]
@@ -93,10 +92,10 @@ class BlockRows:
         found *= weights[:, None]
         return found
 
-    def behind(self, rows: int) -> BlockRows:
-        """Without some rows at the beginning."""
-        blocks = tuple(block[rows:] for block in self.blocks)
-        return replace(self, blocks=blocks, row_weights=self.row_weights[rows:])
+    def part(self, rows: slice) -> BlockRows:
+        """Some rows, which stay where they are."""
+        blocks = tuple(block.part(rows) if isinstance(block, FileRows) else block[rows] for block in self.blocks)
+        return replace(self, blocks=blocks, row_weights=self.row_weights[rows])
 
     def some(self, places: Sequence[int] | slice) -> BlockRows:
         """Some of these columns."""

@@ -55,7 +55,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     for party, block in made.blocks.items():
         kept.block(party).write_bytes(block)
     with (
-        patch.object(folder, "MAPPED_BYTES", 1),
+        patch.object(folder, "IN_FILE_BYTES", 1),
         patch.object(released, "READ_BYTES", 1 << 13),
         patch.object(by_dask, "MOST_COLUMNS", 3),
     ):
@@ -107,8 +107,8 @@ def test_an_integer_that_no_honest_block_has_is_refused_there_too(release: Relea
 def test_files_that_workers_do_not_see_are_named(release: Release, tmp_path: Path) -> None:
     rows = by_rows(release.scaled(), "dask")
     with (
-        patch("dprelease.arrays.FileRows.mapped", side_effect=FileNotFoundError),
-        pytest.raises(PeerUnavailable, match=r"dask did not take the sums .*\(FileNotFoundError\).* at the same path"),
+        patch("numpy.fromfile", side_effect=FileNotFoundError),
+        pytest.raises(IntegrityError, match=r"0\.block is not as .*not seen by workers \(FileNotFoundError\)"),
     ):
         rows.products(intercept=True)
 
