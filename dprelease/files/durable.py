@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import stat
 import tempfile
 import threading
@@ -19,17 +20,20 @@ TEMPORARY = ".tmp"
 SECRET = 0o600
 """Permissions of a file that its owner alone may read."""
 
-
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
 @contextmanager
 def disk_takes(refused: str) -> Iterator[None]:
-    """Turn what the file system refuses into `PeerUnavailable`, in these words and its own."""
+    """Turn what the file system refuses, a file or SQLite, into `PeerUnavailable`, in these words and its own."""
     try:
         yield
     except OSError as error:
         raise PeerUnavailable(f"{refused}: {error.strerror}") from error
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # a mistake in a statement
+            raise
+        raise PeerUnavailable(f"{refused}: {error}") from error
 
 
 def write_durably(path: Path, *pieces: bytes | memoryview, mode: int = 0o644) -> None:
@@ -66,6 +70,17 @@ def write_pieces_durably(path: Path, pieces: Iterable[bytes | memoryview], mode:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def write_secret(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write as `write_pieces_durably` what its owner alone may read, in a folder that is private too unless it is there already.
+
+    Raises:
+        PeerUnavailable: the disk refuses it, as a full one does; try again later.
+    """
+    with disk_takes(f"the folder {path.parent} takes no more"):
+        make_folder(path.parent, 0o700)
+        write_pieces_durably(path, pieces, mode=SECRET)
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -46,5 +47,6 @@ class UnnamedArray:
         return np.asarray(np.memmap(self._file, self._dtype, "r") if self._file.tell() else np.zeros(0, self._dtype))
 
     def close(self) -> None:
-        """Let the disk go, unless elements are mapped from it."""
-        self._file.close()
+        """Let the disk go, unless elements are mapped from it; what a full one did not take is given up."""
+        with suppress(OSError):
+            self._file.close()

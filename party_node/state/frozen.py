@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.arrays import pieces
 from dprelease.data.bounding import BoundedRows, codes_digest
 from dprelease.data.columns import Column, released_names
-from dprelease.files.durable import SECRET, make_folder, remove_folder, remove_leftovers, write_pieces_durably
+from dprelease.files.durable import remove_folder, remove_leftovers, write_secret
 from party_node.state.streams import CheckpointRows
 
 _OUTSIDE_STREAMS = "0" * 64
@@ -39,10 +39,9 @@ class FrozenRows:
             bounded: (n, d) codes of our columns.
             at: the checkpoint that they are of; None outside streams.
         """
-        make_folder(self._folder, 0o700)
         remove_leftovers(self._folder)
         codes = (np.ascontiguousarray(piece, "<i4").data for piece in pieces(bounded.codes))
-        write_pieces_durably(self._path, chain(codes, [_ending(at)]), mode=SECRET)
+        write_secret(self._path, chain(codes, [_ending(at)]))
 
     def read(
         self, columns: tuple[Column, ...], grid_bits: int, at: CheckpointRows | None, digest: str | None

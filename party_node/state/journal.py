@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,8 +21,8 @@ from typing import Any
 
 from dprelease.arrays import mapped, sha256_by_piece
 from dprelease.canonical import HashedPieces
-from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound
-from dprelease.files.durable import SECRET, sync_folder, write_pieces_durably
+from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, PeerUnavailable
+from dprelease.files.durable import sync_folder, write_secret
 from dprelease.intersection.task import Task
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import instant
@@ -209,9 +210,9 @@ class Journal:
         self._update(digest, before, "status = ?, note = ?", status, note)
 
     def annotate(self, digest: str, note: str) -> None:
-        """Say in words why one is not moving; what is over keeps its last words."""
+        """Say in words why one is not moving; what is over keeps its last words, and a full disk takes none."""
         change = f"UPDATE offers SET note = ? WHERE digest = ? AND NOT {_one_of(FINAL)}"  # noqa: S608 - the text is ours
-        with self._transaction() as db:
+        with suppress(PeerUnavailable), self._transaction() as db:
             db.execute(change, (note, digest))
 
     def first_call(self, digest: str) -> bool:
@@ -240,7 +241,7 @@ class Journal:
     def finish(self, run: str, pseudonyms: Iterable[bytes], secret: bytes) -> None:
         """Keep the patients that all hospitals have, 32 bytes each, rising, and the run's secret. On disk when this returns."""
         hashed = HashedPieces(pseudonyms)
-        write_pieces_durably(self._rosters / run, hashed, mode=SECRET)
+        write_secret(self._rosters / run, hashed)
         values = (hashed.size // 32, hashed.sha256, secret, Status.FINISHED, "waits for the others")
         self._update(run, {Status.APPROVED}, "common = ?, roster = ?, secret = ?, status = ?, note = ?", *values)
 

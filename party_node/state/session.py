@@ -15,7 +15,7 @@ from __future__ import annotations
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -25,15 +25,7 @@ import numpy as np
 from dprelease.arrays import Codes, mapped
 from dprelease.canonical import Value
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import (
-    SECRET,
-    disk_takes,
-    make_folder,
-    remove_folder,
-    sync_folder,
-    write_durably,
-    write_pieces_durably,
-)
+from dprelease.files.durable import make_folder, remove_folder, sync_folder, write_secret
 from dprelease.files.unnamed import UnnamedArray
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
@@ -121,8 +113,7 @@ class SessionFolder:
         names = [name_of(message.header) for message in together]
         bodies = tuple(b64encode(self._bodies.get(name, b"")).decode() for name in names)
         frozen = FrozenMessages(messages=together, bodies=bodies)
-        with self._disk():
-            write_durably(self._folder / "out" / f"{names[0]}.frozen", frozen.to_bytes(), mode=SECRET)
+        write_secret(self._folder / "out" / f"{names[0]}.frozen", [frozen.to_bytes()])
         self._save(state.model_copy(update={"messages": (*state.messages, names[0])}))
         self._bodies.clear()
 
@@ -131,13 +122,11 @@ class SessionFolder:
         if len(data) <= SHORT_BODY:
             self._bodies[name] = data
         else:
-            with self._disk():
-                write_durably(self._file(name), data, mode=SECRET)
+            write_secret(self._file(name), [data])
 
     def write_body(self, name: str, pieces: Iterable[bytes]) -> None:
         """Write the body of a message of ours piece by piece; one that was cut short is written anew."""
-        with self._disk():
-            write_pieces_durably(self._file(name), pieces, mode=SECRET)
+        write_secret(self._file(name), pieces)
 
     def read_body(self, message: Message) -> bytes:
         """The body of a message of ours that is frozen; empty without one."""
@@ -145,8 +134,7 @@ class SessionFolder:
 
     def write_private(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         """Write a file that never leaves, whole or not at all; on disk when this returns."""
-        with self._disk():
-            write_pieces_durably(self._folder / "own" / name, pieces, mode=SECRET)
+        write_secret(self._folder / "own" / name, pieces)
 
     def read_private(self, name: str) -> memoryview | None:
         """A file that never leaves, mapped; None where it was never completed."""
@@ -164,8 +152,7 @@ class SessionFolder:
     def keep_patients(self, pseudonyms: Iterable[memoryview]) -> None:
         """Keep the patients that an alignment run is about here, for all rounds of its session."""
         self._make()
-        with self._disk():
-            write_pieces_durably(self._folder / "patients", pseudonyms, mode=SECRET)
+        write_secret(self._folder / "patients", pseudonyms)
 
     def patients(self) -> memoryview | None:
         """The patients that `keep_patients` kept, mapped; None before."""
@@ -179,16 +166,12 @@ class SessionFolder:
 
     def keep_dealt(self, dealer: str, sealed: bytes) -> None:
         """Keep what a dealer dealt to us."""
-        with self._disk():
-            write_durably(self._dealt(dealer), sealed, mode=SECRET)
+        write_secret(self._dealt(dealer), [sealed])
 
     def erase(self) -> None:
         """Forget the session; again changes nothing."""
         self._forget()
         remove_folder(self._folder)
-
-    def _disk(self) -> AbstractContextManager[None]:
-        return disk_takes(f"the folder {self._folder} takes no more of a session")
 
     def _forget(self) -> None:
         self._state = None
@@ -221,8 +204,7 @@ class SessionFolder:
 
     def _save(self, state: SessionState) -> SessionState:
         self._state = None  # read again if this is cut short
-        with self._disk():
-            write_durably(self._folder / "session.json", state.to_bytes(), mode=SECRET)
+        write_secret(self._folder / "session.json", [state.to_bytes()])
         self._state = state
         return state
 

@@ -18,7 +18,7 @@ import numpy as np
 from dprelease.arrays import Integers
 from dprelease.canonical import Digest, Value, sha256
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import SECRET, remove_folder, write_durably
+from dprelease.files.durable import remove_folder, write_secret
 from party_node.state.journal import PUBLISHED, Record, Status
 
 
@@ -59,7 +59,7 @@ class Streams:
         rows, columns = integers.shape
         header = Increment(release=release, rows=rows, columns=columns).to_bytes()
         data = np.ascontiguousarray(integers, dtype="<i8").data
-        write_durably(self._path(stream, number), header, b"\n", data, mode=SECRET)
+        write_secret(self._path(stream, number), (header, b"\n", data))
 
     def digest(self, stream: str, number: int) -> str:
         """SHA-256 of a checkpoint's file; empty where there is none."""

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from dprelease.errors import Conflict, InvalidInput
-from dprelease.files.durable import keep_private
+from dprelease.files.durable import disk_takes, keep_private
 
 
 @contextmanager
@@ -21,11 +21,15 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
 
     Raises:
         InvalidInput: others may read the file, and it is not ours to change.
+        PeerUnavailable: it cannot be written now, e.g. as the disk is full.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
     keep_private(path)
-    with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as db:
+    with (
+        disk_takes(f"{path} cannot be written now"),
+        closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as db,
+    ):
         db.execute("PRAGMA synchronous=EXTRA")
         db.execute("BEGIN IMMEDIATE")
         try:

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from dprelease.canonical import Value, sha256
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import SECRET, make_folder, remove_folder, sync_folder, write_durably
+from dprelease.files.durable import remove_folder, sync_folder, write_secret
 from dprelease.identity.signing import PrivateKey
 from dprelease.release.block import Block, SealedBlock
 from dprelease.release.manifest import sealed_block
@@ -62,9 +62,9 @@ class Vault:
         for block in blocks:
             data = block.to_bytes()
             sealed.append(sealed_block(key, block.header, data))
-            write_durably(self.path(release, block.header.sequence), data, mode=SECRET)
+            write_secret(self.path(release, block.header.sequence), [data])
         seal = Seal(blocks=tuple(sealed))
-        write_durably(self._seal(release), seal.to_bytes(), mode=SECRET)
+        write_secret(self._seal(release), [seal.to_bytes()])
         return seal.blocks
 
     def find(self, release: str) -> tuple[SealedBlock, ...]:
@@ -123,10 +123,9 @@ class RoundFolder:
 
     def keep(self, blocks: Mapping[SealedBlock, bytes]) -> None:
         """Make blocks of a round count, all together, after those of the rounds before."""
-        make_folder(self._folder)
         for sealed, data in blocks.items():
-            write_durably(self._path(sealed), data, mode=SECRET)
-        write_durably(self._list, Seal(blocks=(*self.kept(), *blocks)).to_bytes(), mode=SECRET)
+            write_secret(self._path(sealed), [data])
+        write_secret(self._list, [Seal(blocks=(*self.kept(), *blocks)).to_bytes()])
 
     def read(self, sealed: SealedBlock) -> bytes:
         """The bytes of a block that counts.

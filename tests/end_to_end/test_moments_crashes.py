@@ -102,7 +102,7 @@ tried every time in `tests/party_node/test_joint_crashes.py`, between rounds a t
 `test_streams_crashes.py` kills one that drew noise, and the coordinator between approvals."""
 
 FULL_DISKS = {
-    "session": "full@party_node.state.session:write_durably",
+    "session": "full@party_node.state.session:write_secret",
     "masking": "full@dprelease.mpc.exchange:Exchange.mask",
 }
 

@@ -141,7 +141,7 @@ def test_the_coordinator_is_killed(stream: Stream, fault: str) -> None:
 def test_a_full_disk_where_increments_are_kept(stream: Stream) -> None:
     grow(stream.consortium, stream.parties, len(stream.releases) + 1)
     stream.consortium.halt("clinic")
-    fault = "full@party_node.state.streams:write_durably"
+    fault = "full@party_node.state.streams:write_secret"
     stream.consortium.restart("clinic", launcher=("-m", "tests.support.faulty", fault, "--"))
     release, log = stream.propose(), stream.consortium.log("clinic")
     wait_for(lambda: FULL.encode() in log.read_bytes(), 60, "the disk to be full")

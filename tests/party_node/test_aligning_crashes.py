@@ -99,10 +99,9 @@ class Site:
     def _steps_on_disk(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             for module, name in (
-                (folder_module, "write_durably"),
+                (folder_module, "write_secret"),
                 (shutil, "rmtree"),
-                (folder_module, "write_pieces_durably"),
-                (journal_module, "write_pieces_durably"),
+                (journal_module, "write_secret"),
                 (Journal, "_update"),
                 (Journal, "drop_roster"),
                 (Ledger, "align"),
@@ -194,7 +193,7 @@ def test_a_cut_at_any_step_ends_with_the_same_patients(stage: Stage, every: bool
         "send key",
         "send result",
     }
-    assert wanted | {"write_pieces_durably", "_update", "say finished", "rmtree"} <= set(steps)
+    assert wanted | {"write_secret", "_update", "say finished", "rmtree"} <= set(steps)
     assert steps.index("align") < steps.index("send hello")
     for step in range(1, len(steps) + 1) if every else [steps.index(step) + 1 for step in dict.fromkeys(steps)]:
         sites = stage.begin()

@@ -1,10 +1,12 @@
 """The daemon's manners: one for each state folder, back after any trouble, no release in another's way."""
 
+import errno
 import logging
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -21,6 +23,7 @@ from dprelease.errors import (
     Unauthenticated,
     VersionMismatch,
 )
+from dprelease.files import durable
 from dprelease.spec_base import Target
 from dprelease.wire.v1 import release_pb2
 from party_node.computation import releases as releases_module
@@ -315,3 +318,25 @@ def test_an_unforeseen_error_is_told_without_its_words(
     assert "41.70000" not in caplog.text + note
     world.north.cycle()
     assert world.north.status(release) == "delivered"
+
+
+@pytest.mark.parametrize("full", ["databases", "files"])
+def test_a_full_disk_is_told_and_the_release_goes_on_once_there_is_room(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    release, daemon = world.propose(), world.north.daemon()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with monkeypatch.context() as patch:
+        if full == "files":
+            patch.setattr(durable.os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        else:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+        try:
+            with world.north.dialled() as coordinator:
+                daemon.cycle(coordinator)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "unforeseen" not in caplog.text
+    assert f"{world.north.folder}/state/{'frozen' if full == 'files' else 'journal.sqlite'}" in caplog.text
+    world.north.cycle()
+    assert world.north.status(release) == "approved"

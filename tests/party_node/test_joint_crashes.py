@@ -6,7 +6,7 @@ three hospitals the first of each kind is enough.
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,16 @@ killed every time in `tests/end_to_end/test_moments_crashes.py`."""
 @contextmanager
 def steps_on_disk(world: JointWorld) -> Iterator[None]:
     """Count a step before every file that is written, every deal that is drawn and every chunk that is masked."""
-    write, deal_, masked = folder_module.write_durably, exchange_module.deal, exchange_module.masked
+    write, deal_, masked = folder_module.write_secret, exchange_module.deal, exchange_module.masked
     rmtree = durable.shutil.rmtree
 
     def tick(what: str) -> None:
         if world.current is not None:
             world.current.tick(what)
 
-    def writing(path: Path, data: bytes, mode: int) -> None:
+    def writing(path: Path, pieces: Iterable[bytes]) -> None:
         tick(f"write {path.name}")
-        write(path, data, mode=mode)
+        write(path, pieces)
 
     def removing(path: Path) -> None:
         tick(f"remove {path.name}")
@@ -57,7 +57,7 @@ def steps_on_disk(world: JointWorld) -> Iterator[None]:
             yield chunk
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder_module, "write_durably", writing)
+        patch.setattr(folder_module, "write_secret", writing)
         patch.setattr(durable.shutil, "rmtree", removing)
         patch.setattr(exchange_module, "deal", dealing)
         patch.setattr(exchange_module, "masked", masking)

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -62,7 +62,7 @@ def test_a_full_disk_is_told_and_the_session_goes_on_once_there_is_room(
             lambda: session.keep_dealt("c", body),
             lambda: session.freeze([message("hello")]),
         ):
-            with pytest.raises(PeerUnavailable, match="takes no more of a session: No space left"):
+            with pytest.raises(PeerUnavailable, match="takes no more: No space left"):
                 write()
     freeze(session, (message("hello"), b""))
     assert session.messages() == (message("hello"),)
@@ -158,15 +158,15 @@ def test_messages_count_all_together_or_not_at_all(session: SessionFolder, monke
     """A power cut at every file that is written: a receiver never gets one half of a deal that is then dealt anew."""
     session.begin(1)
     freeze(session, (message("hello"), b""))
-    write, calls = folder_module.write_durably, [0, 0]
+    write, calls = folder_module.write_secret, [0, 0]
 
-    def interrupted(path: Path, data: bytes, mode: int) -> None:
+    def interrupted(path: Path, pieces: Iterable[bytes]) -> None:
         calls[0] += 1
         if calls[0] == calls[1]:
             raise PowerCut
-        write(path, data, mode=mode)
+        write(path, pieces)
 
-    monkeypatch.setattr(folder_module, "write_durably", interrupted)
+    monkeypatch.setattr(folder_module, "write_secret", interrupted)
     both = [(message("deal", receiver, body=b"x"), b"x") for receiver in "bc"]
     for calls[1] in range(1, 3):
         calls[0] = 0
@@ -221,7 +221,7 @@ def test_a_round_that_was_cut_short_as_it_began_leaves_the_earlier_one_or_itself
         return step
 
     with monkeypatch.context() as patch:
-        patch.setattr(folder_module, "write_durably", cutting("write", folder_module.write_durably))
+        patch.setattr(folder_module, "write_secret", cutting("write", folder_module.write_secret))
         patch.setattr(durable.shutil, "rmtree", cutting("remove", durable.shutil.rmtree))
         with pytest.raises(PowerCut):
             session.begin(2)

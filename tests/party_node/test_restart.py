@@ -47,11 +47,11 @@ MAKING: list[Cut] = [
     ("party_node.computation.releases.check_all", "after", 1),
     ("party_node.computation.releases.privatize", "before", 1),
     ("party_node.computation.releases.privatize", "after", 1),
-    ("party_node.state.vault.write_durably", "before", 1),
-    ("party_node.state.vault.write_durably", "after", 1),  # the block is there, its seal is not
+    ("party_node.state.vault.write_secret", "before", 1),
+    ("party_node.state.vault.write_secret", "after", 1),  # the block is there, its seal is not
 ]
 SEALED: list[Cut] = [
-    ("party_node.state.vault.write_durably", "after", 2),
+    ("party_node.state.vault.write_secret", "after", 2),
     ("party_node.state.vault.Vault.seal", "after", 1),
     ("party_node.state.ledger.Ledger.make", "before", 1),
     ("party_node.state.ledger.Ledger.make", "after", 1),

@@ -157,7 +157,7 @@ def with_both(_: Any, blocks: Any, __: Any) -> bool:
 Where = Callable[..., bool]
 CUTS: list[tuple[str, str, int, Where]] = [
     ("party_node.computation.releases.privatize", "after", 1, always),
-    ("party_node.state.vault.write_durably", "after", 1, always),
+    ("party_node.state.vault.write_secret", "after", 1, always),
     ("party_node.state.vault.Vault.seal", "after", 1, always),
     ("party_node.state.ledger.Ledger.make", "before", 1, always),
     ("party_node.state.ledger.Ledger.make", "after", 1, always),
@@ -167,8 +167,8 @@ CUTS: list[tuple[str, str, int, Where]] = [
     ("party_node.outgoing.hub.upload", "after", 1, always),
     ("party_node.computation.rounds.held_blocks", "after", 1, always),
     ("party_node.computation.rounds.fetch_block", "after", 1, always),
-    ("party_node.state.vault.write_durably", "after", 1, always),
-    ("party_node.state.vault.write_durably", "after", 2, always),
+    ("party_node.state.vault.write_secret", "after", 1, always),
+    ("party_node.state.vault.write_secret", "after", 2, always),
     ("party_node.state.vault.RoundFolder.keep", "after", 1, always),
     ("party_node.state.session.SessionFolder.begin", "after", 1, always),
     ("dprelease.mpc.exchange.Exchange.mask", "after", 1, always),

@@ -102,8 +102,8 @@ def test_two_blocks_are_charged_once_and_delivered(world: World) -> None:
 @pytest.mark.parametrize(
     ("path", "when", "call"),
     [
-        ("party_node.state.vault.write_durably", "after", 1),  # the first block is there
-        ("party_node.state.vault.write_durably", "before", 3),  # both are, their seal is not
+        ("party_node.state.vault.write_secret", "after", 1),  # the first block is there
+        ("party_node.state.vault.write_secret", "before", 3),  # both are, their seal is not
     ],
 )
 def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen(
@@ -121,7 +121,7 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
 @pytest.mark.parametrize(
     ("path", "when", "call"),
     [
-        ("party_node.state.vault.write_durably", "after", 3),
+        ("party_node.state.vault.write_secret", "after", 3),
         ("party_node.state.ledger.Ledger.make", "after", 1),
         ("party_node.state.ledger.Ledger.charge", "after", 1),
         ("party_node.state.ledger.Ledger.send", "after", 1),
