@@ -32,7 +32,7 @@ from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
 from dprelease.analyses.result import Analysis
-from dprelease.analyses.weighted_logit import Logit
+from dprelease.analyses.weighted_logit import LARGEST, Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.log_linear import LogLinear
@@ -62,8 +62,8 @@ def logistic(release: Release, outcome: str, on: Sequence[str], by: By | None = 
         by: "model" where outcome and features are categories, else "moments"; None chooses so.
 
     Raises:
-        InvalidInput: an unknown name, an outcome that is a number, no moments, noise hides how the columns vary, or by the model:
-            features are numbers, or nearly follow from one another.
+        InvalidInput: an unknown name, an outcome that is a number, no moments, noise hides how the columns vary, a feature decides
+            the outcome, or by the model: features are numbers, or nearly follow from one another.
     """
     y = number(release, outcome)
     if not release.column(y).indicators:
@@ -138,6 +138,9 @@ def _by_moments(release: Release, y: str, x: tuple[str, ...]) -> Analysis:
     x = draws.present(x)
     linear = least_squares(draws, y, x)
     explained, part = float(np.median(linear.explained)), float(np.median(linear.outcome_mean))
+    # D^2 / 2 is the log odds that the features add for the middle of a class, in any unit.
+    if explained > 2 * LARGEST * part * (1 - part) * (1 - explained):
+        raise InvalidInput("a feature decides the outcome, and no odds ratio is finite; leave it out")
     shown = (
         "sums of products do not show it"
         if release.first_ranges is None

@@ -244,3 +244,11 @@ def test_what_cannot_be_an_outcome_is_refused() -> None:
         logistic(release, "income", ["age"])
     with pytest.raises(InvalidInput, match="the same column"):
         logistic(release, "vote", ["vote", "age"])
+
+
+@pytest.mark.parametrize("sd", [0.0, 0.01])
+def test_no_odds_ratio_is_told_of_a_feature_that_decides_the_outcome(sd: float) -> None:
+    ill = np.where(np.random.default_rng(6).random(500) < 0.4, "yes", "no")
+    release = released((category("ill", "yes"), category("same", "yes")), {"ill": ill, "same": ill}, sd, 7)
+    with pytest.raises(InvalidInput, match="a feature decides the outcome, and no odds ratio is finite"):
+        logistic(release, "ill", ["same"], "moments")
