@@ -6,6 +6,7 @@ as an entry point of the group `dprelease.openers`: the core itself opens no con
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
@@ -259,7 +260,8 @@ def load(
         >>> release
         Dataset(..., moments, 2000 patients, 5 columns)
     """
-    if root is not None and hub is None and mirror is None and Path(root).is_file() and Path(name).is_dir():
+    folder = os.path.isdir(name)  # noqa: PTH112 - false also of a text too long for a name
+    if root is not None and hub is None and mirror is None and folder and Path(root).is_file():
         found = load_folder(name, root)
     else:
         found = _opener()(str(name), None if root is None else str(root), hub, mirror, Path(home) if home else None)

@@ -174,5 +174,5 @@ def in_order(table: Any, names: Sequence[str], what: str) -> Floats:
 def _numbers(cells: Any, what: str) -> Floats:
     try:
         return np.asarray(cells, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{what} must be numbers, all rows equally long") from None

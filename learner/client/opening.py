@@ -15,7 +15,7 @@ from dprelease.one_line import listed
 from dprelease.release.release import Release
 from learner.client.download import consortium_of, fetch
 from learner.client.hub_client import PublicHub
-from learner.client.library import Library, open_verified
+from learner.client.library import Library, check_prefix, open_verified
 from learner.client.mirror import Mirror, check_url, split_release
 from learner.client.pinned_roots import Trusted, TrustStore, read_root
 from learner.client.sources import ListingSource, SourceAddress, answered
@@ -75,7 +75,7 @@ def _places(hub: str | None, mirror: str | None, root: str | None, trust: TrustS
 
 
 def _fetched(name: str, root: str | None, trust: TrustStore, library: Library, source: ListingSource) -> Release:
-    digest = name or _only(source)
+    digest = check_prefix(name) if name else _only(source)
     consortium = consortium_of(source, digest)
     # The root alone says whose release it is; a name without a root only finds the root that a person pinned under it.
     known = trust.get(consortium) if root is None else Trusted(name=consortium, root=root)

@@ -103,6 +103,8 @@ def test_a_hub_is_asked_by_its_address(
     root.write_text(world.root.certificate)
     assert dprelease.load(address, root, home=tmp_path / "home").digest == sealed.digest
     assert dprelease.load(sealed.digest[:8], root, hub=address, home=tmp_path / "home").digest == sealed.digest
+    with pytest.raises(InvalidInput, match="'blood-pressure' does not name a release"):
+        dprelease.load("blood-pressure", root, hub=address, home=tmp_path / "home")
     with pytest.raises(NotFound, match="no root is pinned for a hub"):
         dprelease.load(address, home=tmp_path / "home")
 

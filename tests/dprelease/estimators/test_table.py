@@ -48,6 +48,7 @@ def test_without_names_columns_are_taken_in_the_models_order(model: LinearRegres
         ({"age": 40.0, "glucose": 5.0}, "equally long"),
         ({"age": ["old"], "glucose": [5.0]}, "column age of X must be numbers"),
         ([["40,5", 5.0]], "X must be numbers"),
+        ([[10**400, 5.0]], "X must be numbers"),
         ({"age": [40.0, np.nan], "glucose": [5.0, 6.0]}, "missing or infinite cells in age; fill them"),
         ([[40.0, np.inf]], "missing or infinite cells in glucose"),
         (pd.DataFrame({"age": [40.0, None], "glucose": [5.0, None]}), "missing or infinite cells in age, glucose"),
