@@ -232,20 +232,20 @@ predict.dp_lm <- function(object, newdata, se.fit = FALSE, interval = c("none", 
   readings <- readings_of(release)
   cells <- vapply(object$features, function(name) {
     column <- release$columns[[readings$column[match(name, readings$name)]]]
-    if (name %in% names(newdata)) return(as.numeric(newdata[[name]]))
+    if (name %in% names(newdata)) return(as.numeric(if (is.factor(newdata[[name]])) as.character(newdata[[name]]) else newdata[[name]]))
     if (is.null(newdata[[column$name]])) refuse("newdata has no column ", column$name)
     given <- as.character(newdata[[column$name]])
     strange <- !given %in% column$values
     if (any(strange & !is.na(given)) && !"other" %in% column$values) refuse("newdata has unknown values in ", column$name)
     given[strange & !is.na(given)] <- "other"
-    as.numeric(paste0(column$name, "=", given) == name)
+    as.numeric(ifelse(is.na(given), NA, sprintf("%s=%s", column$name, given) == name))
   }, numeric(nrow(newdata)))
-  cells <- matrix(cells, nrow = nrow(newdata))
+  cells <- matrix(cells, nrow = nrow(newdata), ncol = length(object$features))
   if (!all(is.finite(cells))) refuse("newdata has missing or infinite cells; fill them or leave the rows out")
   # A level that is counted with its reference has no coefficient of its own.
   own <- !object$features %in% names(object$merged)
   points <- cells[, own, drop = FALSE]
-  cells <- cbind(1, points)
+  cells <- cbind(rep(1, nrow(points)), points)
   kept <- c(TRUE, own)
   predicted <- as.vector(cells %*% coef(object)[kept])
   if (interval != "none") {
