@@ -40,6 +40,9 @@ MOST_NUMBERS = 2_000_000
 """Numbers of a release that are written as text; longer ones are in the blocks alone."""
 SCALED = "(value - midpoint) / half_width, with the midpoint and half_width of columns.csv"
 
+_FORMULA = re.compile(r"[=+@-](?!\d[\d.]*(e[+-]\d+)?$).", re.DOTALL)
+"""A text that a spreadsheet takes for a formula unless an apostrophe stands before it."""
+
 ALWAYS = ("columns.csv", README)
 """Names of files beside every release."""
 DESCRIBED = ("croissant.json", "datacite.json", "datapackage.json", "CITATION.cff", "registry.yaml")
@@ -106,7 +109,7 @@ def _csv(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)
-    writer.writerows([one_line(cell) for cell in row] for row in rows)
+    writer.writerows(["'" * bool(_FORMULA.match(cell)) + one_line(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 

@@ -55,7 +55,7 @@ MEANT = About.model_validate(
         **ABOUT.model_dump(),
         "columns": {
             "glucose": {"label": "Fasting glucose", "concept": "LOINC:14771-0"},
-            "score": {"unit": "points"},
+            "score": {"unit": "points", "label": "=1+1"},
             "stage": {"label": "Stage"},
         },
     }
@@ -282,12 +282,12 @@ def test_labels_units_and_codes_stand_beside_columns(published: Mapping[str, Pub
     lines = {line["name"]: line for line in read(folder, "columns.csv")}
     told = {name: (line["unit"], line["label"], line["concept"]) for name, line in lines.items()}
     assert told["glucose"] == ("mmol/l", "Fasting glucose", "LOINC:14771-0")
-    assert told["score"] == ("points", "", "")
+    assert told["score"] == ("points", "'=1+1", "")  # which a spreadsheet shows, and does not compute
     assert told["stage=I, II"] == ("", "Stage", "")
     croissant = json.loads((folder.path / "croissant.json").read_text())
     fields = {each["name"]: each for each in croissant["recordSet"][1]["field"]}
     assert fields["glucose"]["equivalentProperty"] == "https://loinc.org/14771-0"
-    assert fields["score"]["description"] == "score: points"
+    assert fields["score"]["description"] == "score: =1+1, points"
     package = json.loads((folder.path / "datapackage.json").read_text())
     fields = {each["name"]: each for each in package["resources"][1]["schema"]["fields"]}
     assert (fields["glucose"]["title"], fields["glucose"]["rdfType"]) == (
