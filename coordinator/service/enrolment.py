@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 import secrets
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -29,6 +31,7 @@ from dprelease.wire.v1.enrolment_pb2 import EnrolRequest, EnrolResponse
 from dprelease.wire.v1.enrolment_pb2_grpc import EnrolmentServiceServicer
 
 SECRET_BYTES = 32
+_KEPT = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
 
 
 def share_of(consortium: Consortium, part: Fraction) -> Fraction:
@@ -76,13 +79,14 @@ def invite(
         lasting: until the invite lapses.
 
     Raises:
-        InvalidInput: no cap for a new party, or a malformed name.
+        InvalidInput: no cap for a new party, or a name that is malformed or fits no file at some learners.
         Conflict: the sum of caps would exceed the consortium's, or the party has another cap already.
     """
     check_name(party, "a hospital")
     secret = secrets.token_urlsafe(SECRET_BYTES)
     expires = now + lasting
     with store.writing() as tx:
+        _check_files(party, caps(tx, now))
         kept = _cap_for(store, tx, party, cap, now)
         token = {
             "consortium": store.consortium.name,
@@ -97,6 +101,18 @@ def invite(
         tx.members.invite(Invitation(party, kept, expires), secret, now)
         tx.history.note(f"{party} was invited until {instant(expires)}", now, party=party)
     return made
+
+
+def _check_files(party: str, known: Collection[str]) -> None:
+    """Refuse a new name that learners cannot have in names of files: Windows keeps it, or a disk takes it for another one."""
+    if party in known:
+        return
+    if _KEPT.fullmatch(party):
+        raise InvalidInput(
+            f"{party!r} cannot name a hospital: Windows keeps it for itself, and learners have it in files"
+        )
+    if alike := [each for each in known if each.lower() == party.lower()]:
+        raise InvalidInput(f"{party!r} is {alike[0]!r} on disks that tell no capitals apart; take another name")
 
 
 def caps(tx: Transaction, now: datetime) -> dict[str, Fraction]:

@@ -104,6 +104,8 @@ def test_inviting_again_before_enrolment_replaces_invite_and_cap(office: Office,
     second = invite(office, settings, "north", THIRD)
     assert Fraction(second.cap_mu2) == office.store.consortium.mu2 / 3
     assert invite(office, settings, "north", None).cap_mu2 == second.cap_mu2
+    with pytest.raises(InvalidInput, match="'North' is 'north' on disks that tell no capitals apart"):
+        invite(office, settings, "North", THIRD)
     invite(office, settings, "south", Fraction(2, 3))
     with pytest.raises(Unauthenticated):
         join(office, settings, first)
@@ -125,6 +127,9 @@ def test_a_new_party_needs_a_cap_and_a_proper_name(office: Office, settings: Coo
         invite(office, settings, "north", None)
     with pytest.raises(InvalidInput, match="cannot name a hospital"):
         invite(office, settings, "no spaces please", THIRD)
+    for kept in ("CON", "aux.site", "Lpt1"):
+        with pytest.raises(InvalidInput, match="Windows keeps it"):
+            invite(office, settings, kept, THIRD)
     for part in (Fraction(0), Fraction(-1), Fraction(3, 2)):
         with pytest.raises(InvalidInput, match="share"):
             invite(office, settings, "north", part)
