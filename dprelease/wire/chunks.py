@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def read_chunks(source: Path | bytes, offset: int, first: Any) -> Iterator[bytes
 
     def read(start: int) -> tuple[bytes, int]:
         end = start + CHUNK_BYTES
-        data = source[start:end] if isinstance(source, bytes) else _read(source, start, CHUNK_BYTES)
+        data = source[start:end] if isinstance(source, bytes) else OpenFile(source).read(start, CHUNK_BYTES)
         return encode_chunk(start, memoryview(data), zlib.crc32(data), field), len(data)
 
     with ThreadPoolExecutor(1, "reader") as reader:
@@ -63,9 +63,60 @@ def chunk_bytes(streams: int) -> int:
     return max(SHORTEST_CHUNK_BYTES, min(CHUNK_BYTES, UNDER_WAY_BYTES // max(1, streams)))
 
 
+class OpenFile:
+    """A file that is open for as long as anybody reads it.
+
+    Args:
+        path: of the file; raises OSError if it cannot be opened.
+    """
+
+    handle = -1
+
+    def __init__(self, path: Path) -> None:
+        self.handle = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if self.handle >= 0:
+            os.close(self.handle)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """At most so many bytes from a place on."""
+        return os.pread(self.handle, size, offset)
+
+
+KEPT_SECONDS = 1.0
+MOST_KEPT = 256
+
+
+class OpenFiles:
+    """Files that were opened within the last second: a crowd asks for the same one, and to open it takes a thread.
+
+    One that was taken away may be given for a second more. It belongs to the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, OpenFile] = {}
+
+    async def get(self, call: Call, find: Callable[..., Path], *which: Hashable) -> OpenFile:
+        """The file that a function finds, on a thread.
+
+        Args:
+            call: asks for it.
+            find: from `which` to the path.
+            which: tells the file from all others here.
+        """
+        if which in self._kept:
+            return self._kept[which]
+        file = await call.work(lambda: OpenFile(find(*which)))
+        if len(self._kept) < MOST_KEPT:
+            self._kept[which] = file
+            asyncio.get_running_loop().call_later(KEPT_SECONDS, self._kept.pop, which, None)
+        return file
+
+
 async def stream_chunks(
     call: Call,
-    find: Callable[[], Path],
+    opened: Callable[[], Awaitable[OpenFile]],
     offset: int,
     streams: Callable[[], int],
     known: KnownChecksums | None = None,
@@ -76,33 +127,27 @@ async def stream_chunks(
 
     Args:
         call: the download.
-        find: tells which file it is; runs on a thread.
+        opened: the file.
         offset: of the first byte.
         streams: how many downloads are under way.
         known: checksums of pieces that were sent before.
 
     Raises:
         OSError: the file cannot be read.
-        DpReleaseError: as `find` does.
+        DpReleaseError: as `opened` does.
     """
-    path, file = await call.work(_open, find)
-    with file:
-        found = os.fstat(file.fileno())
-        stamp = found.st_ino, found.st_ctime_ns
-        while True:
-            size = chunk_bytes(streams())
-            data = _read_from_memory(file.fileno(), offset, size)
-            if data is None:
-                data = memoryview(await call.work(_read, path, offset, size))
-            if not data:
-                return
-            yield encode_chunk(offset, data, zlib.crc32(data) if known is None else known.of(stamp, offset, data))
-            offset += len(data)
-
-
-def _open(find: Callable[[], Path]) -> tuple[Path, FileIO]:
-    path = find()
-    return path, path.open("rb", buffering=0)
+    file = await opened()
+    found = os.fstat(file.handle)
+    stamp = found.st_ino, found.st_ctime_ns
+    while True:
+        size = chunk_bytes(streams())
+        data = _read_from_memory(file.handle, offset, size)
+        if data is None:
+            data = memoryview(await call.work(file.read, offset, size))
+        if not data:
+            return
+        yield encode_chunk(offset, data, zlib.crc32(data) if known is None else known.of(stamp, offset, data))
+        offset += len(data)
 
 
 _BUFFER = bytearray(CHUNK_BYTES)
@@ -118,12 +163,6 @@ def _read_from_memory(handle: int, offset: int, size: int) -> memoryview | None:
         return whole[: os.preadv(handle, [whole[:size]], offset, os.RWF_NOWAIT)]
     except OSError:  # not in memory, or a file system that cannot tell
         return None
-
-
-def _read(path: Path, offset: int, size: int) -> bytes:
-    with path.open("rb", buffering=0) as file:
-        file.seek(offset)
-        return file.read(size)
 
 
 class KnownChecksums:

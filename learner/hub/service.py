@@ -14,7 +14,7 @@ from dprelease.identity.certificates import Identity
 from dprelease.release.stream import Checkpoint
 from dprelease.sequence import BlockKey
 from dprelease.wire.call import Call, caller
-from dprelease.wire.chunks import KnownChecksums, stream_chunks
+from dprelease.wire.chunks import KnownChecksums, OpenFile, OpenFiles, stream_chunks
 from dprelease.wire.limits import OpenStreams
 from dprelease.wire.news import News
 from dprelease.wire.v1 import (
@@ -51,7 +51,8 @@ class _ForParties:
     ) -> AsyncIterator[bytes]:
         """A file that a party asked for, until its key is revoked."""
         with self._revocations.during(identity, context.end), on_disk():
-            async with aclosing(stream_chunks(context, find, offset, self._streams.__len__)) as chunks:
+            opened = partial(context.work, lambda: OpenFile(find()))
+            async with aclosing(stream_chunks(context, opened, offset, self._streams.__len__)) as chunks:
                 async for chunk in chunks:
                     yield chunk
 
@@ -214,6 +215,7 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         self._shelf = shelf
         self._streams = streams
         self._checksums = KnownChecksums()
+        self._blocks = OpenFiles()
 
     async def ListPublished(  # noqa: N802
         self, request: public_pb2.ListPublishedRequest, context: Any
@@ -232,8 +234,8 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
     ) -> AsyncIterator[bytes]:
         """Stream a block."""
         key = BlockKey(request.spec_digest.hex(), request.party, request.sequence)
-        find = partial(self._shelf.block, key, request.offset)
-        return stream_chunks(context, find, request.offset, self._streams.__len__, self._checksums)
+        opened = partial(self._blocks.get, context, self._shelf.block, key, request.offset)
+        return stream_chunks(context, opened, request.offset, self._streams.__len__, self._checksums)
 
 
 def _line_to_proto(line: Listed) -> public_pb2.PublishedRelease:

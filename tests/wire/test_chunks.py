@@ -5,9 +5,12 @@ A stream may take as long as it needs, as long as it moves. Time is handed in; n
 An idle connection stays up: the client's pings are ones that the server allows. Hours are scaled down to seconds.
 """
 
+import asyncio
 import threading
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import grpc
 import pytest
@@ -17,11 +20,14 @@ from hypothesis import strategies as st
 from dprelease.errors import IntegrityError
 from dprelease.wire import chunks, retry, transport
 from dprelease.wire import listener as listener_module
+from dprelease.wire.call import Call
 from dprelease.wire.chunks import (
     CHUNK_BYTES,
     MAX_CHUNK_BYTES,
     UNDER_WAY_BYTES,
     KnownChecksums,
+    OpenFile,
+    OpenFiles,
     check_chunk,
     chunk_bytes,
     encode_chunk,
@@ -298,3 +304,33 @@ def test_a_server_that_allows_fewer_pings_would_be_noticed(
     monkeypatch.setattr(transport, "_CLIENT_OPTIONS", _scaled(transport._CLIENT_OPTIONS, SCALE))
     with serving(server, authority.root) as listener:
         assert len(_states(listener, authority, party, 60.0)) > 1
+
+
+def test_a_file_is_opened_once_for_a_crowd_and_anew_once_it_may_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "KEPT_SECONDS", 0)
+    (tmp_path / "block").write_bytes(b"abcd")
+    found: list[str] = []
+
+    def find(name: str) -> Path:
+        found.append(name)
+        return tmp_path / name
+
+    class Caller:
+        async def work(self, function: Callable[[], OpenFile]) -> OpenFile:
+            return function()
+
+    async def ask() -> None:
+        files, call = OpenFiles(), cast("Call", Caller())
+        one, two = [await files.get(call, find, "block") for _ in range(2)]
+        assert one is two
+        assert one.read(1, 9) == b"bcd"
+        for _turn in range(2):
+            await asyncio.sleep(0)
+        (tmp_path / "block").unlink()
+        with pytest.raises(FileNotFoundError):
+            await files.get(call, find, "block")
+
+    asyncio.run(ask())
+    assert found == ["block"] * 2
