@@ -9,13 +9,14 @@ import numpy as np
 from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import standardised
 from dprelease.release.release import Release
 
 
+@repeatable
 def principal_components(release: Release, columns: Sequence[str], count: int = 2) -> Analysis:
     """Eigenvectors of the correlation matrix, those with the largest eigenvalues.
 
@@ -58,6 +59,7 @@ def _components(draws: Draws, typical: Floats, count: int) -> dict[str, Estimate
     return {"share of variance": Estimates(names, values / len(draws.names), limits=(0.0, 1.0)), **loadings}
 
 
+@repeatable
 def cronbach_alpha(release: Release, columns: Sequence[str]) -> Analysis:
     """Cronbach's alpha of a scale that is the sum of its items; table ``reliability``, noise only.
 

@@ -13,12 +13,13 @@ import numpy as np
 from dprelease.analyses.draws import CLEAR, LEAST, clear, draws_of, levels
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest, joint_test
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
 
 
+@repeatable
 def contingency_table(release: Release, rows: str, columns: str) -> Analysis:
     """Counts of two categories, and how they depend on each other.
 

@@ -12,7 +12,7 @@ from scipy.special import stdtr
 from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.before_clipping import standardised
@@ -36,6 +36,7 @@ class Correlations(Estimates):
         return found
 
 
+@repeatable
 def correlations(release: Release, columns: Sequence[str], given: Sequence[str] = ()) -> Analysis:
     """Correlations of every two of some columns, given others.
 

@@ -23,7 +23,7 @@ from scipy.special import expit
 from dprelease.analyses.combinations import NO_THREE, design, estimated, facts_of, law_of
 from dprelease.analyses.draws import features, number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.weighted_logit import Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
@@ -37,6 +37,7 @@ _Found = tuple[Floats, Floats]
 """(2,) risks without and with the treatment, and (C, 2) their influence functions."""
 
 
+@repeatable
 def effect(release: Release, treatment: str, outcome: str, adjust: Sequence[str]) -> Analysis:
     """Risks of an outcome with and without a treatment, as if all patients had it and as if nobody had.
 

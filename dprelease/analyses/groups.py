@@ -15,12 +15,13 @@ from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import clear, draws_of, features, levels, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.score_test import are_zero
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
 
 
+@repeatable
 def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Sequence[str] = ()) -> Analysis:
     """Means of an outcome in groups, and whether they differ.
 

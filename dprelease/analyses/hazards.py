@@ -29,7 +29,7 @@ from dprelease.analyses.draws import features, levels
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.exit_sums import ExitSums, exit_sums
 from dprelease.analyses.joint_test import joint_test
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.weighted_logit import MOST, Cloglog
 from dprelease.arrays import Floats, Mask
 from dprelease.estimators.log_linear import Index, LogLinear
@@ -42,6 +42,7 @@ HALF = 0.5
 """Part of an interval for which who leaves within it is at risk."""
 
 
+@repeatable
 def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = None) -> Analysis:
     """Hazard ratios of several covariates, each with all others held fixed, out of a column of exits.
 

@@ -18,7 +18,7 @@ from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.analyses.least_squares import LeastSquares, least_squares, on_covariance
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.score_test import are_zero
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
@@ -28,6 +28,7 @@ WEAK = 10.0
 """First-stage F below which instruments are called weak (Staiger and Stock 1997, Econometrica 65(3))."""
 
 
+@repeatable
 def two_stage_least_squares(
     release: Release, outcome: str, on: Sequence[str], instruments: Sequence[str], given: Sequence[str] = ()
 ) -> Analysis:

@@ -20,7 +20,7 @@ import numpy as np
 from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
 from dprelease.estimators.evidence.before_clipping import standardised
 from dprelease.one_line import counted
@@ -31,6 +31,7 @@ PENALTIES = tuple(float(part) for part in np.geomspace(1.0, 0.001, 25))
 _SWEEPS, _STILL, _LEAST_LEFT = 10_000, 1e-10, 1e-12
 
 
+@repeatable
 def lasso(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     """Lasso of one column on others, at the penalty of the least BIC.
 

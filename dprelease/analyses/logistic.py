@@ -31,7 +31,7 @@ from dprelease.analyses.combinations import NO_THREE, design, estimated, facts_o
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.weighted_logit import LARGEST, Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
@@ -48,6 +48,7 @@ THIN = 60.0
 """Patients in units of the noise of a number of patients, below which intervals are several times those of real rows."""
 
 
+@repeatable
 def logistic(release: Release, outcome: str, on: Sequence[str], by: By | None = None) -> Analysis:
     """Logistic regression of an indicator on features.
 

@@ -17,10 +17,11 @@ from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import least_squares
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.release.release import Release
 
 
+@repeatable
 def mediation(release: Release, outcome: str, exposure: str, through: str, given: Sequence[str] = ()) -> Analysis:
     """Indirect, direct and total effect of an exposure on an outcome.
 

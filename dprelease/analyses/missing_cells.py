@@ -25,7 +25,7 @@ import numpy as np
 from dprelease.analyses.draws import number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.score_test import score_test
 from dprelease.arrays import Floats
 from dprelease.data.column import NAME
@@ -68,6 +68,7 @@ class Gap(NamedTuple):
         return bool(self.sources & _made_of(column))
 
 
+@repeatable
 def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence[str] = ()) -> Analysis:
     """Missing cells of a release: how many, in which patterns, and whether they depend on other columns.
 

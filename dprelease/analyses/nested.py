@@ -13,13 +13,14 @@ from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import least_squares, on_covariance
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.score_test import are_zero
 from dprelease.errors import InvalidInput
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.release.release import Release
 
 
+@repeatable
 def nested(release: Release, outcome: str, on: Sequence[str], without: Sequence[str] = ()) -> Analysis:
     """Tests whether features of a linear regression can be left out, all of them or some.
 

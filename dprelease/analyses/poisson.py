@@ -15,7 +15,7 @@ import numpy as np
 from dprelease.analyses.combinations import law_of
 from dprelease.analyses.draws import features, levels
 from dprelease.analyses.logistic import on_law
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.weighted_logit import Poisson
 from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
@@ -27,6 +27,7 @@ _COUNT = re.compile(
 """A count, or a band of numbers that has one whole number."""
 
 
+@repeatable
 def poisson(release: Release, outcome: str, on: Sequence[str]) -> Analysis:
     """Poisson regression of a count on categories.
 

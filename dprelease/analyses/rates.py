@@ -12,12 +12,13 @@ from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import CLEAR, LEAST, Draws, clear, draws_of, levels, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import joint_test
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
 
 
+@repeatable
 def rates(release: Release, events: str, time: str, by: str) -> Analysis:
     """Events over person-time in groups.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -41,6 +44,7 @@ class Analysis(Shown):
         caveats: sentences that say when not to believe it.
         facts: further lines of the head.
         of_counts: whether it is of categories alone, which clipping leaves as they are.
+        asked: ``analysis``, the name of the function, and ``arguments``, which make it again.
     """
 
     title: str
@@ -51,6 +55,7 @@ class Analysis(Shown):
     caveats: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     of_counts: bool = False
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def _clipped(self) -> tuple[Reach, ...]:
@@ -94,6 +99,7 @@ class Analysis(Shown):
             tuple(tables),
             self.warnings,
             self.release.promise,
+            self.asked,
             details={"missing_cells": self.release.fills(self.columns)},
             heading="When not to believe it",
         )
@@ -101,6 +107,21 @@ class Analysis(Shown):
     def __repr__(self) -> str:
         """The analysis and its release, in one line."""
         return f"Analysis({self.title}, release {self.release.digest[:12]})"
+
+
+Made = TypeVar("Made", bound=Callable[..., Analysis])
+
+
+def repeatable(made: Made) -> Made:
+    """A function of a release whose results know its name and arguments."""
+    of = signature(made)
+
+    @wraps(made)
+    def asked(*given: Any, **named: Any) -> Analysis:
+        _, *told = of.bind(*given, **named).arguments.items()
+        return replace(made(*given, **named), asked={"analysis": made.__name__, "arguments": dict(told)})
+
+    return cast(Made, asked)
 
 
 def _table(caption: str, found: Estimates) -> Table:

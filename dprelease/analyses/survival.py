@@ -19,7 +19,7 @@ import numpy as np
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.exit_sums import ExitSums, exit_sums
 from dprelease.analyses.joint_test import JointTest, joint_test
-from dprelease.analyses.result import Analysis
+from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
 from dprelease.data.column import number_text
 from dprelease.data.exits import Exits
@@ -51,9 +51,19 @@ class Survival(Analysis):
     exits: Exits = field(kw_only=True)
     at_risk: Mapping[str, Floats] = field(kw_only=True)
 
-    def panels(self, times: Floats) -> dict[str, dict[str, Floats]]:
+    @property
+    def ticks(self) -> list[float]:
+        """0 and the cuts."""
+        return [0.0, *self.exits.cuts]
+
+    @property
+    def times(self) -> Floats:
+        """(t,) of plotted curves."""
+        return np.unique(np.concatenate([np.linspace(*ends, FINE) for ends in pairwise(self.ticks)]))
+
+    def panels(self) -> dict[str, dict[str, Floats]]:
         """Plotted curves, survival or the incidence of each cause, to groups, to (3, t) lower end, estimate and upper end."""
-        free, ended = self.curves.at(times)
+        free, ended = self.curves.at(self.times)
         causes = self.exits.causes
         shown = {"Survival": free}
         if len(causes) > 1:
@@ -70,9 +80,8 @@ class Survival(Analysis):
             InvalidInput: matplotlib is missing or does not know the format, or the file cannot be written.
         """
         figure_of = imported("matplotlib.figure").Figure
-        ticks, groups = [0.0, *self.exits.cuts], list(self.at_risk)
-        times = np.unique(np.concatenate([np.linspace(*ends, FINE) for ends in pairwise(ticks)]))
-        panels = self.panels(times)
+        ticks, groups, times = self.ticks, list(self.at_risk), self.times
+        panels = self.panels()
         across = len(panels)
         size = 6.4 * across, 4.2 + 0.22 * len(groups)
         figure = figure_of(figsize=size, layout="constrained")
@@ -116,6 +125,7 @@ def _with_room(labels: Sequence[str], places: Sequence[float]) -> list[str]:
     return found
 
 
+@repeatable
 def survival(release: Release, exit: str, by: str | None = None, event: str | None = None) -> Survival:
     """Survival by group, out of a column of exits.
 

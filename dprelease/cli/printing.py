@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Collection
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from dprelease.document.document import Document
+from dprelease.document.document import Document, json_text
 from dprelease.document.text import text
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -33,11 +32,6 @@ def print_document(
 def print_json(data: Any) -> None:
     """One JSON document on standard output."""
     click.echo(json_text(data))
-
-
-def json_text(data: Any) -> str:
-    """One JSON document as text, as commands print it and files hold it."""
-    return json.dumps(data, indent=2)
 
 
 def _bold(line: str) -> str:

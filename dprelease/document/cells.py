@@ -172,7 +172,9 @@ def known(value: float) -> float | None:
 
 
 def lines_of(cell: Cell, digits: int = 4) -> tuple[str, ...]:
-    """A cell as people read it, in one line unless it has several itself; arguments as for `told`."""
+    """A cell as people read it, in one line unless it has several itself, as a tuple has; arguments as for `told`."""
+    if isinstance(cell, tuple):
+        return tuple(told(each, digits) for each in cell) or (UNKNOWN,)
     if isinstance(cell, Said) and isinstance(cell.text, tuple):
         return tuple(map(one_line, cell.text)) or (UNKNOWN,)
     return (told(cell, digits),)

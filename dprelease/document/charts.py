@@ -1,4 +1,4 @@
-"""Plots of a page as SVG: numbers with intervals on an axis, and a matrix of correlations.
+"""Plots of a page as SVG: numbers with intervals on an axis, curves with bands, and a matrix of correlations.
 
 Each has a title and a description for those who do not see it; the page has its numbers in a table too. Colours come from
 the page's style sheet, so that a plot is legible in the light, in the dark and on paper.
@@ -25,6 +25,8 @@ _LONGEST_BELOW = int(WIDTH / _WIDE)
 _LINE = 24.0
 _FOOT = 46.0
 _LEFT = 64.0
+_SAMPLE = 30.0
+_COLOURS, _DASHES = 4, 5
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _MARKS = 6
 _FEW_DECADES = 2
@@ -121,8 +123,23 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """A curve with a band.
+
+    Attributes:
+        label: beside it in the legend.
+        places: (t,) from left to right.
+        ends: (3, t) lower end, curve and upper end.
+    """
+
+    label: str
+    places: Floats
+    ends: Floats
+
+
+@dataclass(frozen=True)
 class CoefficientPath:
-    """Marks beside one another.
+    """Marks beside one another, or curves.
 
     Attributes:
         marks: from left to right.
@@ -134,9 +151,10 @@ class CoefficientPath:
         noise: a band, with a line at its upper end.
         zero: a straight line at zero, from which stems rise; None for none.
         log: whether the axis of the numbers is logarithmic.
+        curves: in place of marks; those of all panels of a picture have one legend.
     """
 
-    marks: Sequence[Mark]
+    marks: Sequence[Mark] = ()
     title: str = ""
     unit: str = ""
     across: str = ""
@@ -145,6 +163,7 @@ class CoefficientPath:
     noise: tuple[float, float] | None = None
     zero: bool = False
     log: bool = False
+    curves: Sequence[Curve] = ()
 
 
 @dataclass(frozen=True)
@@ -167,6 +186,11 @@ class _Drawing:
     def box(self, x: float, y: float, wide: float, high: float, kind: str, opacity: float) -> None:
         size = {"x": x, "y": y, "width": wide, "height": high, "fill-opacity": opacity}
         self.shapes.append(("rect", {**{key: _rounded(at) for key, at in size.items()}, "class": kind}, ""))
+
+    def path(self, tag: str, points: Iterable[tuple[float, float]], kind: str) -> None:
+        """A polygon or a polyline."""
+        at = " ".join(f"{_rounded(x):g},{_rounded(y):g}" for x, y in points)
+        self.shapes.append((tag, {"points": at, "class": kind}, ""))
 
     def across(self, axis: Axis, top: float, bottom: float) -> None:
         """Lines and numbers of a horizontal axis."""
@@ -213,7 +237,13 @@ def panels(name: str, title: str, words: str, shown: Sequence[CoefficientPath], 
         left, top = wide * (place % columns), high * (place // columns)
         right = RIGHT if columns == 1 else left + wide - 12
         _panel(drawing, panel, (left + _LEFT, top + 26, right, top + high - 50))
-    return drawing.svg(name, title, words, high * -(-len(shown) // columns))
+    bottom = high * -(-len(shown) // columns)
+    labels = list(dict.fromkeys(curve.label for panel in shown for curve in panel.curves))
+    for place, label in enumerate(labels if any(labels) else ()):
+        y, bottom = bottom + _LINE / 2, bottom + _LINE
+        drawing.path("polyline", ((_LEFT, y), (_LEFT + _SAMPLE, y)), f"curve {_colour(place)}")
+        drawing.text(_cut(label, _LONGEST_UNIT), _LEFT + _SAMPLE + 10, y + 4, "label")
+    return drawing.svg(name, title, words, bottom)
 
 
 def heat_map(name: str, title: str, words: str, labels: Sequence[str], values: Floats) -> Markup:
@@ -249,13 +279,15 @@ def heat_map(name: str, title: str, words: str, labels: Sequence[str], values: F
 def _panel(drawing: _Drawing, panel: CoefficientPath, box: tuple[float, float, float, float]) -> None:
     left, top, right, bottom = box
     ends = [end for mark in panel.marks for end in mark.ends] + [value for _, value in panel.line]
+    ends += [end for curve in panel.curves for end in curve.ends.ravel().tolist()]
     ends += [*([0.0] if panel.zero else []), *(panel.noise or ())]
     if panel.log:
         ends = [end for end in ends if end > 0]
     up = Axis.covering(ends, bottom, top, log=panel.log)
     drawing.upwards(up, left, right)
-    if panel.places:
-        along = Axis.covering([*panel.places, *(place for place, _ in panel.line)], left, right)
+    if panel.places or panel.curves:
+        ends = [place for curve in panel.curves for place in curve.places.tolist()]
+        along = Axis.covering([*panel.places, *(place for place, _ in panel.line), *ends], left, right)
         drawing.across(along, top, bottom)
         x = [along.at(place) for place in panel.places]
     else:
@@ -279,8 +311,19 @@ def _panel(drawing: _Drawing, panel: CoefficientPath, box: tuple[float, float, f
             kind = "clear" if mark.clear else "open"
             drawing.line(at, up.at(mark.lower), at, up.at(mark.upper), f"interval {kind}")
             drawing.dot(at, up.at(mark.value), f"point {kind}", 3.5)
+    for number, curve in enumerate(panel.curves):
+        lower, middle, upper = (
+            [(along.at(x), up.at(y)) for x, y in zip(curve.places, end, strict=True)] for end in curve.ends
+        )
+        drawing.path("polygon", [*upper, *lower[::-1]], f"band {_colour(number)}")
+        drawing.path("polyline", middle, f"curve {_colour(number)}")
     for (place, value), (following, then) in pairwise(panel.line):
         drawing.line(along.at(place), up.at(value), along.at(following), up.at(then), "interval clear")
+
+
+def _colour(place: int) -> str:
+    """Classes of a curve: colours and dashes in turn, which differ in number, so that many curves differ."""
+    return f"colour-{place % _COLOURS + 1} dash-{place % _DASHES + 1}"
 
 
 def _rounded(place: float) -> float:

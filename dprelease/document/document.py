@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -197,3 +198,8 @@ class Document:
             **plain(self.data),
         }
         return found | {"notes": list(self.notes)} | words
+
+
+def json_text(data: Any) -> str:
+    """One JSON document as text, as commands print it and files hold it."""
+    return json.dumps(data, indent=2)

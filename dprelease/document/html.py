@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dprelease.document.cells import lines_of
+from dprelease.document.cells import Said, lines_of
 from dprelease.document.document import Document, Table
 from dprelease.one_line import one_line
 
@@ -107,6 +107,12 @@ def environment(package: str) -> Environment:
     made.globals["style"] = Markup(style)  # noqa: S704 - our own file
     made.globals["style_sha256"] = b64encode(sha256(style.encode()).digest()).decode()
     return made
+
+
+def facts_table(document: Document) -> Table:
+    """The facts of a document as a table of a page."""
+    facts = [(name.replace("_", " "), Said(None, lines_of(value))) for name, value in document.facts.items()]
+    return Table.of("facts", ("fact", "value"), facts, title="Facts")
 
 
 def fragment(document: Document) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 
-from dprelease.document.document import Document
+from dprelease.document.document import Document, json_text
 from dprelease.document.text import text
+from dprelease.files.durable import write_file
 from dprelease.files.extras import installed
 
 
@@ -23,6 +25,14 @@ class Shown(ABC):
             explain: with all notes and details, and the whole guarantee.
         """
         return text(self.document(), explain=explain)
+
+    def save(self, path: Path | str) -> None:
+        """Write the result as JSON; a report takes such a file of an analysis (``learner report --analysis``).
+
+        Raises:
+            InvalidInput: the file cannot be written.
+        """
+        write_file(Path(path), f"{json_text(self.document().to_json())}\n")
 
     def __str__(self) -> str:
         """The result as text, without details."""

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
-from dprelease.document.cells import lines_of, told
+from dprelease.document.cells import lines_of
 from dprelease.document.document import Document, Grid, Table
 from dprelease.one_line import one_line
 
@@ -57,7 +57,7 @@ def facts(values: Mapping[str, Any], width: int | None = None) -> list[str]:
     margin = max((len(name) for name, _ in pairs), default=0) + len(_GAP)
     lines = []
     for name, value in pairs:
-        said = [line for each in _lines(value) for line in folded(each, None if width is None else width - margin)]
+        said = [line for each in lines_of(value) for line in folded(each, None if width is None else width - margin)]
         lines += [
             f"{label:<{margin}}{line}".rstrip() for label, line in zip([name, *[""] * len(said)], said, strict=False)
         ]
@@ -112,10 +112,6 @@ def _notes(document: Document, width: int | None, strong: Callable[[str], str], 
             *(f"{_GAP}{line}" for each in sentences for line in folded(each, width and width - 2)),
         ]
     return lines
-
-
-def _lines(value: Any) -> list[str]:
-    return [told(each) for each in value] or [told(None)] if isinstance(value, tuple) else list(lines_of(value))
 
 
 def _fitting(grid: Grid, width: int | None) -> tuple[Lines, Lines]:

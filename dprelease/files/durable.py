@@ -83,6 +83,14 @@ def write_secret(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         write_pieces_durably(path, pieces, mode=SECRET)
 
 
+def write_file(output: Path, text: str) -> None:
+    """Write a file whole; raises `InvalidInput` where that cannot be."""
+    try:
+        write_durably(output, text.encode())
+    except OSError as error:
+        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what a kill left of files that were being written in a folder and those in it; nobody may write there meanwhile."""
     for leftover in folder.rglob(f".*{TEMPORARY}"):

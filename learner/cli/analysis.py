@@ -8,17 +8,19 @@ from typing import Literal
 
 import click
 
-from dprelease.cli.printing import explain_option, json_option, json_text
+from dprelease.cli.printing import explain_option, json_option
 from dprelease.description.described import described
+from dprelease.document.document import json_text
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.result import PREDICTOR
+from dprelease.files.durable import write_file
 from dprelease.files.extras import require
 from dprelease.one_line import listed
 from dprelease.progress import shown_on_stderr
 from dprelease.release.release import Release
-from learner.cli.releases import from_option, print_about, write_file
+from learner.cli.releases import from_option, print_about
 from learner.client.cluster import on_cluster
 from learner.client.library import Opened, open_release
 from learner.export.matrix import matrix, rows

@@ -75,6 +75,11 @@ def _listed(option: str, told: str, *, required: bool = False) -> Parameter:
     return click.option(option, multiple=True, metavar="A,B,...", required=required, help=told)
 
 
+_OUTPUT = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the analysis as JSON to this file, too; learner report and card take it.",
+)
 _OUTCOME = click.argument("outcome")
 _ON = _listed("--on", "Features.", required=True)
 _GIVEN = _listed("--given", "Columns to hold fixed.")
@@ -240,6 +245,7 @@ def _command(called: str, made: Callable[..., Analysis], about: str, example: st
         name: str | None,
         as_json: bool,
         explain: bool,
+        output: Path | None,
         plot: Path | None = None,
         **asked: Any,
     ) -> None:
@@ -252,6 +258,8 @@ def _command(called: str, made: Callable[..., Analysis], about: str, example: st
         found = made(opened.release, **named)
         if plot is not None and isinstance(found, Survival):
             found.plot(plot)
+        if output is not None:
+            found.save(output)
         print_about([opened], found.document(), as_json=as_json, explain=explain)
 
     run.__doc__ = f"{about}\n\n\b\nExample:\n  learner analyze {called} 3f9a12c4 {example}\n"
@@ -260,7 +268,7 @@ def _command(called: str, made: Callable[..., Analysis], about: str, example: st
 
 for _name, (_made, _about, _example, _parameters) in ANALYSES.items():
     _run: Any = click.pass_obj(_command(_name, _made, _about, _example))
-    _usual = from_option, json_option, explain_option
+    _usual = _OUTPUT, from_option, json_option, explain_option
     for _parameter in reversed((click.argument("release", metavar="ID|DIR"), *_parameters, *_usual)):
         _run = _parameter(_run)
     analyze.command(_name)(_run)

@@ -16,8 +16,7 @@ from dprelease.about import DECLARED
 from dprelease.cli.printing import json_option, print_document
 from dprelease.description.spending import accounts, latest_delta, spending_document
 from dprelease.document.document import Document, Table
-from dprelease.errors import IntegrityError, InvalidInput
-from dprelease.files.durable import write_durably
+from dprelease.errors import IntegrityError
 from dprelease.files.extras import installed
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed, one_line
@@ -43,14 +42,6 @@ MOST_LISTED = 1000
 def tell(line: str) -> None:
     """Say what somebody should know, beside the answer."""
     click.echo(one_line(line), err=True)
-
-
-def write_file(output: Path, text: str) -> None:
-    """Write a file whole; raises `InvalidInput` where that cannot be."""
-    try:
-        write_durably(output, text.encode())
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
 
 
 @click.command("list")

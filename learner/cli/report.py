@@ -9,15 +9,19 @@ from typing import Any
 
 import click
 
-from dprelease.cli.printing import explain_option, json_option, json_text, print_json
+from dprelease.cli.printing import explain_option, json_option, print_json
 from dprelease.description.counterfactual import describe_counterfactual
 from dprelease.description.described import UNFITTED, Unfitted
 from dprelease.document.cells import LEVEL
-from dprelease.one_line import counted
+from dprelease.document.document import json_text
+from dprelease.files.durable import write_file
+from dprelease.one_line import counted, listed
 from learner.cli.analysis import features_of, of_a_fit
-from learner.cli.releases import OUT_TOO, from_option, print_about, write_file
+from learner.cli.kept import analysis_option, kept
+from learner.cli.releases import OUT_TOO, from_option, print_about
 from learner.client.library import Opened, open_release
-from learner.report.content import Report, report
+from learner.report.analysis_page import analyses_page
+from learner.report.content import FitReport, Report, report
 from learner.report.fit_page import page
 from learner.report.model_card import model_card
 from learner.report.read_pages import counterfactual_page, ranges_page
@@ -28,13 +32,15 @@ PAGES: Mapping[str, Callable[..., str]] = MappingProxyType({"ranges": ranges_pag
 
 @click.command("report", context_settings=OUT_TOO)
 @of_a_fit
+@analysis_option
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="HTML file to write.")
 @json_option
 @click.pass_obj
 def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> None:
-    """Write a fit as one HTML page, after verifying the release.
+    """Write a fit, analyses or both as one HTML page, after verifying the release.
 
-    The page needs nothing but itself: no network, no script. It has the guarantee in words, coefficients with
+    With --analysis the page has what `learner analyze` shows, curves of survival among it, and no fit unless options ask for
+    one. The page needs nothing but itself: no network, no script. It has the guarantee in words, coefficients with
     intervals, the fit against the constant predictor, eigenvalues against the noise, means and correlations, quantiles and
     distributions where a first round published them, and how to cite and make it again. With --json the model card is printed
     too. A release of ranges has nothing to fit: the page has every column's mean, spread, quantiles and distribution, and
@@ -44,14 +50,16 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
     \b
     Example:
       learner report 3f9a12c4 --target glucose --features age,sex --output report.html
+      learner analyze survival 3f9a12c4 exit --by stage --output survival.json
+      learner report 3f9a12c4 --analysis survival.json --output report.html
     """
     opened = open_release(home, asked["release"], asked["name"])
     made: Report | Unfitted
     kind = opened.release.view.kind
-    if kind not in UNFITTED or _asks_for_a_fit(asked):
+    if kind not in UNFITTED or _asks_for_a_fit(asked) or asked["analyses"]:
         made = _report(opened, asked)
-        text, card = page(made), model_card(made)
-        said = f"{made.fit.method} of {counted(len(made.fit.targets), 'target')} on {counted(len(made.fit.features), 'feature')}"
+        text = page(made) if isinstance(made, FitReport) else analyses_page(made)
+        card, said = model_card(made), _said(made)
     else:
         made = UNFITTED[kind](opened.release, ())
         text, card, said = PAGES[kind]([opened], made), made.document().to_json(), made.words
@@ -61,10 +69,11 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
 
 @click.command("card")
 @of_a_fit
+@analysis_option
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead.")
 @click.pass_obj
 def release_card(home: Path, /, output: Path | None, **asked: Any) -> None:
-    """Print a fit as a model card, after verifying the release: JSON with stable field names.
+    """Print a fit, analyses or both as a model card, after verifying the release: JSON with stable field names.
 
     \b
     Example:
@@ -127,5 +136,16 @@ def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
 
 
 def _report(opened: Opened, asked: Mapping[str, Any]) -> Report:
+    told = tuple(kept(path, opened.release) for path in asked["analyses"])
+    if told and not _asks_for_a_fit(asked):
+        return Report(opened=opened, asked=(opened.release.digest,), kept=told)
     features = features_of(asked["features"], asked["without"], asked["targets"], opened.release)
-    return report(opened, asked["targets"], features, asked["method"], asked["intercept"], asked["within"])
+    return report(opened, asked["targets"], features, asked["method"], asked["intercept"], asked["within"], told)
+
+
+def _said(made: Report) -> str:
+    analyses = [each.words[0] for each in made.kept]
+    if not isinstance(made, FitReport):
+        return listed(analyses)
+    targets, features = counted(len(made.fit.targets), "target"), counted(len(made.fit.features), "feature")
+    return listed([f"{made.fit.method} of {targets} on {features}", *analyses])

@@ -10,10 +10,10 @@ import click
 from dprelease.analyses.synthetic import MOST_ROWS, synthesize
 from dprelease.cli.printing import explain_option, json_option
 from dprelease.errors import InvalidInput
-from dprelease.files.durable import write_pieces_durably
+from dprelease.files.durable import write_file, write_pieces_durably
 from dprelease.files.extras import require
 from dprelease.one_line import listed
-from learner.cli.releases import from_option, print_about, write_file
+from learner.cli.releases import from_option, print_about
 from learner.client.library import open_release
 from learner.export.synthetic import ROW_WRITERS, metadata_bytes, sidecar
 from learner.report.synthetic_page import synthetic_page

@@ -1,4 +1,4 @@
-"""Content of a report and a model card about a fit, as plain values."""
+"""Content of a report and a model card about a fit and analyses, as plain values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, singledispatch
+from typing import NamedTuple
 
 import numpy as np
 
+from dprelease.analyses import Analysis
 from dprelease.arrays import Floats
 from dprelease.description.columns import Description, describe
 from dprelease.document.cells import figure
@@ -113,29 +115,73 @@ CAVEATS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+class Kept(NamedTuple):
+    """An analysis, and the shell words behind `learner analyze` that make it again."""
+
+    analysis: Analysis
+    words: tuple[str, ...]
+
+
+def _file(place: int) -> str:
+    return f"analysis-{place}.json"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Report:
-    """A fit on a verified release.
+    """Analyses of a verified release, and what a fit adds to them (`FitReport`).
 
     Attributes:
         opened: the release.
-        fit: the models, l targets on d features.
-        described: means, and what else is known, of targets and features.
-        spectrum: eigenvalues of the features; None where they say nothing.
         asked: shell words that fit the same again, after the name of a command.
-        checkpoints: of a stream, checkpoint to the fit of everybody up to it, at most `MOST_CHECKPOINTS`; empty for others.
+        kept: the analyses.
     """
 
     opened: Opened
+    asked: tuple[str, ...]
+    kept: tuple[Kept, ...] = ()
+
+    def command(self, made: str, output: str) -> str:
+        """A shell command that makes the report or the card again, where the files of `commands` are."""
+        analyses = [word for place in range(1, len(self.kept) + 1) for word in ("--analysis", _file(place))]
+        return shlex.join(["learner", made, *self.asked, *analyses, "--output", output])
+
+    def commands(self, made: str, output: str) -> tuple[str, ...]:
+        """The shell commands that save the analyses, and then `command`."""
+        analyses = (["learner", "analyze", *each.words, "--output", _file(at)] for at, each in enumerate(self.kept, 1))
+        return (*map(shlex.join, analyses), self.command(made, output))
+
+    @property
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Role to names of columns and released columns that have it."""
+        named = (name for each in self.kept for name in each.analysis.columns)
+        return {"analysis": tuple(dict.fromkeys(named))}
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """The caveats: first what is particular to it."""
+        return CAVEATS
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitReport(Report):
+    """A fit on a verified release.
+
+    Attributes:
+        fit: the models, l targets on d features.
+        described: means, and what else is known, of targets and features.
+        spectrum: eigenvalues of the features; None where they say nothing.
+        checkpoints: of a stream, checkpoint to the fit of everybody up to it, at most `MOST_CHECKPOINTS`; empty for others.
+    """
+
     fit: FitResult
     described: Description
     spectrum: FeatureSpectrum | None
-    asked: tuple[str, ...]
     checkpoints: Mapping[int, FitResult] = field(default_factory=dict)
 
-    def command(self, made: str, output: str) -> str:
-        """A shell command that makes the report or the card again."""
-        return shlex.join(["learner", made, *self.asked, "--output", output])
+    @property
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """As of `Report`."""
+        return {"target": self.fit.targets, "feature": self.fit.features, **super().roles}
 
     def better(self, target: int) -> bool:
         """True if a model can be told from the constant predictor, and is better."""
@@ -198,14 +244,14 @@ class Report:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """The caveats of the fit: first what is particular to it."""
+        """The caveats: first what is particular to the fit."""
         no_better = [name for row, name in enumerate(self.fit.targets) if not self.better(row)]
         particular = [
             *([f"Not distinguishable from a constant: the models of {', '.join(no_better)}."] if no_better else []),
             *([self.fit.inference.statement] if self.fit.inference.statement else []),
             *self.fit.inference.caveats,
         ]
-        return (*particular, *self.fit.diagnostics.warnings, *CAVEATS)
+        return (*particular, *self.fit.diagnostics.warnings, *super().caveats)
 
 
 def report(
@@ -215,7 +261,8 @@ def report(
     method: str | None = None,
     intercept: bool | None = None,
     within: ConvexSet | None = None,
-) -> Report:
+    kept: Sequence[Kept] = (),
+) -> FitReport:
     """Fit, and gather what there is to say.
 
     Args:
@@ -225,13 +272,15 @@ def report(
         method: name in the table of methods; by the kind of release if None.
         intercept: whether to fit one; by the method if None.
         within: the set that weights are kept within; by the method if None.
+        kept: analyses to tell of beside the fit.
 
     Raises:
         InvalidInput: as `dprelease.estimators.fit`.
     """
     result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept, within)
-    return Report(
+    return FitReport(
         opened=opened,
+        kept=tuple(kept),
         fit=result,
         described=describe(opened.release, (*result.targets, *result.features)),
         spectrum=spectrum(opened.release, result.features),

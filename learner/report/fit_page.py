@@ -16,8 +16,9 @@ from dprelease.estimators import FitResult
 from dprelease.estimators.result import PREDICTOR, quality_table, reach_table, slope
 from dprelease.one_line import counted
 from dprelease.version import __version__
-from learner.report.content import Report
-from learner.report.page import write
+from learner.report.analysis_page import analyses
+from learner.report.content import FitReport
+from learner.report.page import DATA, write
 from learner.report.read_pages import distributions
 
 MOST_TARGETS = 8
@@ -31,7 +32,7 @@ MOST_CORRELATED = 20
 LONGEST_TABLE = 1000
 
 
-def page(report: Report) -> str:
+def page(report: FitReport) -> str:
     """The page as text, both HTML and well-formed XML.
 
     Args:
@@ -46,7 +47,6 @@ def page(report: Report) -> str:
         f"{counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
     )
     made = f"Fitted with dprelease {__version__}, method {fit.method}, algorithm {fit.algorithm}."
-    hint = "put card in the place of report and leave out --output"
     return write(
         (report.opened,),
         lead,
@@ -55,17 +55,18 @@ def page(report: Report) -> str:
             _coefficients(report),
             _predictions(report),
             *_over_time(report),
+            *analyses(report),
             _columns(report),
             *_before_clipping(report),
             _noise(report),
         ),
-        dict.fromkeys(fit.features, "feature") | dict.fromkeys(fit.targets, "target"),
+        report.roles,
         report.caveats,
-        (made, report.command("report", "report.html"), hint),
+        (made, *report.commands("report", "report.html"), DATA),
     )
 
 
-def _findings(report: Report) -> Section:
+def _findings(report: FitReport) -> Section:
     """The findings for a hurried reader."""
     targets = range(len(report.fit.targets))
     said = [report.finding(row) for row in targets[:MOST_TARGETS]]
@@ -76,7 +77,7 @@ def _findings(report: Report) -> Section:
     return Section("In short", ((*said, *(f"Warning: {each}" for each in warnings if each)),), "findings")
 
 
-def _coefficients(report: Report) -> Section:
+def _coefficients(report: FitReport) -> Section:
     """Coefficients with intervals: a part for each of the first targets, one line for each of the others."""
     found = report.fit.inference
     about = found.statement or (
@@ -95,7 +96,7 @@ def _coefficients(report: Report) -> Section:
     return Section("Coefficients", parts, "coefficients")
 
 
-def _target(report: Report, row: int) -> Section:
+def _target(report: FitReport, row: int) -> Section:
     fit, name = report.fit, report.fit.targets[row]
     unit, document = fit.units[name], fit.document()
     constant = Estimate(float(fit.constant[row]), float(fit.constant_noise_sd[row])).text
@@ -127,12 +128,12 @@ def _target(report: Report, row: int) -> Section:
     return Section(name, (*parts, Folded("The model that predicts", only)))
 
 
-def _mark(report: Report, feature: str, one: Estimate) -> Mark:
+def _mark(report: FitReport, feature: str, one: Estimate) -> Mark:
     step = report.step(feature)
     return Mark.tested(feature, *(step * each for each in (one.value, one.lower, one.upper)))
 
 
-def _others(report: Report) -> list[Any]:
+def _others(report: FitReport) -> list[Any]:
     count = len(report.fit.targets)
     if count <= MOST_TARGETS:
         return []
@@ -143,7 +144,7 @@ def _others(report: Report) -> list[Any]:
     return [Section("Other targets", (about, table, *_rest(count, "targets")))]
 
 
-def _predictions(report: Report) -> Section:
+def _predictions(report: FitReport) -> Section:
     """How well each model does beside the constant predictor."""
     fit, found = report.fit, quality_table(report.fit)
     shares = zip(fit.targets, fit.quality.explained.tolist(), fit.quality.explained_se.tolist(), strict=True)
@@ -164,7 +165,7 @@ def _predictions(report: Report) -> Section:
     return Section("Fit against the constant predictor", (*parts, *_rest(len(fit.targets), "targets")), "fit")
 
 
-def _over_time(report: Report) -> list[Section]:
+def _over_time(report: FitReport) -> list[Section]:
     """Coefficients at the checkpoints of a stream; nothing for a release that is no later checkpoint."""
     fits, released = report.checkpoints, len(report.opened.release.checkpoints())
     if not fits:
@@ -181,7 +182,7 @@ def _over_time(report: Report) -> list[Section]:
     return [Section("Over time", (words, *(_target_over_time(report, fits, row) for row in rows)), "time")]
 
 
-def _target_over_time(report: Report, fits: Mapping[int, FitResult], row: int) -> Section:
+def _target_over_time(report: FitReport, fits: Mapping[int, FitResult], row: int) -> Section:
     name, features = report.fit.targets[row], report.fit.features
     slopes = {number: [slope(fit, row, place) for place in range(len(features))] for number, fit in fits.items()}
     plotted = [
@@ -213,7 +214,7 @@ def _explained(fit: FitResult, row: int) -> Estimate | str:
     return Estimate(float(fit.quality.explained[row]), float(fit.quality.explained_se[row]))
 
 
-def _columns(report: Report) -> Section:
+def _columns(report: FitReport) -> Section:
     """Means, and standard deviations and correlations where the release has them."""
     found = report.described
     shown = found.document().table("columns")
@@ -223,7 +224,7 @@ def _columns(report: Report) -> Section:
     return Section("Means and correlations", (*parts, *_correlations(report)), "columns")
 
 
-def _correlations(report: Report) -> list[Any]:
+def _correlations(report: FitReport) -> list[Any]:
     found = report.described
     if found.correlation is None or found.correlation_noise_sd is None:
         return ["Correlations need a release of joint moments (mechanism moments); this one has rows."]
@@ -248,7 +249,7 @@ def _correlations(report: Report) -> list[Any]:
     return [figure, *([Folded("The correlations as a table", table)] if rows else [])]
 
 
-def _before_clipping(report: Report) -> list[Section]:
+def _before_clipping(report: FitReport) -> list[Section]:
     """The ranges that a first round published of each number; nothing without one."""
     found = report.described.ranges
     if not found:
@@ -257,7 +258,7 @@ def _before_clipping(report: Report) -> list[Section]:
     return [Section("Before clipping: ranges and distributions", (lead, *distributions(found)), "ranges")]
 
 
-def _noise(report: Report) -> Section:
+def _noise(report: FitReport) -> Section:
     """Eigenvalues of the released features against those of noise alone."""
     title, found = "Features and noise", report.spectrum
     if found is None:

@@ -1,11 +1,11 @@
-"""A model card: a fit, the release behind it and what must be known to use it, as data with stable names.
+"""A model card: a fit and analyses, the release behind them and what must be known to use it, as data with stable names.
 
 `VERSION` is raised when a field changes its meaning or goes; new fields may come at any time. Numbers that are not known are
 None, and so are ends of intervals where the release sets no bound. Fields of version 2:
 
     schema, version        "dprelease.model-card", 2
     software               version of dprelease that wrote the card
-    command                shell command that fits the same again
+    command                shell command that makes the card again
     release                digest, title, consortium, created, published, software (that released), mechanism, patients,
                            rows_per_subject
     verification           root_sha256 (the pinned root) and checked (sentences); there is no card of what did not verify
@@ -14,9 +14,11 @@ None, and so are ends of intervals where the release sets no bound. Fields of ve
     data                   one entry for each declared column: name, party, kind, unit, public, derivation (empty unless
                            derived), fill, used_as (roles), and lower and upper, or levels
     intended_use           purposes and out_of_scope, sentences
+    analyses               one entry for each analysis: command (a shell command that saves it), and what `learner analyze --json`
+                           prints of it, without the guarantee
     findings               one entry for each target: target, unit, better_than_constant and coefficients_known (booleans), and
-                           finding (a sentence)
-    fit                    as `learner fit --json` prints it, without the guarantee
+                           finding (a sentence); empty without a fit
+    fit                    as `learner fit --json` prints it, without the guarantee; None without a fit
     ranges                 one entry for each number whose range a first round published, about rows before clipping, as in `learner
                            describe --json`; empty without a first round
     caveats                sentences
@@ -30,9 +32,11 @@ from typing import Any
 
 from dprelease.data.columns import Column
 from dprelease.description.ranges import ranges_table
+from dprelease.document.shown import Shown
 from dprelease.release.verification import checks
 from dprelease.version import __version__
-from learner.report.content import Report
+from learner.report.content import FitReport, Report
+from learner.report.page import roles_of
 
 SCHEMA = "dprelease.model-card"
 VERSION = 2
@@ -49,15 +53,16 @@ OUT_OF_SCOPE = (
 
 
 def model_card(report: Report) -> dict[str, Any]:
-    """The card of a fit, ready for JSON."""
-    spec, manifest, fit = report.opened.release.spec, report.opened.manifest, report.fit
-    fitted = fit.document().to_json()
-    promise = {name: fitted.pop(name) for name in ("guarantee", "trust")}
+    """The card of a fit, of analyses or of both, ready for JSON."""
+    release, manifest = report.opened.release, report.opened.manifest
+    spec, promise = release.spec, release.promise
+    *saving, command = report.commands("card", "card.json")
+    nothing_fitted: dict[str, Any] = {"findings": [], "fit": None, "ranges": [], "caveats": list(report.caveats)}
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "software": __version__,
-        "command": report.command("card", "card.json"),
+        "command": command,
         "release": {
             "digest": spec.digest(),
             "title": spec.title,
@@ -73,12 +78,28 @@ def model_card(report: Report) -> dict[str, Any]:
         "verification": {"root_sha256": report.opened.consortium.fingerprint, "checked": list(checks(spec))},
         "privacy": {
             "kind": spec.guarantee,
-            **promise,
+            "guarantee": list(promise.guarantee),
+            "trust": list(promise.trust),
             "target": spec.target.model_dump(mode="json"),
             "neighbours": spec.neighbours,
         },
         "data": [_column(report, part.party, column) for part in spec.parties for column in part.columns],
         "intended_use": {"purposes": list(PURPOSES), "out_of_scope": list(OUT_OF_SCOPE)},
+        "analyses": [
+            {"command": line, **_unpromised(each.analysis)} for line, each in zip(saving, report.kept, strict=True)
+        ],
+        **(_fitted(report) if isinstance(report, FitReport) else nothing_fitted),
+    }
+
+
+def _unpromised(result: Shown) -> dict[str, Any]:
+    """A result without the guarantee, which a card has once."""
+    return {key: value for key, value in result.document().to_json().items() if key not in ("guarantee", "trust")}
+
+
+def _fitted(report: FitReport) -> dict[str, Any]:
+    fit = report.fit
+    return {
         "findings": [
             {
                 "target": target,
@@ -89,14 +110,13 @@ def model_card(report: Report) -> dict[str, Any]:
             }
             for row, target in enumerate(fit.targets)
         ],
-        "fit": fitted,
+        "fit": _unpromised(fit),
         "ranges": ranges_table(report.described.ranges, "").to_json(),
         "caveats": [*fit.inference.clipping_notes, *report.caveats],
     }
 
 
 def _column(report: Report, party: str, column: Column) -> dict[str, Any]:
-    roles = {"target": report.fit.targets, "feature": report.fit.features}
     return {
         "name": column.name,
         "party": party,
@@ -105,6 +125,6 @@ def _column(report: Report, party: str, column: Column) -> dict[str, Any]:
         "public": column.public,
         "derivation": column.derivation,
         "fill": column.fill,
-        "used_as": [role for role, names in roles.items() if set(names) & set(column.released)],
+        "used_as": roles_of(column, report.roles),
         **column.domain,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dprelease.data.columns import Column
 from dprelease.document.document import Heading, Table
@@ -15,6 +15,8 @@ from dprelease.release.verification import checks
 from dprelease.version import __version__
 from learner.client.library import Opened
 
+DATA = "put card in the place of report and leave out --output"
+"""Hint at the data of a page that has a model card."""
 _TEMPLATE = environment("learner.report").get_template("report.html")
 
 
@@ -22,7 +24,7 @@ def write(
     opened: Sequence[Opened],
     lead: str,
     results: Sequence[Section],
-    roles: Mapping[str, str],
+    roles: Mapping[str, Collection[str]],
     caveats: Sequence[str],
     again: Sequence[str],
 ) -> str:
@@ -32,9 +34,9 @@ def write(
         opened: the releases, of which the first is described; text in them may come from strangers.
         lead: one sentence on what the page is about.
         results: its sections.
-        roles: released name to its role on the page.
+        roles: role on the page to names of columns and released columns that have it.
         caveats: sentences.
-        again: sentence on how the page was made, a shell command that makes it from what was fetched, a hint at the data.
+        again: sentence on how the page was made, shell commands that make it from what was fetched, a hint at the data.
     """
     spec, label = opened[0].release.spec, opened[0].release.spec.guarantee
     sections = (
@@ -57,7 +59,7 @@ def write(
     return f"{said}\n"
 
 
-def _release(opened: Opened, roles: Mapping[str, str]) -> Section:
+def _release(opened: Opened, roles: Mapping[str, Collection[str]]) -> Section:
     """The release itself, how it was verified, and every declared column with its role on this page."""
     spec, manifest = opened.release.spec, opened.manifest
     place = checkpoint_of(spec)
@@ -84,7 +86,7 @@ def _release(opened: Opened, roles: Mapping[str, str]) -> Section:
             part.party,
             *_bounds(column),
             "exactly: public" if column.public else "with noise",
-            _role(column, roles),
+            ", ".join(roles_of(column, roles)),
         )
         for part in spec.parties
         for column in part.columns
@@ -106,8 +108,9 @@ def _release(opened: Opened, roles: Mapping[str, str]) -> Section:
     return Section("The release", parts, "release")
 
 
-def _role(column: Column, roles: Mapping[str, str]) -> str:
-    return ", ".join(dict.fromkeys(roles[name] for name in column.released if name in roles))
+def roles_of(column: Column, roles: Mapping[str, Collection[str]]) -> list[str]:
+    """The roles of a column; `roles` as of `write`."""
+    return [role for role, names in roles.items() if {column.name, *column.released} & set(names)]
 
 
 def _bounds(column: Column) -> tuple[str, str, str]:
@@ -118,7 +121,7 @@ def _bounds(column: Column) -> tuple[str, str, str]:
 
 
 def _again(opened: Sequence[Opened], again: Sequence[str]) -> Section:
-    first, (made, command, hint) = opened[0], again
+    first, (made, *commands, hint) = opened[0], again
     spec = first.release.spec
     fetched = (f"learner fetch {each.release.digest} --from {spec.consortium}" for each in opened)
     return Section(
@@ -127,7 +130,7 @@ def _again(opened: Sequence[Opened], again: Sequence[str]) -> Section:
             f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {_guarantee(first)}, mechanism {spec.mechanism}, "
             f"published {first.manifest.published}. {made}",
             f"These commands make the page again from the same {'release' if len(opened) == 1 else 'releases'} and software:",
-            Commands((*fetched, command)),
+            Commands((*fetched, *commands)),
             f"The same numbers as data: {hint}.",
         ),
         "again",

@@ -59,7 +59,7 @@ def ranges_page(opened: Sequence[Opened], found: DescribedRanges) -> str:
     )
     command = f"learner report {spec.digest()} --output report.html"
     again = (f"Read with dprelease {__version__}.", command, "learner describe with --json")
-    roles = dict.fromkeys((each.column.name for each in columns), "shown")
+    roles = {"shown": [each.column.name for each in columns]}
     return write(opened, lead, (Section("Columns", distributions(columns), "columns"),), roles, CAVEATS, again)
 
 
@@ -121,7 +121,7 @@ def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual
         others = Table.of("others", ("hospital", "release", "donors", "guarantee"), rows, title="Combined with it")
         results.append(Section("The other releases", (others,), "others"))
     names = [column.name for column in path.columns]
-    roles = dict.fromkeys(names, "after") | dict.fromkeys(names[: path.before], "before")
+    roles = {"before": names[: path.before], "after": names[path.before :]}
     digests = " ".join(each.release.digest for each in opened)
     again = (
         f"Read with dprelease {__version__}.",

@@ -10,7 +10,7 @@ from dprelease.analyses.synthetic import SyntheticRows, TwoColumns
 from dprelease.document.cells import Estimate
 from dprelease.document.charts import CoefficientPath, Mark, panels
 from dprelease.document.document import Heading, Table
-from dprelease.document.html import Figure, Folded, Section
+from dprelease.document.html import Figure, Folded, Section, facts_table
 from dprelease.one_line import counted
 from dprelease.version import __version__
 from learner.client.library import Opened
@@ -44,16 +44,13 @@ def synthetic_page(opened: Opened, made: SyntheticRows, command: str) -> str:
         f"{made.joint.patients:,} patients of {counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
     )
     document = made.document()
-    facts = Table.of(
-        "facts", ("fact", "value"), [(key.replace("_", " "), str(told)) for key, told in document.facts.items()]
-    )
-    parts: list[Any] = [facts]
+    parts: list[Any] = [facts_table(document)]
     if made.pairs:
         (table,) = document.tables
         parts += [*_drawn(made), READING, _cut(table)]
     else:
         parts.append("The release has no table of two categories, so there is nothing to compare cell by cell.")
-    roles = {name: "made up" for column in spec.columns for name in column.released}
+    roles = {"made up": spec.released}
     again = (f"Made with dprelease {__version__}.", command, "the file beside the rows")
     results = (
         Section("In short", (made.cautions[:2],), "findings"),

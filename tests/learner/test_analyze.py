@@ -17,6 +17,7 @@ from dprelease.release.accounting import trust
 from dprelease.release.folder import ReleaseFolder
 from dprelease.wire.boundary import TABLE
 from learner.cli.analyze import analyze
+from learner.cli.kept import kept
 from learner.cli.main import main
 from learner.client.library import Opened
 from tests.learner.moments import COLUMNS, opened
@@ -77,7 +78,8 @@ def test_every_command_is_tried_here_and_has_its_line_in_the_page() -> None:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_every_family_as_text_and_as_data(name: str, run: Run, release: Opened) -> None:
+def test_every_family_as_text_as_data_and_from_a_file(name: str, run: Run, release: Opened, tmp_path: Path) -> None:
+    """A saved analysis is worked out again, and its words make the same once more."""
     shown = run(name, release.folder.path, *LINES[name])
     assert shown.exit_code == 0, shown.output
     assert shown.output.startswith(f"verified: release {release.release.digest} of {CONSORTIUM}")
@@ -86,8 +88,14 @@ def test_every_family_as_text_and_as_data(name: str, run: Run, release: Opened) 
     explained = run(name, release.folder.path, *LINES[name], "--explain").output
     for sentence in (*release.release.guarantee, *trust(release.release.spec)):
         assert sentence in explained
-    data = json.loads(run(name, release.folder.path, *LINES[name], "--json").output)
+    data = json.loads(
+        run(name, release.folder.path, *LINES[name], "--json", "--output", tmp_path / "saved.json").output
+    )
     assert (data["release"], data["patients"]) == (release.release.digest, 20_000)
+    assert json.loads((tmp_path / "saved.json").read_text()) == data
+    analysis, (command, digest, *words) = kept(tmp_path / "saved.json", release.release)
+    assert (command, digest, analysis.document().to_json()) == (name, release.release.digest, data)
+    assert json.loads(run(command, release.folder.path, *words, "--json").output) == data
     assert data["title"] in shown.output
     for row in (*data["tables"], *data.get("tests", ())):
         assert [each for each in (row.get("table"), row.get("name"), row.get("null hypothesis")) if each] != []

@@ -142,6 +142,7 @@ def test_a_card_keeps_its_fields(card: dict[str, Any]) -> None:
             "within",
         ],
         "ranges": "list",
+        "analyses": "list",
         "caveats": "list",
     }
     common = ["derivation", "fill", "kind", "name", "party", "public", "unit", "used_as"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.document.charts import RIGHT, Axis, CoefficientPath, Mark, forest, heat_map, panels
+from dprelease.document.charts import RIGHT, Axis, CoefficientPath, Curve, Mark, forest, heat_map, panels
 from dprelease.one_line import one_line
 from learner.report.content import spectrum
 from tests.learner.moments import opened
@@ -105,6 +105,36 @@ def test_marks_on_an_axis_stand_on_the_line_through_them() -> None:
     assert len(list(two.iter("circle"))) == 4
     unit = "target (line) and counterfactual (dots), admissions"
     assert unit in panels("plot", "title", "description", [CoefficientPath(marks, unit=unit)])
+
+
+def test_curves_have_bands_and_one_legend() -> None:
+    """Two panels with the same two groups: a band and a curve each, and a line of the legend for each group."""
+    places, ends = np.array([0.0, 1.0, 2.0]), np.array([[1.0, 0.4, 0.1], [1.0, 0.5, 0.2], [1.0, 0.6, 0.3]])
+    panel = CoefficientPath(zero=True, curves=[Curve(name, places, ends) for name in ("a", "b & c")])
+    made = parsed(panels("plot", "title", "description", [panel, panel]))
+    assert [node.text for node in made.iter("text") if node.get("class") == "label"] == ["a", "b & c"]
+    bands, curves = (
+        [[tuple(map(float, at.split(","))) for at in node.get("points", "").split()] for node in made.iter(tag)]
+        for tag in ("polygon", "polyline")
+    )
+    assert [len(each) for each in bands] == [6] * 4
+    assert [len(each) for each in curves] == [3] * 4 + [2] * 2
+    (left, top), (middle, half), (right, low) = curves[0]
+    assert middle - left == pytest.approx(right - middle)
+    assert half - top == pytest.approx(0.5 / 0.3 * (low - half), rel=1e-3)
+    # Upper ends from left to right, then lower ones back; 0.1 is a tenth of the height between 0 and 1.
+    assert bands[0][:3] == [
+        (left, top),
+        (middle, pytest.approx(half - (half - top) / 5)),
+        (right, pytest.approx(low - (half - top) / 5)),
+    ]
+    assert bands[0][3:] == [
+        (right, pytest.approx(low + (half - top) / 5)),
+        (middle, pytest.approx(half + (half - top) / 5)),
+        (left, top),
+    ]
+    kinds = [node.get("class") for node in made.iter("polyline")]
+    assert kinds == ["curve colour-1 dash-1", "curve colour-2 dash-2"] * 3
 
 
 def test_correlations_are_coloured_by_sign_and_strength() -> None:

@@ -1,0 +1,75 @@
+"""Saved analyses: what a report or a card tells of, worked out again on the release that was verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, validate_call
+
+from dprelease.analyses import Analysis
+from dprelease.errors import InvalidInput
+from dprelease.release.release import Release
+from learner.cli.analyze import ANALYSES, analyze
+from learner.report.content import Kept
+
+COMMANDS: Mapping[str, str] = {row[0].__name__: name for name, row in ANALYSES.items()}
+"""Name of an analysis in Python to that of its command."""
+
+analysis_option = click.option(
+    "--analysis",
+    "analyses",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Analysis of this release, saved by `learner analyze ... --output FILE`, to have beside a fit or alone; may be repeated.",
+)
+
+
+class Saved(BaseModel):
+    """Fields that are read of a saved analysis: its release, and the question."""
+
+    release: str = Field(pattern="^[0-9a-f]{64}$")
+    analysis: str
+    arguments: dict[str, Any]
+
+
+def kept(path: Path, release: Release) -> Kept:
+    """The analysis that a file asks for. Its numbers are worked out anew, so that an altered file brings none into a page.
+
+    Raises:
+        InvalidInput: the file cannot be read, is no saved analysis, or is one of another release; or as the analysis.
+    """
+    nothing = f"{path} is no analysis; save one: learner analyze ... --output {path}"
+    try:
+        saved = Saved.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+    except ValidationError as error:
+        raise InvalidInput(nothing) from error
+    if saved.release != release.digest:
+        raise InvalidInput(
+            f"{path} is an analysis of release {saved.release[:12]}, and this is release {release.digest[:12]}; save the same "
+            f"analysis of this one: learner analyze ... --output {path}"
+        )
+    if saved.analysis not in COMMANDS:
+        raise InvalidInput(nothing)
+    made: Callable[..., Analysis] = ANALYSES[COMMANDS[saved.analysis]][0]
+    try:
+        found = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(made)(release, **saved.arguments)
+    except ValidationError as error:
+        raise InvalidInput(nothing) from error
+    return Kept(found, _words(found))
+
+
+def _words(found: Analysis) -> tuple[str, ...]:
+    command = COMMANDS[found.asked["analysis"]]
+    words: list[str] = []
+    for parameter in analyze.commands[command].params:
+        given = found.asked["arguments"].get(parameter.name)
+        several: Sequence[Any] = given if isinstance(given, list | tuple) else [] if given is None else [given]
+        option = parameter.opts[:1] if isinstance(parameter, click.Option) else []
+        words += [word for each in several for word in (*option, str(each))]
+    return (command, found.release.digest, *words)
