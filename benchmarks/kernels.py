@@ -18,10 +18,8 @@ from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing
 from dprelease.mpc.encryption import ColumnCipher, Context
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proof.claim import Claim, GridInterval
-from dprelease.mpc.proof.dealer import encoded_answer
+from dprelease.mpc.proof.parts import RangeProver, RangeVerifier, encoded_answer
 from dprelease.mpc.proof.plan import ProofPlan
-from dprelease.mpc.proof.prover import RangeProver
-from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words, chunk_rows
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.public_stream import PublicStream

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar, Protocol
 
-from dprelease.canonical import moment
+from dprelease.canonical import Digest, Instant, Name, Value, instant, moment
 from dprelease.errors import IntegrityError
 from dprelease.identity.certificates import check_certificate
-from dprelease.identity.signing import verify
+from dprelease.identity.signing import ACCEPTANCE, PrivateKey, sign, verify
+from dprelease.intersection.task import Task
 
 
 class Proposal(Protocol):
@@ -113,3 +115,38 @@ def check_all(
     for party, key in proposal.party_keys.items() if pins is not None else ():
         if pins is not None and pins.get(party) != key:
             raise IntegrityError(f"the key of {party} is not the one pinned here")
+
+
+class Acceptance(Value):
+    """What is signed.
+
+    Attributes:
+        party: who accepts.
+        run: digest of the task.
+        accepted: when.
+    """
+
+    party: Name
+    run: Digest
+    accepted: Instant
+
+
+class SignedAcceptance(Value):
+    """An acceptance, its signature and the certificate of the key that made it."""
+
+    acceptance: Acceptance
+    signature: str
+    certificate: str
+
+    @property
+    def consent(self) -> SignedConsent:
+        """As all kinds have it."""
+        said, signed = self.acceptance, (self.signature, self.certificate)
+        return SignedConsent(said.party, said.run, said.accepted, said.to_bytes(), ACCEPTANCE, *signed)
+
+
+def accept(task: Task, party: str, key: PrivateKey, certificate: str, now: datetime) -> SignedAcceptance:
+    """Sign consent to a run."""
+    acceptance = Acceptance(party=party, run=task.digest(), accepted=instant(now))
+    signature = sign(key, ACCEPTANCE, acceptance.to_bytes())
+    return SignedAcceptance(acceptance=acceptance, signature=signature, certificate=certificate)

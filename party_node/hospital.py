@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dprelease.acceptance import accept
+from dprelease.agreement import accept
 from dprelease.arrays import pieces
 from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import USUAL_GRID_BITS, BoundedRows

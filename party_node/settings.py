@@ -24,7 +24,7 @@ from dprelease.data.columns import Column, Name
 from dprelease.files.settings import LocalPath, Settings
 from dprelease.mechanisms.registry import MechanismName
 from dprelease.spec_base import Label
-from dprelease.wire.clusters import check_cluster, is_loopback
+from dprelease.wire.transport import check_cluster, is_loopback
 from party_node.declarations.declarations import Decimal, Declaration, Thousands, declarations, with_maps
 from party_node.declarations.identifiers import IdentifierSettings
 

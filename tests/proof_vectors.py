@@ -13,11 +13,9 @@ import numpy as np
 from dprelease.arrays import Integers
 from dprelease.mpc.modulus import FIELD, P
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
-from dprelease.mpc.proof.dealer import encoded_answer
+from dprelease.mpc.proof.parts import RangeProver, RangeVerifier, encoded_answer, residuals
 from dprelease.mpc.proof.plan import ProofPlan
-from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import coefficients
-from dprelease.mpc.proof.verifier import RangeVerifier, residuals
 from dprelease.mpc.ring import Words
 from tests.support.range_proofs import CONTEXT, plan_of, verifier_sums
 

@@ -6,9 +6,8 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dprelease.intersection.curve import hash_to_curve
-from dprelease.intersection.key_value_store import labels_of, rows_of
+from dprelease.intersection.key_value_store import labels_of, rows_of, shares
 from dprelease.intersection.ring import Ring
-from dprelease.intersection.zero_sharing import shares
 from tests.test_docs_format import V, joined
 
 P = 2**255 - 19

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from coordinator.authority.authority import Authority
-from dprelease import about, acceptance, catalogue, spec_base
+from dprelease import about, agreement, catalogue, spec_base
 from dprelease.canonical import FEW_BRACKETS, LEAST_BYTES_A_BRACKET, Rational, Value, canonical_bytes
 from dprelease.data import columns, decades, ranges
 from dprelease.data.bounding import BoundedRows, bound
@@ -157,7 +157,7 @@ VALUES: dict[str, type[Value]] = {
         clipping,
         terms,
         stream_terms,
-        acceptance,
+        agreement,
         approval,
         block,
         manifest,

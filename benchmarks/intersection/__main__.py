@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.common.report import Results, main
 from benchmarks.intersection.in_memory import intersect
 from dprelease.identity.signing import new_private_key
+from dprelease.intersection.curve import cores
 from dprelease.intersection.key_value_store import decode, encode, rows_of
-from dprelease.intersection.parallel import cores
 from dprelease.intersection.ring import Ring
 
 SHARE = 0.8

@@ -19,11 +19,11 @@ from benchmarks.transfer.crowd import OPTIONS, Crowd, crowd
 from benchmarks.transfer.published import Release, sealed_releases
 from demo.consortium import Consortium
 from dprelease.release.folder import ReleaseFolder
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from learner.client.download import fetch
-from learner.client.hub_client import PublicHub
 from learner.client.library import Library
 from learner.client.pinned_roots import Trusted
+from learner.client.sources import PublicHub
 
 MIB = 1 << 20
 

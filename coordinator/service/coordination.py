@@ -31,8 +31,7 @@ from coordinator.service.recovery import hear_forgotten, statement
 from coordinator.settings import CoordinatorSettings
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store, Transaction
-from dprelease.acceptance import SignedAcceptance
-from dprelease.agreement import Signed, check_consent
+from dprelease.agreement import Signed, SignedAcceptance, check_consent
 from dprelease.catalogue import Catalogue
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, OutOfTurn, PeerUnavailable
 from dprelease.one_line import one_line

@@ -17,8 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 from coordinator.lifecycle import OPEN, STEPS, Event, Stage, Standing, Topic, advance, words
 from coordinator.store.database import Part, digest_prefix
 from coordinator.store.tables import agreements, consents, deals, history, parties
-from dprelease.acceptance import SignedAcceptance
-from dprelease.agreement import SignedConsent
+from dprelease.agreement import SignedAcceptance, SignedConsent
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound
 from dprelease.intersection.task import Task
 from dprelease.release.approval import SignedApproval

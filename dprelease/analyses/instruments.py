@@ -16,10 +16,9 @@ import numpy as np
 from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.draws import Draws, draws_of, features, number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.joint_test import JointTest, joint_test
+from dprelease.analyses.joint_test import JointTest, are_zero, joint_test
 from dprelease.analyses.least_squares import LeastSquares, least_squares, on_covariance
 from dprelease.analyses.result import Analysis, repeatable
-from dprelease.analyses.score_test import are_zero
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release

@@ -24,9 +24,8 @@ import numpy as np
 
 from dprelease.analyses.draws import number
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.joint_test import JointTest
+from dprelease.analyses.joint_test import JointTest, score_test
 from dprelease.analyses.result import Analysis, repeatable
-from dprelease.analyses.score_test import score_test
 from dprelease.arrays import Floats
 from dprelease.data.column import NAME
 from dprelease.data.columns import Column

@@ -16,9 +16,8 @@ from dprelease.arrays import Floats, Integers
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.estimators.joint.derived import possible_rows, ties
-from dprelease.estimators.joint.fit import joint_of, seed_of
+from dprelease.estimators.joint.fit import joint_of, refits, seed_of
 from dprelease.estimators.joint.model import Joint
-from dprelease.estimators.joint.refits import refits
 from dprelease.one_line import listed
 from dprelease.privacy.public_stream import PublicNormals
 from dprelease.release.release import Release

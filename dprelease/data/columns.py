@@ -13,8 +13,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from dprelease.data.column import OTHER, DeclaredColumn, Name
-from dprelease.data.kinds import CategoricalColumn, Number, NumericColumn
-from dprelease.data.ordered import OrderedColumn
+from dprelease.data.kinds import CategoricalColumn, Number, NumericColumn, OrderedColumn
 from dprelease.errors import InvalidInput
 from dprelease.one_line import listed
 

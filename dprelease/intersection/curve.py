@@ -9,6 +9,8 @@ Multiplying by a clamped scalar takes a point to the subgroup of order l, where 
 scalar r can be exchanged for s by one more clamped scalar (`quotient`): with t = s / r mod l, just one of t and l - t is congruent
 mod l to a multiple of 8 between 4 l and 8 l.
 
+X25519 of the cryptography package holds Python's lock, so threads do not help: one function of many pieces runs over processes.
+
 Elements and points are 32 bytes each, one after another; a point is its u, little-endian and below p.
 
 Source: docs/protocol.md, "Aligning"; bytes in docs/format.md 20.
@@ -17,13 +19,66 @@ Source: docs/protocol.md, "Aligning"; bytes in docs/format.md 20.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import gmpy2
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
-from dprelease.errors import IntegrityError
+from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.intersection.ring import POINT_BYTES
+
+_AHEAD = 2  # pieces that wait for each process
+_FEWEST = 8  # pieces; with fewer, processes would take longer to start than to work
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def mapped(function: Callable[[bytes], bytes], pieces: Iterable[bytes], count: int, workers: int) -> Iterator[bytes]:
+    """The function of every piece, in order, which are read as they are needed; few of them, or one worker, stay in this process.
+
+    Raises:
+        PeerUnavailable: a process was ended from outside; try again.
+    """
+    if workers < 2 or count < _FEWEST:
+        yield from map(function, pieces)
+        return
+    # Fresh processes: one that is forked would hold the locks that other threads of ours hold just now.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, initializer=_end_with_parent) as pool:
+        waiting: deque[Future[bytes]] = deque()
+        try:
+            for piece in pieces:
+                waiting.append(pool.submit(function, piece))
+                if len(waiting) > _AHEAD * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise PeerUnavailable("a process that multiplies points was ended; is there enough memory?") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Let this process end with the one that started it, also where that one is killed: it holds secrets."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # noqa: S101 - it was started by `mapped`
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
 
 PRIME = gmpy2.mpz(2**255 - 19)
 ORDER = 2**252 + 27742317777372353535851937790883648493

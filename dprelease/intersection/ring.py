@@ -1,18 +1,27 @@
-"""The ring of an alignment run, from its public parameters alone: who sends what to whom, and of which size.
+"""The ring of an alignment run, from its public parameters alone: who sends which signed message to whom, and of which size.
 
 Every party's elements go once around the ring, from itself over the next party to the one before it, and back to itself.
 
-Source: docs/protocol.md, "Aligning"; sizes in docs/format.md 20.
+    hello        the sender's session key for one round; no body
+    points       somebody's elements under the secrets that they have passed so far, to the next party of the ring
+    table        the sender's masked table, encrypted under a content key that nobody else has yet
+    transcript   what the sender has seen of points and tables; no body
+    key          that content key, sealed to one receiver
+    result       keyed digest of the common patients that the sender found; no body
+
+Source: docs/protocol.md, "Aligning"; bytes and sizes in docs/format.md 20.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dprelease.errors import InvalidInput
+from dprelease.canonical import canonical_bytes, sha256
+from dprelease.errors import InvalidInput, Irreparable
+from dprelease.identity.signing import PublicKey
 from dprelease.intersection.task import FEWEST_PARTIES, MOST_PARTIES, Task
-from dprelease.mpc.messages import NOTHING, MessageHeader
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, check_signature
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, TAG_BYTES, WORD_BYTES
 
 POINT_BYTES = 32
@@ -121,3 +130,24 @@ class Ring:
             yield (others, "", True), self.table_size
         elif header.kind == "key":
             yield from ((((other,), "", False), KEY_BYTES) for other in others)
+
+
+def check_message(message: Message, ring: Ring, keys: Mapping[str, PublicKey] | None = None) -> None:
+    """Check that a message is one that this run calls for; without keys only its shape, as the relay does.
+
+    Raises:
+        IntegrityError: it is not, or was not signed by its sender.
+    """
+    if keys is not None:
+        check_signature(message, keys)
+    header = message.header
+    if not ring.fits(header):
+        words = f"{header.sender} sent a {header.kind} that this alignment run does not have"
+        raise Irreparable(words, signer=header.sender)
+
+
+def transcript_digest(ring: Ring, session: str, seen: Iterable[MessageHeader]) -> str:
+    """Statement that every party signs before any table can be opened: all points and tables of the session, in any order."""
+    digests = sorted(header.digest() for header in seen)
+    said = {"task": ring.task, "session": session, "seen": digests}
+    return sha256(b"dprelease/intersection/transcript/v1" + canonical_bytes(said))

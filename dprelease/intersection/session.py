@@ -29,11 +29,26 @@ from dprelease.arrays import sha256_by_piece
 from dprelease.errors import IntegrityError, InvalidInput, Irreparable
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.intersection import curve
-from dprelease.intersection.key_value_store import Bytes, decode, encode, labels_of, rows_of
-from dprelease.intersection.messages import check_message, transcript_digest
-from dprelease.intersection.parallel import cores, mapped
-from dprelease.intersection.ring import CHUNK_POINTS, CHUNK_WORDS, KEY_BYTES, POINT_BYTES, Ring
-from dprelease.intersection.zero_sharing import LABEL_BYTES, pseudorandom, shares
+from dprelease.intersection.curve import cores, mapped
+from dprelease.intersection.key_value_store import (
+    LABEL_BYTES,
+    Bytes,
+    decode,
+    encode,
+    labels_of,
+    pseudorandom,
+    rows_of,
+    shares,
+)
+from dprelease.intersection.ring import (
+    CHUNK_POINTS,
+    CHUNK_WORDS,
+    KEY_BYTES,
+    POINT_BYTES,
+    Ring,
+    check_message,
+    transcript_digest,
+)
 from dprelease.mpc import encryption
 from dprelease.mpc.correspondence import Correspondence
 from dprelease.mpc.encryption import ColumnCipher, Draw, read_on, regroup

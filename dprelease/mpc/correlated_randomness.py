@@ -23,7 +23,7 @@ import numpy as np
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.mpc.encryption import Draw
-from dprelease.mpc.proof.dealer import encoded_answer
+from dprelease.mpc.proof.parts import encoded_answer
 from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import SEED_BYTES, WORD_BYTES, Pair, Schedule

@@ -24,10 +24,9 @@ from dprelease.mpc.correspondence import Correspondence
 from dprelease.mpc.encryption import Context, Draw
 from dprelease.mpc.messages import Kind, Message, MessageHeader, session_digest
 from dprelease.mpc.proof.claim import Bits, Claim
+from dprelease.mpc.proof.parts import RangeProver, RangeVerifier
 from dprelease.mpc.proof.plan import ProofPlan
-from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.same import Fingerprint
-from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import COORDINATOR, WORD_BYTES, Pair, Schedule
 from dprelease.mpc.shares import share

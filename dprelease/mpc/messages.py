@@ -19,7 +19,7 @@ A session with proofs has more (`dprelease.mpc.proofs`, docs/range_proofs.md 3):
     coin         a fresh coin about the columns of the party before the sender, where parties deal for one another; no body
     checked      the sender has accepted all proofs of the session; with what it adds to the comparison of columns
 
-An alignment has hello, key and transcript as well, and kinds of its own (`dprelease.intersection.messages`).
+An alignment has hello, key and transcript as well, and kinds of its own (`dprelease.intersection.ring`).
 
 Source: docs/protocol.md, steps 2 to 5; bytes in docs/format.md 15.
 """

@@ -33,8 +33,8 @@ from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import CHALLENGES, Kind, Message, MessageHeader
 from dprelease.mpc.modulus import Field
+from dprelease.mpc.proof.parts import RangeVerifier
 from dprelease.mpc.proof.same import Coin, Fingerprint
-from dprelease.mpc.proof.verifier import RangeVerifier
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import COORDINATOR, SEED_BYTES, WORD_BYTES, Pair
 

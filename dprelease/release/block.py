@@ -19,8 +19,7 @@ from dprelease.data.bounding import within
 from dprelease.data.columns import Name
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.mpc.modulus import MODULI, RING
-from dprelease.release.spec import ReleaseSpec
-from dprelease.sequence import BlockKey, Sequence
+from dprelease.release.spec import BlockKey, ReleaseSpec, Sequence
 
 MAGIC = b"DPRBLK1\n"
 _LENGTH_BYTES = 4

@@ -1,8 +1,13 @@
-"""Channels: TLS always, keepalive that matches the servers' (`dprelease.wire.listener`), no answer longer than it may be."""
+"""Channels: TLS always, keepalive that matches the servers' (`dprelease.wire.listener`), no answer longer than it may be.
+
+Addresses are checked here before anybody dials them, also those of clusters of dask.distributed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import grpc
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -83,3 +88,25 @@ def check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise InvalidInput(f"{address!r} is not host:port, e.g. hub.example.org:7443")
+
+
+def check_cluster(address: str) -> str:
+    """The address of a scheduler, as it came.
+
+    Raises:
+        ValueError: it is none, or one that is reached without TLS.
+    """
+    url = urlsplit(address)
+    if url.scheme not in {"tls", "tcp"} or not url.hostname:
+        raise ValueError('address is that of the scheduler, "tls://host:8786"')
+    if url.scheme == "tcp" and not is_loopback(url.hostname):
+        raise ValueError("workers are reached over TLS alone: let the scheduler listen on tls://")
+    return address
+
+
+def is_loopback(host: str) -> bool:
+    """Tells whether a host is this machine, by its address or as ``localhost``."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

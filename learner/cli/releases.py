@@ -21,8 +21,8 @@ from dprelease.files.extras import installed
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import listed, one_line
 from dprelease.release.folder import BLOCKS, MANIFEST, SIGNATURE
+from dprelease.release.spec import BlockKey
 from dprelease.release.verification import checks
-from dprelease.sequence import BlockKey
 from learner.client import download
 from learner.client.download import consortium_of, fetch
 from learner.client.library import Library, Opened, open_release, open_verified

@@ -9,7 +9,7 @@ from dataclasses import replace
 from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.files.extras import imported
 from dprelease.release.release import Release
-from dprelease.wire.clusters import check_cluster
+from dprelease.wire.transport import check_cluster
 
 CONNECT_SECONDS = 10.0
 

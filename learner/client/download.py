@@ -16,15 +16,15 @@ from dprelease.files.durable import make_folder, rename_durably
 from dprelease.release.block import SealedBlock
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
+from dprelease.release.spec import BlockKey
 from dprelease.release.verification import check_manifest
-from dprelease.sequence import BlockKey
 from dprelease.wire.retry import PROGRESS_BYTES, Backoff
 from learner.client.library import Library, check_origin, check_prefix
 from learner.client.pinned_roots import Trusted
 
 
 class Source(Protocol):
-    """A place that releases come from, such as `learner.client.hub_client.PublicHub` and `learner.client.mirror.Mirror`."""
+    """A place that releases come from, such as `learner.client.sources.PublicHub` and `learner.client.mirror.Mirror`."""
 
     def manifest(self, prefix: str) -> tuple[bytes, str]:
         """Manifest and signature, unchecked."""

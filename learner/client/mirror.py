@@ -27,7 +27,7 @@ from dprelease.errors import (
 from dprelease.one_line import quoted
 from dprelease.release.folder import MANIFEST, SIGNATURE, block_file
 from dprelease.release.manifest import Manifest
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from dprelease.wire.chunks import CHUNK_BYTES
 from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from learner.listing import INDEX, Listed, lines_of

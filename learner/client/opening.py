@@ -14,11 +14,10 @@ from dprelease.files.home import default_home
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 from learner.client.download import consortium_of, fetch
-from learner.client.hub_client import PublicHub
 from learner.client.library import Library, check_prefix, open_verified
 from learner.client.mirror import Mirror, check_url, split_release
 from learner.client.pinned_roots import Trusted, TrustStore, read_root
-from learner.client.sources import ListingSource, SourceAddress, answered
+from learner.client.sources import ListingSource, PublicHub, SourceAddress, answered
 
 MOST_ASKED = 100
 """Releases that are asked for where the only one is meant."""

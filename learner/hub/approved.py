@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import ClassVar, Self
 
-from dprelease.acceptance import SignedAcceptance
-from dprelease.agreement import Proposal, check_all
+from dprelease.agreement import Proposal, SignedAcceptance, check_all
 from dprelease.canonical import Value
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import PublicKey
-from dprelease.intersection import messages as alignment
-from dprelease.intersection.ring import Ring
+from dprelease.intersection.ring import Ring, check_message
 from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc import messages as products
@@ -72,7 +70,7 @@ def plan_of_run(task: Task) -> Plan:
     return Plan(
         f"alignment run {task.digest()[:12]}",
         task.party_keys,
-        lambda parcel, keys: alignment.check_message(parcel, ring, keys),
+        lambda parcel, keys: check_message(parcel, ring, keys),
         ring.most_bytes,
         lambda header, _: ring.awaiting(header),
         lambda party, header: True,

@@ -19,9 +19,8 @@ from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInpu
 from dprelease.identity.certificates import Identity
 from dprelease.release.block import SealedBlock, view_block
 from dprelease.release.manifest import BlockEntry
-from dprelease.release.spec import ReleaseSpec
+from dprelease.release.spec import BlockKey, ReleaseSpec
 from dprelease.release.verification import check_entry
-from dprelease.sequence import BlockKey
 from dprelease.spec_base import instant
 from learner.hub.approved import ApprovedRelease
 from learner.hub.storage import Storage

@@ -19,7 +19,7 @@ from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.block import block_keys, read_block
 from dprelease.release.manifest import assemble, sign_manifest
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from dprelease.version import __version__
 from dprelease.wire.news import Listening, wait_for_news
 from dprelease.wire.retry import Backoff

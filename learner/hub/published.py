@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dprelease.errors import InvalidInput, NotFound
 from dprelease.release.folder import MANIFEST, ReleaseFolder
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from learner.hub.storage import Storage
 from learner.listing import Listed
 

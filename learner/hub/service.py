@@ -11,8 +11,8 @@ from typing import Any
 
 from dprelease.errors import InvalidInput
 from dprelease.identity.certificates import Identity
+from dprelease.release.spec import BlockKey
 from dprelease.release.stream import Checkpoint
-from dprelease.sequence import BlockKey
 from dprelease.wire.call import Call, caller
 from dprelease.wire.chunks import KnownChecksums, OpenFile, OpenFiles, stream_chunks
 from dprelease.wire.limits import OpenStreams

@@ -20,8 +20,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock, block_size, view_block
 from dprelease.release.manifest import verify_block
-from dprelease.release.spec import ReleaseSpec
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey, ReleaseSpec
 from party_node.hospital import HospitalState
 from party_node.outgoing.hub import HubConnection, fetch_block, held_blocks
 from party_node.state.journal import Record

@@ -19,10 +19,9 @@ from dprelease.canonical import canonical_bytes
 from dprelease.data.columns import KINDS, OTHER, CategoricalColumn, Column, NumericColumn
 from dprelease.files.settings import Mistakes, Settings, mistakes
 from dprelease.one_line import listed, one_line
-from party_node.declarations.codes import CodeColumn
-from party_node.declarations.dates import DateColumn
 from party_node.declarations.formula import CategoryFormula, Formula, Source
 from party_node.declarations.formulas import read_formula
+from party_node.declarations.source_columns import CodeColumn, DateColumn
 
 Decimal = Literal[".", ","]
 Thousands = Literal["", ".", ",", " ", "'"]

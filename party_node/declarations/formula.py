@@ -12,8 +12,7 @@ from pydantic import Field
 from dprelease.arrays import Floats
 from dprelease.data.columns import Column, Name
 from dprelease.files.settings import Settings
-from party_node.declarations.codes import CodeColumn
-from party_node.declarations.dates import DateColumn
+from party_node.declarations.source_columns import CodeColumn, DateColumn
 
 Number = Annotated[float, Field(strict=True)]
 Source = Column | DateColumn | CodeColumn

@@ -28,7 +28,6 @@ from dprelease.data.column import DATE, NAME, level_text, number_text
 from dprelease.data.columns import OTHER, Name
 from dprelease.files.settings import LocalPath, Mistakes, mistakes
 from dprelease.one_line import listed
-from party_node.declarations.codes import LONGEST, CodeColumn, Prefix, code_number, longest_start, normal
 from party_node.declarations.cut_formulas import Bands, Exit
 from party_node.declarations.formula import (
     BINARY,
@@ -40,6 +39,7 @@ from party_node.declarations.formula import (
     check_parts,
     ends_of,
 )
+from party_node.declarations.source_columns import LONGEST, CodeColumn, Prefix, code_number, longest_start, normal
 
 _MOST_LINES = 200_000
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import grpc
 
-from dprelease.acceptance import SignedAcceptance
+from dprelease.agreement import SignedAcceptance
 from dprelease.canonical import sha256
 from dprelease.catalogue import Catalogue
 from dprelease.errors import IntegrityError

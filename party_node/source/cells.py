@@ -21,10 +21,9 @@ from dprelease.arrays import Floats, Mask
 from dprelease.data.column import RawColumn
 from dprelease.data.columns import OTHER
 from dprelease.errors import DataRefused
-from party_node.declarations.codes import CodeColumn, code_number
-from party_node.declarations.dates import DateColumn, day_numbers
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formula import Formula, Source
+from party_node.declarations.source_columns import CodeColumn, DateColumn, code_number, day_numbers
 from party_node.settings import SourceSettings
 from party_node.source.limits import is_text
 

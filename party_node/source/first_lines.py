@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from dprelease.errors import DataRefused
-from party_node.declarations.dates import ISO_8601, DateColumn
+from party_node.declarations.source_columns import ISO_8601, DateColumn
 from party_node.source.cells import NumberStyle, is_number_type, read_numbers
 from party_node.source.limits import LONGEST_CELL, longest_text, opened
 from party_node.source.reader import PARQUET, files_at, parquet_file, rows_at_a_time

@@ -20,9 +20,9 @@ from dprelease.arrays import Mask
 from dprelease.data.decades import EDGES
 from dprelease.errors import DataRefused, DpReleaseError
 from dprelease.one_line import nearest
-from party_node.declarations.codes import CodeColumn, code_text
 from party_node.declarations.declarations import Declaration
 from party_node.declarations.formula import Source
+from party_node.declarations.source_columns import CodeColumn, code_text
 from party_node.settings import PartySettings
 from party_node.source.alignment import align, as_names, new_key
 from party_node.source.cells import Cells, derive, read_cells, texts

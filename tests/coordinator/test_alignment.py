@@ -17,7 +17,7 @@ from coordinator.service.recovery import take_into_use
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from coordinator.store.upkeep import back_up
-from dprelease.acceptance import accept
+from dprelease.agreement import accept
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
 from dprelease.identity.signing import key_fingerprint
 from dprelease.intersection.task import Task

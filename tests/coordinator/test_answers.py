@@ -23,7 +23,7 @@ from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import unseal
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.proof.claim import Claim, GridInterval
-from dprelease.mpc.proof.dealer import encoded_answer
+from dprelease.mpc.proof.parts import encoded_answer
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.spec_base import SpecBase
 from dprelease.wire.v1 import coordination_pb2 as pb

@@ -16,8 +16,7 @@ from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.data.exits import Exits
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.planning.comparison import NO_DATA
-from dprelease.planning.survival import log_hazard_ratio_sd
-from dprelease.planning.tables import EVENTS
+from dprelease.planning.tables import EVENTS, log_hazard_ratio_sd
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec

@@ -46,7 +46,7 @@ from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import intake_pb2, release_pb2
 from dprelease.wire.v1.intake_pb2_grpc import IntakeServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
-from learner.client.hub_client import PublicHub
+from learner.client.sources import PublicHub
 from learner.hub.server import Hub
 from tests.coordinator.world import SECONDS, Stub, World, ask, listed, report, until
 from tests.learner.world import pieces, requests
@@ -276,7 +276,7 @@ def test_the_command_cuts_the_upload_and_ends_the_release(world: World, two: tup
 
 BEFORE = PROTOCOL_VERSION - 1
 OLDER = ((VERSION_KEY, str(BEFORE)),)
-HOSPITAL, HUB, LEARNER = "tests.coordinator.world", "learner.hub.coordination", "learner.client.hub_client"
+HOSPITAL, HUB, LEARNER = "tests.coordinator.world", "learner.hub.coordination", "learner.client.sources"
 """Where they call from."""
 
 

@@ -17,16 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.agreement import check_all, check_consent
+from dprelease.agreement import SignedAcceptance, accept, check_all, check_consent
 from dprelease.canonical import sha256
 from dprelease.errors import DataRefused, IntegrityError, InvalidInput
-from dprelease.identity.signing import BLOCK, sign
+from dprelease.identity.signing import APPROVAL, BLOCK, sign
+from dprelease.intersection.task import Member, Task
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import Approval, SignedApproval, commit, new_salt
 from dprelease.release.charges import SignedStatement, charge, check_statement, state
 from party_node.source.alignment import Alignment, Names, align, as_names, pseudonym, subjects_in
-from tests.support.certificates import Authority, certify
-from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, sign_approval
+from tests.support.certificates import NOW, Authority, certify
+from tests.support.specs import TWO_PARTIES, Consortium, build_spec, new_consortium, sign_approval
 
 TRIAL = new_consortium(*TWO_PARTIES)
 NORTH, SOUTH = TRIAL.parties["north"], TRIAL.parties["south"]
@@ -222,3 +223,50 @@ def test_what_is_no_charge_is_refused(changed: dict[str, str]) -> None:
         SignedStatement.from_bytes(
             state("trial", "north", [bad], authority.member("x", "party").key, CHARGED_AT).to_bytes()
         )
+
+
+NAMES = ("north", "south", "west")
+TRIO: Consortium = new_consortium(*NAMES)
+
+
+def task(**changes: Any) -> Task:
+    members = tuple(Member(party=name, key=TRIO.keys[name], patients=10) for name in NAMES)
+    fields: dict[str, Any] = {
+        "consortium": "trial",
+        "roster": "cohort",
+        "members": members,
+        "nonce": "5e" * 32,
+        "created": "2026-03-01T00:00:00Z",
+        "expires": "2026-04-01T00:00:00Z",
+    }
+    return Task.model_validate(fields | changes)
+
+
+def signed(run: Task, name: str, by: str = "") -> SignedAcceptance:
+    member = TRIO.parties[by or name]
+    return accept(run, name, member.key, member.certificate, NOW)
+
+
+def signed_for_a_release() -> SignedAcceptance:
+    said = signed(task(), "north")
+    signature = sign(TRIO.parties["north"].key, APPROVAL, said.acceptance.to_bytes())
+    return said.model_copy(update={"signature": signature})
+
+
+def test_all_of_them_under_the_pins_are_enough() -> None:
+    said = [signed(task(), name) for name in NAMES]
+    check_all(said, task(), TRIO.root.certificate, TRIO.keys)
+    assert SignedAcceptance.from_bytes(said[0].to_bytes()) == said[0]
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (signed(task(nonce="77" * 32), "north"), "for another alignment run"),
+        (signed(task(), "north", by="south"), "not made with the key that the alignment run names"),
+        (signed_for_a_release(), "is not valid"),
+    ],
+)
+def test_what_is_no_consent_to_this_run_is_refused(first: SignedAcceptance, words: str) -> None:
+    with pytest.raises(IntegrityError, match=words):
+        check_all([first, *(signed(task(), name) for name in NAMES[1:])], task(), TRIO.root.certificate)

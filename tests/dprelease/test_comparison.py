@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dprelease.cli.plan_options import POINTS, draw, over_epsilon, over_rows
 from dprelease.data.ranges import Range
 from dprelease.document.text import text
 from dprelease.errors import InvalidInput
@@ -23,7 +24,6 @@ from dprelease.mechanisms.expected_error import Forecast
 from dprelease.mechanisms.registry import names_for_fits
 from dprelease.planning.comparison import NO_DATA, SIGNALS, Cell, Comparison, compare
 from dprelease.planning.forecast import epsilon_needed, forecast, proposed, rows_needed
-from dprelease.planning.plot import POINTS, draw, over_epsilon, over_rows
 from dprelease.spec_base import Target
 from tests.support.plans import changed, planned, way
 

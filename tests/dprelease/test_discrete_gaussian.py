@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtri_exp
 
 from dprelease.errors import InvalidInput
+from dprelease.privacy.calibration import LARGE, epsilon_within, mu2_of_epsilon
 from dprelease.privacy.discrete_gaussian import MARGIN, discrete_gaussian
 from dprelease.privacy.discrete_laplace import discrete_laplace
 from dprelease.privacy.noise import SecureNoise
 from dprelease.privacy.public_stream import PublicStream
-from dprelease.privacy.pure import LARGE, epsilon_within, mu2_of_epsilon
 
 DIGITS = 80
 ONES = (1 << 64) - 1

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from dprelease.errors import InvalidInput
-from dprelease.planning.survival import LOST, cell_shares, hazard_of, log_hazard_ratio_sd, released_numbers
+from dprelease.planning.tables import LOST, cell_shares, hazard_of, log_hazard_ratio_sd, released_numbers
 
 CUTS = (0.25, 0.5, 0.75, 1.0)
 SHARE, ROWS, NOISE = 0.6, 5000, 36.4

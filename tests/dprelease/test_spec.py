@@ -1,12 +1,12 @@
 """The release spec: what it refuses, what it derives, and its identity."""
 
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from dprelease.canonical import Value
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.terms import layout_of
-from dprelease.release.spec import ReleaseSpec
+from dprelease.release.spec import BlockKey, BlockShape, ReleaseSpec, Sequence
 from dprelease.spec_base import PartyColumns, Target
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 
@@ -273,3 +273,15 @@ def test_the_digest_is_kept_out_of_bytes_and_equality_and_copies_have_their_own(
 def test_bytes_of_another_thing_are_refused() -> None:
     with pytest.raises(InvalidInput, match="not a valid ReleaseSpec"):
         ReleaseSpec.from_bytes(SPEC.target.to_bytes())
+
+
+def test_one_block_is_the_special_case() -> None:
+    assert BlockKey("ab" * 32, "north") == ("ab" * 32, "north", 0)
+    assert BlockKey("ab" * 32, "north", 3).words == "block 3 of north"
+    assert BlockShape(9, 4).public == 0
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 32, "0", 1.5])
+def test_no_other_number_is_a_sequence_number(number: object) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Sequence).validate_python(number, strict=True)

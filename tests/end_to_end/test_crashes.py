@@ -53,7 +53,7 @@ HUB = {
     "second block held": "kill-after@learner.hub.intake:Intake._finish#2",
     "before the manifest": "kill-before@learner.hub.publish:prepare",
     "between manifest and publication": "kill-before@learner.hub.storage:Storage.reveal",
-    "public, not listed": "kill-before@learner.hub.index:PublishedIndex.add",
+    "public, not listed": "kill-before@learner.hub.storage:PublishedIndex.add",
     "public, not reported": "kill-after@learner.hub.storage:Storage.reveal",
 }
 _CALLS = {
@@ -99,7 +99,7 @@ FULL_DISKS = {
     "hub's record": ("hub", "learner.hub.storage:write_durably"),
     "hub's blocks": ("hub", "learner.hub.storage:Storage.put"),
     "hub's publication": ("hub", "learner.hub.storage:rename_durably"),
-    "hub's list": ("hub", "learner.hub.index:write_durably"),
+    "hub's list": ("hub", "learner.hub.storage:write_durably"),
     "coordinator": ("coordinator", "coordinator.store.agreements:AgreementTable.advance"),
 }
 USUAL_DISKS = {"ledger", "block", "hub's publication"}

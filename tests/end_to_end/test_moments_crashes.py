@@ -41,7 +41,7 @@ PARTY = {
     "transcript signed, not sent": "kill-after@party_node.state.session:SessionFolder.freeze#5",
     "challenges on their way": "kill-before@party_node.outgoing.relay:RelayCalls.send#6",
     "challenge frozen, not sent": "kill-after@dprelease.mpc.proofs:Proofs._asked",
-    "matrices proved, not frozen": "kill-after@dprelease.mpc.proof.prover:RangeProver.first",
+    "matrices proved, not frozen": "kill-after@dprelease.mpc.proof.parts:RangeProver.first",
     "before it answers as a dealer": "kill-before@dprelease.mpc.correlated_randomness:DealtSeeds.answer",
     "answered as a dealer, nothing frozen": "kill-after@dprelease.mpc.correlated_randomness:DealtSeeds.answer",
     "before the first product": "kill-before@dprelease.mpc.exchange:Exchange.share",

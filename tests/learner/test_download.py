@@ -7,7 +7,7 @@ import pytest
 
 from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable
 from dprelease.release.folder import ReleaseFolder
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from dprelease.wire.v1 import release_pb2
 from learner.client import download
 from learner.client.download import Patience, fetch

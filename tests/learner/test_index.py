@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from dprelease.errors import InvalidInput, PeerUnavailable
 from dprelease.release.manifest import Manifest
-from learner.hub import index as index_module
+from learner.hub import storage as storage_module
 from learner.hub.storage import Storage
 from learner.listing import INDEX, Index, Listed, lines_of
 from tests.learner.world import Sealed, World, publish_to
@@ -96,7 +96,7 @@ def test_a_disk_that_is_full_at_the_last_step_hides_nothing_and_is_made_good(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(index_module, "write_durably", full)
+        patch.setattr(storage_module, "write_durably", full)
         with pytest.raises(PeerUnavailable, match="No space"):
             publish_to(storage, world, sealed)
     published = storage.published(sealed.digest)

@@ -24,7 +24,7 @@ from dprelease.errors import DpReleaseError, InternalError, PeerUnavailable, Too
 from dprelease.identity.signing import private_key_pem
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.chunks import stream_chunks
 from dprelease.wire.retry import PROGRESS_BYTES, ProgressDeadline

@@ -22,7 +22,7 @@ from dprelease.errors import (
 )
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from learner.client import mirror as mirror_module
 from learner.client.download import Patience, consortium_of, fetch

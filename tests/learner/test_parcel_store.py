@@ -18,7 +18,7 @@ from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, P
 from dprelease.files.durable import TEMPORARY, append_durably
 from dprelease.mpc.messages import Message
 from dprelease.release.manifest import BlockEntry
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from learner.hub import mailbox as parcel_store
 from learner.hub import storage as storage_module
 from learner.hub.mailbox import ParcelStore, StoredMessage

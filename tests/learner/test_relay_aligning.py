@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
-from dprelease.acceptance import accept
+from dprelease.agreement import accept
 from dprelease.canonical import sha256
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, NotFound, PeerUnavailable
 from dprelease.identity.certificates import Identity

@@ -9,11 +9,11 @@ import pytest
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, NotFound, TooManyRequests
 from dprelease.release.block import SealedBlock
 from dprelease.release.manifest import BlockEntry
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from learner.client.download import fetch
-from learner.client.hub_client import PublicHub
 from learner.client.library import Library
 from learner.client.pinned_roots import Trusted
+from learner.client.sources import PublicHub
 from learner.hub.intake import Intake
 from learner.hub.publish import Signer, prepare, received
 from learner.hub.published import Shelf

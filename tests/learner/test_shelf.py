@@ -14,7 +14,7 @@ import pytest
 
 from dprelease.errors import InvalidInput, NotFound
 from dprelease.release.folder import ReleaseFolder
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from learner.hub import published as shelf_module
 from learner.hub.published import LARGEST_PAGE, Shelf
 from learner.hub.storage import Storage

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey
 from learner.cli.releases import MOST_LISTED
-from learner.client.hub_client import PublicHub
 from learner.client.library import Library
 from learner.client.pinned_roots import Trusted
-from learner.client.sources import hub_first, mirrors_first
+from learner.client.sources import PublicHub, hub_first, mirrors_first
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.listing import INDEX, Index

@@ -16,8 +16,7 @@ from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.block import BlockHeader, SealedBlock
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sealed_block
-from dprelease.release.spec import ReleaseSpec
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey, ReleaseSpec
 from dprelease.wire.call import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.listener import Listener, listen

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from dprelease.acceptance import SignedAcceptance
+from dprelease.agreement import SignedAcceptance
 from dprelease.intersection.task import Task
 from dprelease.wire.call import caller
 from dprelease.wire.v1 import coordination_pb2 as pb

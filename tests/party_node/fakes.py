@@ -11,8 +11,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import DpReleaseError, PeerUnavailable, VersionMismatch
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import SealedBlock
-from dprelease.release.spec import ReleaseSpec
-from dprelease.sequence import BlockKey
+from dprelease.release.spec import BlockKey, ReleaseSpec
 from dprelease.wire.call import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.listener import Listener, listen

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.data.exits import Exits, read_exit
 from dprelease.errors import InvalidInput
-from party_node.declarations.dates import DateColumn
 from party_node.declarations.formulas import Product, Square
+from party_node.declarations.source_columns import DateColumn
 from party_node.settings import PartySettings
 from tests.party_node.tables import settings
 from tests.support.specs import numeric

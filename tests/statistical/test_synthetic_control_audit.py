@@ -10,8 +10,8 @@ import pytest
 from benchmarks.paper_synthetic_control.published import Pool, published_objective, tight_output
 from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
 from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms
+from dprelease.privacy.calibration import epsilon_within
 from dprelease.privacy.noise import NoiseSource, SecureNoise
-from dprelease.privacy.pure import epsilon_within
 from dprelease.release.accounting import check_spec
 from tests.statistical.auditor import Audit, audit, audit_delta
 from tests.statistical.constants import SECURE_RUNS

@@ -12,7 +12,7 @@ import numpy as np
 from dprelease.arrays import Codes, Integers
 from dprelease.mechanisms.moments.claims import claim_of
 from dprelease.mpc.proof.claim import Claim
-from dprelease.mpc.proof.prover import RangeProver
+from dprelease.mpc.proof.parts import RangeProver
 from dprelease.mpc.schedule import Schedule
 from party_node.computation.sessions import Computation
 

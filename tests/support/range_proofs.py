@@ -11,11 +11,9 @@ from dprelease.arrays import Integers
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.modulus import FIELD, Elements, Field
 from dprelease.mpc.proof.claim import UNIT, Bits, Claim
-from dprelease.mpc.proof.dealer import encoded_answer
+from dprelease.mpc.proof.parts import RangeProver, RangeVerifier, VerifierSums, encoded_answer
 from dprelease.mpc.proof.plan import LINE, Challenges, ProofPlan
-from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import ColumnRows
-from dprelease.mpc.proof.verifier import RangeVerifier, VerifierSums
 from dprelease.mpc.ring import Words
 
 CONTEXT = Context("", "a" * 64, "b" * 64, "north", "south", "east")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dprelease.release.block import Block, expected_header
-from dprelease.release.spec import ReleaseSpec
-from dprelease.sequence import BlockShape
+from dprelease.release.spec import BlockShape, ReleaseSpec
 
 
 def ask_for_two(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from dprelease.wire.call import Call, Pace
 from dprelease.wire.limits import Limiter, OpenStreams, Rate
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.retry import Backoff
-from dprelease.wire.transport import Credentials, check_address, connect
+from dprelease.wire.transport import Credentials, check_address, check_cluster, connect
 from dprelease.wire.v1 import (
     coordination_pb2,
     coordination_pb2_grpc,
@@ -421,3 +421,23 @@ def test_every_series_starts_anew() -> None:
 def test_a_backoff_is_a_value() -> None:
     with pytest.raises(AttributeError):
         Backoff().factor = 3.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("address", ["tls://scheduler:8786", "tcp://127.0.0.1:8786", "tcp://[::1]:8786"])
+def test_tls_and_this_machine_are_taken(address: str) -> None:
+    assert check_cluster(address) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("tcp://10.0.0.5:8786", "over TLS alone"),
+        ("tcp://127.0.0.1.example.org:8786", "over TLS alone"),
+        ("scheduler:8786", "address is that of the scheduler"),
+        ("tls://", "address is that of the scheduler"),
+        ("ucx://127.0.0.1:8786", "address is that of the scheduler"),
+    ],
+)
+def test_others_are_refused(address: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        check_cluster(address)

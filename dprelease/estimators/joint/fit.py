@@ -11,7 +11,16 @@ of two columns are first drawn to those of unrelated ones as far as noise alone 
 Randomness is public and expanded from a seed. The same seed and numbers give the same bits on one machine whatever threads
 it has, for the fit runs on one.
 
-Source: Kingma and Ba (2015) for Adam; prices were measured on real tables (docs/benchmarks.md).
+The error that privacy noise leaves in a quantity comes from refits to the model's own moments with fresh noise. With q the quantity
+of the model, u its textbook error as of n rows and q_i those of m refits, the variance of q is
+
+    u^2 + (1 + 1/m) mean (q_i - q)^2,
+
+around q itself, so that what a fit draws towards 0 widens the interval too. One set of rows analysed as if it were data held the
+truth in 13 to 80 of 100 intervals instead of 95.
+
+Source: Kingma and Ba (2015) for Adam; prices were measured on real tables (docs/benchmarks.md). For refits Raghunathan, Reiter and
+Rubin (2003) have the form, and Raisa et al. (2023) inference that knows the noise.
 """
 
 from __future__ import annotations
@@ -215,3 +224,27 @@ class _Work:
         slope *= theta
         slope -= theta * np.repeat(slope @ self.owners, self.sizes, axis=1)
         return float((pull * off).sum()) / (2 * self.count), slope, w * (own - w @ own)
+
+
+STEPS, STEP = 500, 0.15
+
+
+def refits(joint: Joint, count: int, seed: bytes) -> list[Joint]:
+    """Models of the same release as it would have come out with other noise, were the model the truth.
+
+    Args:
+        joint: fitted for intervals.
+        count: m.
+        seed: 32 public bytes, other than those of the fit.
+    """
+    entries, stream = joint.entries, PublicNormals(seed)
+    rows, columns = entries.released
+    own = entries.rows * joint.moments()
+    logits, weights = np.log(joint.shares + 1e-300), np.log(joint.weights + 1e-300)
+    found = []
+    for _ in range(count):
+        sums = own.copy()
+        sums[rows, columns] += entries.noise[rows, columns] * stream.normal(len(rows))
+        sums[columns, rows] = sums[rows, columns]
+        found.append(descend(entries, sums, logits, weights, joint.price, Descent(len(weights), STEP, STEPS)))
+    return found

@@ -213,14 +213,41 @@ class _NoisyRows(Linear[AnyRows]):
         )
 
     def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
-        from dprelease.mechanisms.noisy_rows import forecast  # slow to load, and only planners ask
+        from dprelease.mechanisms.expected_error import ReleasedNoise  # slow to load, and only planners ask
 
-        return forecast.released_noise(spec, self.own(spec), times)
+        terms, unit = self.own(spec), times * 2.0**-spec.grid_bits
+        share = float(1 - terms.rho) / terms.squared_norm
+        variance = {noise.party: share * (noise.scale * unit) ** 2 for noise in terms.noise}
+        return ReleasedNoise(
+            variance=variance,
+            columns={
+                column.name: variance[part.party] / spec.weights.get(column.name, 1) ** 2
+                for part in spec.parties
+                for column in part.columns
+            },
+            shape=f"{terms.mixing.outputs} mixed rows, rho = {terms.rho}"
+            if isinstance(terms, MixedTerms)
+            else f"{spec.rows} rows",
+            unit="of a scaled cell",
+        )
 
     def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
-        from dprelease.mechanisms.noisy_rows import forecast
+        from dprelease.mechanisms.expected_error import bounded, expected, rows_error
 
-        return forecast.forecast(spec, self.own(spec), fit, signal, times)
+        terms, assumed, release = self.own(spec), fit.assumed(signal), self.released_noise(spec, times)
+        exact = {column.name for column in spec.public}
+        variance = {name: 0.0 if name in exact else value for name, value in release.columns.items()}
+        noise, own = fit.spread_out([variance[name] for name in fit.features]), variance[fit.outcome]
+        rho = float(terms.rho)
+        patients = spec.rows * (1 - rho)
+        length = rho * spec.rows**2 + patients  # squared length of the constant column as released
+        outputs = terms.mixing.outputs if isinstance(terms, MixedTerms) else spec.rows
+        return expected(
+            assumed,
+            rows_error(assumed, patients, outputs, noise, own),
+            constant=bounded(own / length, fit.guess(fit.outcome).reach),
+            slopes=float(assumed.squares @ noise) / length,
+        )
 
 
 class MixedMechanism(_NoisyRows[MixedTerms]):

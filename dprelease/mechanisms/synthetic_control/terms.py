@@ -21,8 +21,7 @@ from dprelease.mechanisms.synthetic_control.ridge import (
     squared_weights_on_grid,
 )
 from dprelease.one_line import listed
-from dprelease.privacy.calibration import least_scale, mu2_of_scales
-from dprelease.privacy.pure import DIGITS, epsilon_within, mu2_of_epsilon
+from dprelease.privacy.calibration import DIGITS, epsilon_within, least_scale, mu2_of_epsilon, mu2_of_scales
 from dprelease.spec_base import SpecBase, Terms
 
 SEVERAL = (

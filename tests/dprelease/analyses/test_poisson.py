@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy.stats import binom
 
 from dprelease.analyses import poisson
-from dprelease.analyses.poisson import _count
+from dprelease.analyses.rates import _count
 from dprelease.errors import InvalidInput
 from tests.dprelease.analyses.releases import category, released
 from tests.support.specs import categorical

@@ -9,9 +9,8 @@ from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, Ord
 from dprelease.errors import InvalidInput
 from dprelease.estimators.joint.coding import Attribute, Entries
 from dprelease.estimators.joint.derived import possible_rows, ties
-from dprelease.estimators.joint.fit import fit_joint, joint_of
+from dprelease.estimators.joint.fit import fit_joint, joint_of, refits
 from dprelease.estimators.joint.model import Joint
-from dprelease.estimators.joint.refits import refits
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.privacy.public_stream import PublicNormals

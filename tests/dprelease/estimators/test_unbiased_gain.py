@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from benchmarks.common.fits import fit_moments
 from benchmarks.moments_utility import noisy_moments
-from dprelease.analyses.score_test import by_entry, outer
+from dprelease.analyses.joint_test import by_entry, outer
 from dprelease.estimators.moments.gain import Judged, by_draws, unbiased_quality
 from dprelease.estimators.quality import BETTER, ScaledFit
 from dprelease.mechanisms.moments.entries import Layout

@@ -3,7 +3,7 @@
 import pytest
 
 from dprelease.errors import IntegrityError
-from dprelease.intersection.messages import check_message, transcript_digest
+from dprelease.intersection.ring import check_message, transcript_digest
 from dprelease.mpc.messages import MessageHeader, sign_message
 from tests.dprelease.intersection.driver import KEYS, RUN, ring_of
 

@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 
 from dprelease.errors import IntegrityError
-from dprelease.intersection.curve import multiplied
-from dprelease.intersection.parallel import mapped
+from dprelease.intersection.curve import mapped, multiplied
 
 POINT = (9).to_bytes(32, "little")
 

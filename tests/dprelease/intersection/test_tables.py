@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.errors import IntegrityError
-from dprelease.intersection.key_value_store import decode, labels_of, rows_of
-from dprelease.intersection.zero_sharing import pseudorandom
+from dprelease.intersection.key_value_store import decode, labels_of, pseudorandom, rows_of
 from dprelease.mpc.messages import Message
 from dprelease.mpc.schedule import SEAL_BYTES
 from tests.dprelease.intersection.conftest import SETS

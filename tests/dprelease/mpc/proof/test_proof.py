@@ -15,11 +15,9 @@ from dprelease.mpc.modulus import FIELD, Field, P
 from dprelease.mpc.proof import plan as plans
 from dprelease.mpc.proof import sweeps
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
-from dprelease.mpc.proof.dealer import dealer_answer, encoded_answer
+from dprelease.mpc.proof.parts import RangeProver, RangeVerifier, dealer_answer, encoded_answer, residuals
 from dprelease.mpc.proof.plan import Challenges, ProofPlan
-from dprelease.mpc.proof.prover import RangeProver
 from dprelease.mpc.proof.sweeps import Side, coefficients, line_products, matrices, of_matrices
-from dprelease.mpc.proof.verifier import RangeVerifier, residuals
 from dprelease.mpc.ring import Words
 from tests.support.range_proofs import CONTEXT, Proof, fixed, plan_of, three, verifier_sums
 

@@ -19,11 +19,10 @@ from dprelease.mpc.correlated_randomness import DealtSeeds
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.modulus import Elements, Field
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
-from dprelease.mpc.proof.dealer import dealer_answer
+from dprelease.mpc.proof.parts import dealer_answer, residuals
 from dprelease.mpc.proof.plan import Challenges, Combination, Directions, Fold, Lines, Matrices, ProofPlan
 from dprelease.mpc.proof.same import Coin, Fingerprint
 from dprelease.mpc.proof.sweeps import Side, line_products, matrices, of_directions, of_fold, of_matrices, traced
-from dprelease.mpc.proof.verifier import residuals
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Schedule

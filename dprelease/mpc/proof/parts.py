@@ -1,6 +1,11 @@
-"""R's part of a proof: fresh challenges, each after what it is about, and the decision.
+"""The three parts of a proof: those of P, who proves, of R, who verifies and decides, and of D, who dealt and sees no column.
 
-Source: docs/range_proofs.md 3, steps 2, 4, 6 and 7; the equations in `plan`.
+P sends bits with its masked columns and answers two challenges. R draws fresh challenges, each after what it is about. D gives one
+answer, from what it dealt and R's three challenges:
+
+    g = Y tau' + psi      z_1, z_2, z_3 = what D's columns and shares of M, K and T add to equations (1), (2) and (3)
+
+Source: docs/range_proofs.md 3; the equations in `plan`.
 """
 
 from __future__ import annotations
@@ -9,18 +14,25 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
+from dprelease.arrays import let_go
 from dprelease.errors import Conflict, IntegrityError, InvalidInput, ProofRefused
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.modulus import Elements
 from dprelease.mpc.proof.claim import Bits
-from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Matrices, ProofPlan
+from dprelease.mpc.proof.plan import SEED_BYTES, Challenges, Lines, Matrices, ProofPlan
 from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.proof.sweeps import (
+    ColumnRows,
     OwnSums,
     RowEntries,
     Side,
     coefficients,
     folded,
+    line_products,
+    matrices,
     of_directions,
     of_fold,
     of_matrices,
@@ -29,6 +41,81 @@ from dprelease.mpc.proof.sweeps import (
     traced,
 )
 from dprelease.mpc.ring import Words
+
+
+class RangeProver:
+    """P towards one receiver. The same arguments give the same bytes; two challenges give answers under independent masks.
+
+    Guarantee: R, whatever challenges it tells to whom, learns that the claim is true of every row, and nothing else. All that P
+    sends is for R alone. D, who knows its shares, would read bits from M or T.
+
+    Args:
+        plan: the public parameters.
+        codes: (n, d), Q.
+        masks: rows of A as dealt.
+        seed: 32 bytes that D dealt to P for proofs; secret from every receiver.
+        chi: 32 bytes that P drew and gives to R with its columns; secret from D.
+        plain: (n, units) our bits by the claim, from where they are kept.
+
+    Raises:
+        InvalidInput: codes or a seed have another shape than the plan.
+    """
+
+    def __init__(
+        self,
+        plan: ProofPlan,
+        codes: npt.NDArray[np.signedinteger],
+        masks: ColumnRows,
+        seed: bytes,
+        chi: bytes,
+        plain: Bits,
+    ) -> None:
+        if codes.shape != (plan.rows, plan.width) or {len(seed), len(chi)} != {SEED_BYTES}:
+            raise InvalidInput(f"codes of shape {codes.shape}, or a seed, do not fit the plan of the proof")
+        self.plan, self._codes, self._seed, self._chi = plan, codes, seed, chi
+        self._stream = plan.bit_masks(seed)
+        self._dealer = Side(self._masks, masks)
+        self._plain = plain
+        self._receiver = Side(self.masked_bits, self.masked_columns)
+
+    def bits(self, chunks: Iterable[tuple[int, int]]) -> Iterator[Bits]:
+        """The chunks of u, (r, units), from even rows on: what P sends beside its masked columns, the same under one dealer."""
+        return (self.masked_bits(first, rows) for first, rows in chunks)
+
+    def first(self, challenge: bytes) -> bytes:
+        """Shares of M and every K under c1: 8 (units 32^2 + sum of d_B^2) bytes."""
+        plan = self.plan
+        made = matrices(plan, plan.combination(challenge), self._receiver, self._dealer)
+        shares = plan.matrix_share(self._seed, challenge)
+        return plan.field.encode(plan.field.subtract(*pair) for pair in zip(made, shares, strict=True))
+
+    def second(self, first: bytes, second: bytes) -> bytes:
+        """Share of T under c1 and c2: 8 33^2 bytes."""
+        plan = self.plan
+        lines = plan.lines_share(self._seed, first, second)
+        blindings = plan.chi(self._chi), lines.psi
+        challenges = plan.combination(first), plan.directions(second)
+        made = line_products(plan, *challenges, blindings, (self._receiver, self._dealer))
+        return plan.field.encode([plan.field.subtract(made, lines.share)])
+
+    def plain_bits(self, first: int, rows: int) -> Bits:
+        """The bits of these rows, bare: they never leave P."""
+        found = np.array(self._plain[first : first + rows])
+        let_go(self._plain)
+        return found
+
+    def masked_bits(self, first: int, rows: int) -> Bits:
+        """Rows of u."""
+        return self.plain_bits(first, rows) ^ self._masks(first, rows)
+
+    def masked_columns(self, first: int, rows: int) -> Words:
+        """Rows of U = Q + A."""
+        codes = self.plan.field.elements(self._codes[first : first + rows])
+        return self.plan.field.add(codes, self._dealer.columns(first, rows))
+
+    def _masks(self, first: int, rows: int) -> Bits:
+        return self.plan.masks(self._stream, first, rows)
+
 
 _CHALLENGES = 3
 
@@ -186,3 +273,48 @@ def residuals(
         (of_directions(plan, second, matrices) - traced(plan, lines) + z[1]) % p,
         (of_fold(plan, third, lines) + z[2] - own[1]) % p,
     )
+
+
+def encoded_answer(
+    plan: ProofPlan,
+    masks: ColumnRows,
+    seed: bytes,
+    challenges: tuple[bytes, bytes, bytes],
+    same: Fingerprint | None = None,
+) -> bytes:
+    """g and z: 8 (lines + 3) bytes. To be made once: two answers would show R entries of D's side.
+
+    A fingerprint of the masks is taken on the way.
+
+    Raises:
+        InvalidInput: the seed has another length.
+    """
+    if len(seed) != SEED_BYTES:
+        raise InvalidInput(f"a secret seed has {SEED_BYTES} bytes, not {len(seed)}")
+    stream = plan.bit_masks(seed)
+    side = Side(lambda start, rows: plan.masks(stream, start, rows), masks)
+    shares = plan.matrix_share(seed, challenges[0]), plan.lines_share(seed, challenges[0], challenges[1])
+    return plan.field.encode(dealer_answer(plan, plan.challenges(challenges), side, *shares, same))
+
+
+def dealer_answer(
+    plan: ProofPlan,
+    challenges: Challenges,
+    side: Side,
+    matrices: Matrices,
+    lines: Lines,
+    same: Fingerprint | None = None,
+) -> tuple[Words, Words]:
+    """g, (lines,), and z, (3,), from a and A and D's shares of M, every K, T and psi."""
+    first, second, third = challenges
+    entries, own, found = RowEntries(plan, second.right), OwnSums(plan, first, -1), []
+    for start, rows in plan.chunks():
+        weights = repeated(third.right, rows)
+        found.append(folded(plan, entries(side, start, rows), weights, lines.psi, start))
+        own.add(side.columns(start, rows), first.alpha(start, rows), start, same)
+    scalars = (
+        own.total + of_matrices(plan, first, matrices),
+        of_directions(plan, second, matrices) - traced(plan, lines.share),
+        of_fold(plan, third, lines.share),
+    )
+    return np.concatenate(found).reshape(-1), np.array([each % plan.field.p for each in scalars], np.uint64)
