@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from dprelease.errors import InvalidInput, PeerUnavailable
+from dprelease.files.durable import write_durably
 from dprelease.release.manifest import Manifest
 from learner.hub import storage as storage_module
 from learner.hub.storage import Storage
@@ -93,7 +94,9 @@ def test_a_disk_that_is_full_at_the_last_step_hides_nothing_and_is_made_good(
     storage: Storage, world: World, sealed: Sealed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, data: bytes) -> None:
-        raise OSError(28, "No space left on device")
+        if path.name == INDEX:
+            raise OSError(28, "No space left on device")
+        write_durably(path, data)
 
     with monkeypatch.context() as patch:
         patch.setattr(storage_module, "write_durably", full)
