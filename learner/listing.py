@@ -83,7 +83,7 @@ def listing(lines: Sequence[Listed], told: Mapping[str, About | None] | None = N
         (
             Said(line.digest, line.digest[:SHOWN_DIGITS]),
             line.title,
-            Said(line.checkpoint.model_dump(mode="json") if line.checkpoint else None, str(line.checkpoint or "")),
+            Said(line.checkpoint, str(line.checkpoint or "")),
             line.published,
             line.rows,
             line.columns,

@@ -44,11 +44,13 @@ def _asks(test: ast.expr) -> bool:
             classes = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
             if classes & (TERMS | VARIANTS):
                 return True
-        if isinstance(node, ast.Attribute) and node.attr in OWN_FIELDS:
-            owner = node.value
-            if getattr(owner, "attr", getattr(owner, "id", "")) in {"spec", "terms"}:
-                return True
+        if isinstance(node, ast.Attribute) and node.attr in OWN_FIELDS and _name(node.value) in {"spec", "terms"}:
+            return True
     return False
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
@@ -64,7 +66,9 @@ def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
 def _asks_how_it_was_made(test: ast.expr) -> bool:
     """Whether a condition asks for a view, for clipping, for a stream or for a session, by a name that says so."""
     for node in ast.walk(test):
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if isinstance(node, ast.Attribute) and node.attr == "joint" and _name(node.value) == "spec":
+            return True
+        name = _name(node)
         if name in VIEWS or WORDS & set(name.lower().split("_")):
             return True
     return False
@@ -115,6 +119,8 @@ def test_the_count_sees_a_branch(text: str, tmp_path: Path) -> None:
         ("[x for x in y if x.continual is not None]", True),
         ("while schedule is None: pass", True),
         ("assert release.ranged", True),
+        ("if record.spec.joint: pass", True),
+        ("if moments.joint.noise_sd.any(): pass", False),
         ("if upstream or rescheduled: pass", False),
         ("view = NoisyRows()", False),
     ],

@@ -66,8 +66,8 @@ def _shape(found: DryRun) -> tuple[str, ...]:
 
 def _parties(found: DryRun) -> Table:
     spec, given = found.proposal.spec, found.proposal.guarantee
-    sizes, schedule = traffic(spec), mechanism_of(spec).schedule(spec)
-    moments = schedule is not None and bool(schedule.pairs)
+    sizes = traffic(spec)
+    moments = any(size.columns for size in sizes.values())
     headings = (
         Heading("party", "hospital"),
         "columns",

@@ -152,15 +152,15 @@ def _blocks(
 ) -> tuple[dict[str, tuple[Block, ...]], EarlierRounds]:
     """The blocks of all rounds, and what those before the last gave."""
     mechanism, earlier = mechanism_of(spec), FIRST_ROUND
-    schedule, products = mechanism.schedule(spec), {}
     blocks: dict[str, tuple[Block, ...]] = dict.fromkeys(rows, ())
     for sequences in spec.rounds():
-        earlier = mechanism.earlier(spec, values_of(blocks))
-        if schedule is not None and sequences == spec.rounds()[-1]:
+        earlier, products, step = mechanism.earlier(spec, values_of(blocks)), {}, "query and draw noise"
+        if spec.joint and sequences == spec.rounds()[-1]:
             matrices = {party: mechanism.matrix(table, spec, earlier) for party, table in rows.items()}
             identities = {party: signer.key for party, signer in signers.parties.items()}
-            products = multiply(schedule, matrices, identities, commitments, watch.step)
-        with watch.step("draw noise" if schedule else "query and draw noise"):
+            products = multiply(spec.schedule(), matrices, identities, commitments, watch.step)
+            step = "draw noise"
+        with watch.step(step):
             for party, table in rows.items():
                 blocks[party] += privatize(table, spec, party, noise, products.get(party), earlier)
     return blocks, earlier
@@ -190,11 +190,12 @@ class Traffic:
 
 def traffic(spec: ReleaseSpec) -> dict[str, Traffic]:
     """Bytes that would travel, by party."""
-    schedule, sizes = mechanism_of(spec).schedule(spec), {part.party: 0 for part in spec.parties}
+    sizes = {part.party: 0 for part in spec.parties}
     for _, party, sequence in block_keys(spec):
         sizes[party] += block_size(spec, party, sequence)
-    if schedule is None:
+    if not spec.joint:
         return {name: Traffic(size) for name, size in sizes.items()}
+    schedule = spec.schedule()
     return {name: Traffic(size, _columns(schedule, name), _dealt(schedule, name)) for name, size in sizes.items()}
 
 

@@ -280,9 +280,9 @@ def check_sizes(spec: ReleaseSpec) -> None:
         spec.check_length(spec.to_bytes())
     except InvalidInput as error:
         raise InvalidInput(f"{error.message}; release fewer columns or levels") from error
-    schedule = mechanism_of(spec).schedule(spec)
-    if schedule is None:
+    if not spec.joint:
         return
+    schedule = spec.schedule()
     for party in schedule.receivers(COORDINATOR):
         size = schedule.deal_size(party, COORDINATOR) + SEAL_BYTES
         if size > LARGEST_DEAL_BYTES:

@@ -35,7 +35,6 @@ from dprelease.errors import (
 )
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PublicKey
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.exchange import seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
@@ -144,8 +143,8 @@ def _read_release(digest: str, store: Store, party: str) -> tuple[Agreement, Sch
     with store.reading() as tx:
         release = tx.releases.get_of(party, digest)
     spec = release.read_spec()
-    schedule = mechanism_of(spec).schedule(spec)
-    if schedule is None or not schedule.dealt_by(COORDINATOR):
+    schedule = spec.schedule()
+    if not schedule.dealt_by(COORDINATOR):
         raise InvalidInput(f"the coordinator deals nothing for release {digest[:12]}")
     _check_running(release)
     return release, schedule

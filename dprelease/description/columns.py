@@ -136,21 +136,17 @@ class Description(Shown):
             > apart * np.hypot(each.deviation_error, self.deviation_noise_sd[at])
         )
 
-    def document(self, most_correlated: int = MOST_CORRELATED) -> Document:
-        """All that the description has to tell.
-
-        Args:
-            most_correlated: columns whose correlations people get as a table.
-        """
+    def document(self) -> Document:
+        """All that the description has to tell; correlations of at most `MOST_CORRELATED` columns as a table."""
         tables, notes = [self._columns()], [f"{name} is derived: {how}" for name, how in self.derivations.items()]
         notes += [*self.rows]
         if any(self.hidden):
             notes.append("hidden: noise covers the whole range of a mean, or a spread cannot be told from none.")
         if self.correlation is None:
             notes.append("Standard deviations and correlations need a release of joint moments (mechanism moments).")
-        elif len(self.correlated) > most_correlated:
+        elif len(self.correlated) > MOST_CORRELATED:
             notes.append(
-                f"For correlations of {len(self.correlated)} columns choose up to {most_correlated} with --columns, or --json."
+                f"For correlations of {len(self.correlated)} columns choose up to {MOST_CORRELATED} with --columns, or --json."
             )
         elif self.correlated:
             tables.append(self._correlations())

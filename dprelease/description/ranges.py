@@ -78,7 +78,7 @@ def ranges_table(columns: Sequence[Summary], title: str, key: str = "ranges") ->
                 "share": each.distribution.noisy,
                 "error": each.distribution.noise_sd,
             },
-            each.range.model_dump(mode="json"),
+            each.range,
             None if each.range.box is None else each.column.domain,
         )
         for each in columns

@@ -13,6 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from dprelease.canonical import Value
 from dprelease.one_line import one_line
 from dprelease.privacy.price import epsilon_at, price_text
 
@@ -204,6 +205,8 @@ def plain(cell: Any) -> Any:
         return cell.to_json()
     if isinstance(cell, Said):
         return plain(cell.value)
+    if isinstance(cell, Value):
+        return cell.model_dump(mode="json")
     if isinstance(cell, Mapping):
         return {str(key): plain(value) for key, value in cell.items()}
     if isinstance(cell, tuple | list):

@@ -15,7 +15,7 @@ from dprelease.identity.signing import PrivateKey
 from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.exchange import SessionEnvironment, seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader
-from dprelease.mpc.proof.claim import Bits, Claim
+from dprelease.mpc.proof.claim import Claim
 from dprelease.mpc.schedule import COORDINATOR, Schedule
 from dprelease.mpc.session import Products, Session
 from dprelease.mpc.storage import MemorySessionStorage
@@ -48,7 +48,7 @@ def multiply(
             use_seeds=lambda *_: None,
             charge=lambda: None,
             matrix=partial(matrices.__getitem__, party),
-            bits=partial(_bits, matrices[party]),
+            bits=partial(Claim.bits, codes=matrices[party]),
         )
         mailbox.sessions[party] = Session(
             schedule, party, identities[party], keys, said, mailbox.storages[party], outside
@@ -112,10 +112,6 @@ class _Mailbox:
 
     def answer(self, party: str, hellos: list[bytes]) -> bytes:
         return self._dealt[party]
-
-
-def _bits(codes: Codes, claim: Claim) -> Bits:
-    return claim.bits(codes)
 
 
 def _finished(done: str | Products | None) -> Products:

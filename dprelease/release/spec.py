@@ -14,7 +14,9 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from dprelease.data.columns import released_names
+from dprelease.errors import InvalidInput
 from dprelease.mechanisms.registry import mechanism_of, read_terms
+from dprelease.mpc.schedule import Schedule
 from dprelease.spec_base import SpecBase, Terms
 
 Sequence = Annotated[int, Field(ge=0, le=(1 << 32) - 1)]
@@ -81,6 +83,17 @@ class ReleaseSpec(SpecBase):
     def joint(self) -> bool:
         """Says whether hospitals make blocks of the last round together, in a session."""
         return mechanism_of(self).schedule(self) is not None
+
+    def schedule(self) -> Schedule:
+        """Schedule of the session in which hospitals make blocks of the last round together.
+
+        Raises:
+            InvalidInput: there is none.
+        """
+        schedule = mechanism_of(self).schedule(self)
+        if schedule is None:
+            raise InvalidInput(f"release {self.digest()[:12]} is of mechanism {self.mechanism!r}: it has no session")
+        return schedule
 
     def blocks(self, party: str) -> tuple[BlockShape, ...]:
         """The shapes of all blocks that the party sends, by sequence number; public columns go with the first."""

@@ -14,7 +14,6 @@ from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import PublicKey
 from dprelease.intersection.ring import Ring, check_message
 from dprelease.intersection.task import Task
-from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc import messages as products
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
@@ -51,9 +50,7 @@ def plan_of_release(spec: ReleaseSpec) -> Plan:
     Raises:
         InvalidInput: the release has none.
     """
-    schedule = mechanism_of(spec).schedule(spec)
-    if schedule is None:
-        raise InvalidInput(f"release {spec.digest()[:12]} is of mechanism {spec.mechanism!r}: it has no parcels")
+    schedule = spec.schedule()
     return Plan(
         f"release {spec.digest()[:12]}",
         spec.party_keys,
@@ -88,15 +85,16 @@ def most_bytes(schedule: Schedule, party: str) -> int:
 def _awaiting(schedule: Schedule, header: MessageHeader, arrived: Callable[[str, str], int]) -> tuple[str, ...]:
     """Nobody goes on with one of many: told are those for whom a parcel is the last of its kind, or begins a round anew."""
     others, kind = tuple(party for party in schedule.parties if party != header.sender), header.kind
+    whole = len(others) + 1
     if kind == "key":  # it comes before its sender's transcript, unless it is put back after all have been there
-        return header.receivers if arrived("transcript", "") == len(schedule.parties) else ()
+        return header.receivers if arrived("transcript", "") == whole else ()
     if kind in products.TO_ONE:
         return tuple(each for each in header.receivers if arrived(kind, each) == _due(schedule, kind, each))
     if kind in products.SHOWN:
         expected = len(products.columns_expected(schedule))
         return others if sum(arrived(each, "") for each in products.SHOWN) == expected else ()
     begins = kind == "hello" and header.round > 1 and arrived(kind, "") == 1
-    return others if begins or arrived(kind, "") == len(schedule.parties) else ()
+    return others if begins or arrived(kind, "") == whole else ()
 
 
 def _due(schedule: Schedule, kind: str, receiver: str) -> int:

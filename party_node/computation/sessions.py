@@ -108,8 +108,7 @@ class Computation:
         self._folder = folder
         self._relay = relay
         self._bounded = bounded
-        schedule = mechanism_of(spec).schedule(spec)
-        assert schedule is not None  # noqa: S101 - the daemon asks for a session only where there is one
+        schedule = spec.schedule()
         self._width = schedule.widths[party]
         by_party = {signed.approval.party: signed for signed in approvals}
 

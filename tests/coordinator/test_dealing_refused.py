@@ -138,7 +138,7 @@ def test_where_the_coordinator_is_no_dealer(desk: Desk, slow: Slow, changed: dic
     desk.office.enrol("west")
     desk.office.report(catalogue("west", columns=(BMI,)))
     offers = Offers.of(approved(desk.office, **changed).read_spec(), desk.office.keys)
-    with pytest.raises(InvalidInput, match="the coordinator deals nothing for release"):
+    with pytest.raises(InvalidInput, match=r"it has no session|the coordinator deals nothing for release"):
         desk.ask(offers, "south")
     assert desk.idle
 

@@ -70,8 +70,8 @@ def _one(
     moments: NoisyMoments, features: list[int], target: int, hidden: tuple[int, ...], *, intercept: bool
 ) -> Fitted:
     """The fit of one target, with `hidden` features or without."""
-    ranged = moments.clipping is not None
-    care, draws = IN_RANGES if ranged else IN_PUBLIC_BOUNDS, Evidence(moments).draws(target if ranged else None)
+    care, about = (IN_PUBLIC_BOUNDS, None) if moments.clipping is None else (IN_RANGES, target)
+    draws = Evidence(moments).draws(about)
     # A slope on what hardly varies is judged by that little, and noise may have all of it.
     blind = care.checked and bool(dropped_places(moments, [target], intercept=intercept))
     released = moments.gram / moments.rows
