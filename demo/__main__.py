@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pandas as pd
 from rich.console import Console
@@ -42,8 +42,19 @@ def request(mechanism: str) -> str:
     )
 
 
+@click.command()
+@click.argument("folder", default="demo-run", type=click.Path(file_okay=False, resolve_path=True, path_type=Path))
 def main(folder: Path) -> None:
-    """Run the demo in a folder, which is emptied first."""
+    """Run the demo in FOLDER (demo-run); what an earlier demo left there goes first."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "office").is_dir():
+        raise click.ClickException(f"{folder} has files of others; give a folder that is new, empty or of a demo")
+    try:
+        _run_all(folder)
+    except DpReleaseError as failure:
+        raise click.ClickException(f"the demo failed: {failure.message}") from failure
+
+
+def _run_all(folder: Path) -> None:
     console = Console(width=118, highlight=False, soft_wrap=True)  # tables of commands stay whole, however wide
 
     def narrate(line: str) -> None:
@@ -140,7 +151,4 @@ def _compare(console: Console, table: pd.DataFrame, reports: Reports) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(Path(sys.argv[1] if len(sys.argv) > 1 else "demo-run").resolve())
-    except DpReleaseError as failure:
-        sys.exit(f"the demo failed: {failure.message}")
+    main()

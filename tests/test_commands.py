@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from coordinator.cli import main as coordinator
+from demo.__main__ import main as demo
 from dprelease.cli.console import Command
 from learner.cli import main as learner
 from party_node.cli import main as party_node
@@ -108,3 +110,11 @@ def test_a_command_without_its_extra_names_it_before_it_begins(tmp_path: Path, r
 def test_an_import_that_no_extra_mends_is_not_explained_away() -> None:
     with pytest.raises(ModuleNotFoundError, match="nowhere"):
         Command("learner.nowhere:main", "Nothing.").load()
+
+
+def test_the_demo_empties_no_folder_of_others(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    refused = CliRunner().invoke(demo, [str(tmp_path)])
+    assert refused.exit_code == 1
+    assert "has files of others" in refused.output
+    assert (tmp_path / "thesis.tex").exists()
