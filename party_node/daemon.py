@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dprelease.cli.console import StopSignal
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, Irreparable, PeerUnavailable, SpecRefused
+from dprelease.files.durable import remove_leftovers
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
@@ -199,10 +200,12 @@ class Daemon:
             log.info("%s stops", settings.name)
 
     def sweep(self, now: datetime) -> None:
-        """Let go of agreements that are over here; erase what is kept of those whose end nobody can have told us any more."""
+        """Erase what a kill left and what is kept of agreements that nobody tells us about any more; let go of those over here."""
+        hospital = self._hospital
+        for name in ("sealed", "streams", *(name for work, _ in self._works for name in work.folders)):
+            remove_leftovers(hospital.settings.state / name)
         for work, _ in self._works:
             work.sweep(now)
-        hospital = self._hospital
         for release, stage in hospital.ledger.stages(hospital.settings.roster).items():
             record = hospital.journal.get(release) if stage in {"reserve", "charge"} else None
             if record is not None and record.status in FINAL:

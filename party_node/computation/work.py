@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar, Protocol, TypeVar
 
 from dprelease.errors import Conflict, DpReleaseError, PeerUnavailable
-from dprelease.files.durable import remove_folder, remove_leftovers
+from dprelease.files.durable import remove_folder
 from dprelease.mpc.messages import Message
 from dprelease.spec_base import moment
 from dprelease.wire.boundary import LOCAL
@@ -51,10 +51,9 @@ class Work(ABC):
         """Take over that it is over at the office."""
 
     def sweep(self, now: datetime) -> None:
-        """Erase what is kept of what is over here, or whose end nobody can have told us any more; and what a kill left."""
+        """Erase what is kept of what is over here, or whose end nobody can have told us any more."""
         for name in self.folders:
             for path in sorted((self._hospital.settings.state / name).glob("*")):
-                remove_leftovers(path)
                 if self._is_over(path.name, now):
                     log.warning("%s %s: its session is removed", self.kind.noun, path.name[:12])
                     remove_folder(path)

@@ -51,13 +51,16 @@ def test_what_ends_is_erased_and_refunded_unless_columns_left(world: World, stat
     assert world.north.noise.draws == []
 
 
-def test_a_start_removes_half_a_body_that_a_kill_left_and_nothing_else(world: World) -> None:
+@pytest.mark.parametrize("half", ["joint/{}/out/.columns+south+.body", "sealed/.{}.0.block", "streams/{}/.1.increment"])
+def test_a_start_removes_half_a_file_that_a_kill_left_and_nothing_else(world: World, half: str) -> None:
     release = approved(world, range_proofs=False)
     world.north.cycle()
     kept = session_folder(world.north, release)
-    out = world.north.folder / "state" / "joint" / release / "out"
-    (out / f".columns+south+.body.7.140{TEMPORARY}").write_bytes(b"half of it")
+    left = world.north.folder / "state" / f"{half.format(release)}.7.140{TEMPORARY}"
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_bytes(b"half of it")
     world.north.daemon().sweep(datetime.now(UTC))
+    assert not left.exists()
     assert session_folder(world.north, release) == kept
 
 
