@@ -6,7 +6,7 @@ of a fit to the rows at hand, which has 1. The slope is that of the mean estimat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -37,13 +37,15 @@ def banded(values: pd.Series[float], *cuts: float) -> pd.Series[str]:
     return pd.Series(np.array(names)[np.searchsorted(cuts, values, side="right")], index=values.index)
 
 
-def _adult() -> pd.DataFrame:
+def adult() -> pd.DataFrame:
+    """People of a census."""
     table = pd.read_csv(FOLDER / "adult" / "adult.csv.gz")
     return pd.DataFrame(
         {
             "income": np.where(table["income"] == ">50K", "yes", "no"),
             "sex": table["sex"],
             "married": np.where(table["marital_status"].str.startswith("Married"), "yes", "no"),
+            "husband": np.where(table["relationship"] == "Husband", "yes", "no"),
             "white": np.where(table["race"] == "White", "yes", "no"),
             "gain": np.where(table["capital_gain"] > 0, "yes", "no"),
             "age": banded(table["age"], 30, 40, 50),
@@ -89,7 +91,7 @@ def _support2() -> pd.DataFrame:
 
 
 TABLES: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
-    "Adult": ("adult/adult.csv.gz", _adult),
+    "Adult": ("adult/adult.csv.gz", lambda: adult().drop(columns="husband")),
     "NHEFS": ("nhefs/nhefs.csv.gz", _nhefs),
     "Redbook": ("", redbook),
     "SUPPORT2": ("survival/support2.csv.gz", _support2),
@@ -116,7 +118,8 @@ class Measured:
     told: float
 
 
-def _columns(table: pd.DataFrame) -> tuple[Column, ...]:
+def columns_of(table: pd.DataFrame) -> tuple[Column, ...]:
+    """Declarations of a table of levels."""
     found: list[Column] = []
     for name in table:
         levels = tuple(
@@ -161,15 +164,18 @@ def _on_rows(table: pd.DataFrame, names: tuple[str, ...], regression: Regression
     return fit.coef[1:], np.sqrt(np.diag(fit.inverse)[1:] / len(table))
 
 
-def measure(table: pd.DataFrame, n: int, draws: int, regression: Regression = LOGISTIC) -> Measured:
-    """Release and fit as many samples of n rows."""
-    columns, outcome = _columns(table), str(table.columns[0])
+def measure(
+    table: pd.DataFrame, n: int, draws: int, regression: Regression = LOGISTIC, counted: Collection[str] = ()
+) -> Measured:
+    """Release and fit as many samples of n rows; `counted` are features whose coefficients count, all if empty."""
+    columns, outcome = columns_of(table), str(table.columns[0])
     random = np.random.default_rng(SEED)
     mu = mu_of(EPSILON, DELTA)
     off: list[Floats] = []
     held: list[Floats] = []
     widths: list[Floats] = []
     pairs: list[Floats] = []
+    truths: dict[tuple[str, ...], Floats] = {}
     refused = 0
     for _ in range(draws):
         sample = table.iloc[random.integers(len(table), size=n)]
@@ -182,13 +188,16 @@ def measure(table: pd.DataFrame, n: int, draws: int, regression: Regression = LO
         except InvalidInput:
             refused += 1
             continue
-        truth = _on_rows(table, found.names, regression)[0]
-        errors = _on_rows(sample, found.names, regression)[1]
-        lower, upper = found.interval()
-        off.append(((found.estimate - truth) / errors) ** 2)
+        of = [place for place, name in enumerate(found.names) if not counted or name.split("=", 1)[0] in counted]
+        if found.names not in truths:
+            truths[found.names] = _on_rows(table, found.names, regression)[0]
+        truth = truths[found.names][of]
+        errors = _on_rows(sample, found.names, regression)[1][of]
+        (lower, upper), estimate = (end[of] for end in found.interval()), found.estimate[of]
+        off.append(((estimate - truth) / errors) ** 2)
         held.append(((lower <= truth) & (truth <= upper)).astype(float))
         widths.append((upper - lower) / (2 * 1.96 * errors))
-        pairs.append(np.column_stack([truth, found.estimate]))
+        pairs.append(np.column_stack([truth, estimate]))
     told = 1 - refused / draws
     if not off:
         return Measured(np.nan, np.nan, np.nan, np.nan, told)
