@@ -37,7 +37,7 @@ from dprelease.mechanisms.moments.terms import (
     moved_by,
     split_charge,
 )
-from dprelease.mechanisms.moments.words import levels_in_words, noise_in_words, proofs_in_words, reuse_in_words
+from dprelease.mechanisms.moments.words import plan_in_words
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.schedule import Schedule, groups_of
@@ -252,7 +252,7 @@ class MomentsMechanism(Linear[JointMoments]):
         if draft.target.scope != "joint":
             raise InvalidInput("joint moments have one target for a patient's whole row; scope must be 'joint'")
         outcomes = check_outcomes(options.outcomes, draft.columns)
-        parties, rows = len(draft.columns), draft.agreed.rows
+        parties = len(draft.columns)
         collusion_threshold, dealer = choose_dealer(parties, options.collusion_threshold, options.dealer)
         layout, mu2, stated = Layout(draft.everything, outcomes), draft.mu2, options.public_norm2
         shape = parties, collusion_threshold, dealer, draft.grid_bits, draft.agreed.rows_per_subject
@@ -260,18 +260,13 @@ class MomentsMechanism(Linear[JointMoments]):
         if clipping is None and (refused := needs_bounds(draft.everything)):
             raise InvalidInput(refused)
         terms = least_noise(layout, mu2, *shape, public_norm2=stated, clipping=clipping)
-        parts = parts_of(draft.columns, options.charge)
-        plan = noise_in_words(layout, terms, parties, rows, draft.grid_bits)
-        if clipping is not None and clipping.source is not None:
-            plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
-        levels = levels_in_words(layout, terms.scales, terms.clipping, parties, draft.grid_bits)
-        proofs = proofs_of(options, draft, terms)
+        parts, proofs = parts_of(draft.columns, options.charge), proofs_of(options, draft, terms)
         groups = groups_of(parties) if dealer == "rotating" else 0
-        said = [plan, f"So {levels}." if levels else "", proofs_in_words(parties, collusion_threshold, proofs=proofs)]
+        terms = terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs, "groups": groups})
         return ProposedTerms(
-            terms=terms.model_copy(update={"parts": tuple(map(str, parts)), "range_proofs": proofs, "groups": groups}),
+            terms=terms,
             charges=split_charge(mu2, draft.columns, parts),
-            explanation=" ".join(filter(None, said)),
+            explanation=plan_in_words(layout, terms, draft),
             advice="lower epsilon, or name other parts of the charge",
         )
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from dprelease.data.columns import Column
 from dprelease.data.ranges import REACH, share
+from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.moments import claims
 from dprelease.mechanisms.moments.calibration import released_sd
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
@@ -145,7 +146,7 @@ def _verifiers(curious: int) -> str:
     return "one other" if curious == 1 else f"{curious} others"
 
 
-def proofs_in_words(parties: int, curious: int, *, proofs: bool) -> str:
+def _proofs_in_words(parties: int, curious: int, *, proofs: bool) -> str:
     """A sentence of a plan about range proofs; empty for one party."""
     if proofs:
         return (
@@ -201,7 +202,7 @@ def _of_outcomes(spec: SpecBase, terms: JointMoments, outcome_only: Association)
 def _details(spec: SpecBase, terms: JointMoments) -> tuple[str, ...]:
     """How rows are clipped; how much noise each part of a release with outcomes gets, and how the budget is split; levels."""
     levels = levels_in_words(layout_of(spec), terms.scales, terms.clipping, len(spec.parties), spec.grid_bits)
-    proofs = proofs_in_words(len(spec.parties), terms.curious, proofs=True) if terms.range_proofs else ""
+    proofs = _proofs_in_words(len(spec.parties), terms.curious, proofs=True) if terms.range_proofs else ""
     return (*_parts(spec, terms), *filter(None, [levels, proofs.rstrip(".")]))
 
 
@@ -313,7 +314,18 @@ def _heavier(clipping: Clipping, parties: dict[str, tuple[Column, ...]]) -> dict
     return {name: weight / least for name, weight in weights.items() if weight > least}
 
 
-def noise_in_words(layout: Layout, terms: JointMoments, parties: int, rows: int, grid_bits: int) -> str:
+def plan_in_words(layout: Layout, terms: JointMoments, draft: Draft) -> str:
+    """Sentences of a plan: ranges that it uses again, its noise, the numbers of patients of levels, and range proofs."""
+    parties, rows, grid_bits = len(draft.columns), draft.agreed.rows, draft.grid_bits
+    plan, clipping = _noise_in_words(layout, terms, parties, rows, grid_bits), terms.clipping
+    if clipping is not None and clipping.source is not None:
+        plan = f"{reuse_in_words(clipping.source, rows, draft.everything)}; the key ranges of a request says otherwise. {plan}"
+    levels = levels_in_words(layout, terms.scales, clipping, parties, grid_bits)
+    said = plan, f"So {levels}." if levels else "", _proofs_in_words(parties, terms.curious, proofs=terms.range_proofs)
+    return " ".join(filter(None, said))
+
+
+def _noise_in_words(layout: Layout, terms: JointMoments, parties: int, rows: int, grid_bits: int) -> str:
     """Expected noise beside the number of patients, in one line, from public numbers alone.
 
     An entry is a sum over patients of numbers in [-1, 1]; Delta is how far one row moves all of them.
