@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
 from dprelease.threads import start_with_one
+from tests.support.chains import chains
 from tests.support.postgres import Cluster, cluster
 
 os.environ["COLUMNS"] = "160"
@@ -62,6 +63,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kinds[own[0].get_closest_marker("end_to_end") is not None].append(own)
     placed = [(place / len(kind), own) for kind in kinds.values() for place, own in enumerate(kind)]
     items[:] = [item for _, own in sorted(placed, key=lambda each: each[0]) for item in own]
+
+
+@pytest.fixture
+def short_chains() -> Iterator[None]:
+    """For what holds wherever the chains have got to."""
+    with chains(20, 10):
+        yield
+
+
+@pytest.fixture
+def loose_umask() -> Iterator[None]:
+    """As of a shell that lets everybody read and write what it makes."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

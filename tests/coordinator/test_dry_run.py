@@ -3,7 +3,6 @@
 import json
 import re
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,13 @@ from coordinator.dry_run import dry_run as module
 from dprelease.release.accounting import guarantee, trust
 from learner.cli.main import main as learner
 from tests.coordinator.office import AGE, GLUCOSE, SEX, STUDY, Office, catalogue
-from tests.support.chains import chains
 from tests.support.plans import way
+
+pytestmark = pytest.mark.usefixtures("short_chains")  # a report says what a fit says, whatever it says
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["release", "create", *arguments])
-
-
-@pytest.fixture(autouse=True)
-def short_chains() -> Iterator[None]:
-    """A report says what a fit says, whatever it says."""
-    with chains(20, 10):
-        yield
 
 
 @pytest.fixture

@@ -8,13 +8,6 @@ from tests.support.chains import chains
 
 
 @pytest.fixture
-def short_chains() -> Iterator[None]:
-    """For what holds wherever the chains have got to."""
-    with chains(20, 10):
-        yield
-
-
-@pytest.fixture
 def half_chains() -> Iterator[None]:
     """As many draws as in production, of up to 16 variables, from chains of half the length."""
     with chains(40, 25):

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -87,14 +86,6 @@ def test_folders_and_renames(tmp_path: Path) -> None:
     assert (tmp_path / "three" / "file").read_bytes() == b"data"
     rename_durably(tmp_path / "one", tmp_path / "three" / "folder")
     assert (tmp_path / "three" / "folder" / "two").is_dir()
-
-
-@pytest.fixture
-def loose_umask() -> Iterator[None]:
-    """As of a shell that lets everybody read and write what it makes."""
-    before = os.umask(0)
-    yield
-    os.umask(before)
 
 
 def modes(folder: Path) -> dict[str, int]:

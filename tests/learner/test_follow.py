@@ -40,13 +40,6 @@ def published(trio: World, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pu
     return stream, folder
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Iterator[Storage]:
-    made = Storage(tmp_path / "storage", 1 << 30)
-    yield made
-    made.close()
-
-
 def trusting(home: Path, world: World, *where: str) -> Run:
     run = runner(home)
     assert run("trust", "add", CONSORTIUM, "--root", world.root_path, *where, "--yes").exit_code == 0

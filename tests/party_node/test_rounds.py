@@ -13,7 +13,7 @@ from dprelease.release.charges import charge
 from party_node.state.books import mismatches
 from tests.party_node.joint_release import approved, deliver, joint_spec, kinds, released_exactly
 from tests.party_node.test_gate import secrets_of
-from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
+from tests.party_node.world import DRAWS_OF_ONE_BLOCK, Hospital, PowerCut, World
 
 DRAWS_OF_RANGES = 3  # counts, sums, sums of squares
 DRAWS = DRAWS_OF_RANGES + DRAWS_OF_ONE_BLOCK
@@ -195,6 +195,18 @@ class Fault:
     where: Where
     calls: int = 0
 
+    def cuts(self, hospital: Hospital) -> bool:
+        """Whether it ends a cycle of a hospital, whose books agree after it."""
+        cut = False
+        with pytest.MonkeyPatch.context() as patch:
+            self.set(patch)
+            try:
+                hospital.cycle()
+            except PowerCut:
+                cut = True
+        assert mismatches(hospital.hospital_state().books) == []
+        return cut
+
     def set(self, patch: pytest.MonkeyPatch) -> None:
         original = resolve_name(self.path)
 
@@ -220,13 +232,7 @@ def test_a_power_cut_never_means_another_block(world: World, cut: tuple[str, str
     release, fault, cuts = two_rounds(world), Fault(*cut), 0
     seen: list[list[str]] = []
     for _ in range(8):
-        with pytest.MonkeyPatch.context() as patch:
-            fault.set(patch)
-            try:
-                world.north.cycle()
-            except PowerCut:
-                cuts += 1
-        assert mismatches(world.north.hospital_state().books) == []
+        cuts += fault.cuts(world.north)
         seen.append([sealed.sha256 for sealed in world.north.hospital_state().vault.find(release)])
         world.south.cycle()
         if cuts and world.north.status(release) == world.south.status(release) == "delivered":

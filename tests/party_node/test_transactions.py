@@ -1,7 +1,6 @@
 """The party's databases are its own from the first moment, and again at the next opening."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,13 +11,7 @@ from party_node.state.ledger import Ledger
 from party_node.state.session import UsedSeeds
 from party_node.state.transactions import transaction
 
-
-@pytest.fixture(autouse=True)
-def loose_umask() -> Iterator[None]:
-    """As of a shell that lets everybody read and write what it makes."""
-    before = os.umask(0)
-    yield
-    os.umask(before)
+pytestmark = pytest.mark.usefixtures("loose_umask")
 
 
 def modes(folder: Path) -> dict[str, int]:
