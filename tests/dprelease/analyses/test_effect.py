@@ -53,6 +53,12 @@ def test_both_ways_give_the_g_formula_without_noise() -> None:
     assert np.abs(found.tables["balance"].estimate[:4]).max() > 0.3
 
 
+def test_one_covariate_is_balanced_to_nothing() -> None:
+    balance = effect(release_of(5_000, 0.9, 1, 0.002), "treated", "ill", ["smoker"]).tables["balance"]
+    assert balance.estimate[0] > 0.1
+    assert (balance.estimate[1], balance.standard_error[1]) == (0, 0)
+
+
 def derivative(value: Callable[[Floats], Floats], share: Floats, at: int) -> Floats:
     """Of a functional towards the law that has one combination alone."""
     step, point = 1e-5, np.zeros_like(share)
