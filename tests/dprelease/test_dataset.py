@@ -15,7 +15,7 @@ from dprelease import analyses, dataset
 from dprelease.analyses.beyond import BEYOND
 from dprelease.dataset import Dataset
 from dprelease.description.columns import describe
-from dprelease.document import text
+from dprelease.document import shown
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.release.folder import ReleaseFolder
@@ -120,7 +120,7 @@ def test_notebooks_display_markup_that_strangers_cannot_write(release: Dataset, 
         displayed = each._repr_html_()
         assert ElementTree.fromstring(f"<div>{displayed}</div>").find(".//table") is not None  # noqa: S314 - ours
         assert "<b>x</b>" not in displayed
-    monkeypatch.setattr(text, "installed", lambda package: False)
+    monkeypatch.setattr(shown, "installed", lambda package: False)
     assert release.describe()._repr_html_() is None
     assert "<table" not in release._repr_html_()
 
