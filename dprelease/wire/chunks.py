@@ -91,7 +91,7 @@ MOST_KEPT = 256
 class OpenFiles:
     """Files that were opened within the last second: a crowd asks for the same one, and to open it takes a thread.
 
-    One that was taken away may be given for a second more. It belongs to the event loop.
+    One that was moved away may be given for a second more. It belongs to the event loop.
     """
 
     def __init__(self) -> None:
@@ -105,8 +105,9 @@ class OpenFiles:
             find: from `which` to the path.
             which: tells the file from all others here.
         """
-        if which in self._kept:
-            return self._kept[which]
+        kept = self._kept.get(which)
+        if kept is not None and os.fstat(kept.handle).st_nlink:  # 0 once it was removed, or another took its place
+            return kept
         file = await call.work(lambda: OpenFile(find(*which)))
         if len(self._kept) < MOST_KEPT:
             self._kept[which] = file

@@ -326,11 +326,15 @@ def test_a_file_is_opened_once_for_a_crowd_and_anew_once_it_may_have_changed(
         one, two = [await files.get(call, find, "block") for _ in range(2)]
         assert one is two
         assert one.read(1, 9) == b"bcd"
+        (tmp_path / "other").write_bytes(b"efgh")
+        (tmp_path / "other").replace(tmp_path / "block")
+        three = await files.get(call, find, "block")
+        assert three.read(1, 9) == b"fgh"
+        (tmp_path / "block").rename(tmp_path / "away")
         for _turn in range(2):
             await asyncio.sleep(0)
-        (tmp_path / "block").unlink()
         with pytest.raises(FileNotFoundError):
             await files.get(call, find, "block")
 
     asyncio.run(ask())
-    assert found == ["block"] * 2
+    assert found == ["block"] * 3
