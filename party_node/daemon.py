@@ -17,6 +17,7 @@ from pathlib import Path
 from dprelease.cli.console import StopSignal
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, Irreparable, PeerUnavailable, SpecRefused
 from dprelease.files.durable import remove_leftovers
+from dprelease.identity.certificates import read_identity
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
@@ -202,6 +203,8 @@ class Daemon:
     def sweep(self, now: datetime) -> None:
         """Erase what a kill left and what is kept of agreements that nobody tells us about any more; let go of those over here."""
         hospital = self._hospital
+        # A clock that runs ahead would make what is under way look forgotten: beyond our certificate's end it is not believed.
+        now = min(now, read_identity(hospital.enrolment.certificate).expires)
         for name in ("sealed", "streams", *(name for work, _ in self._works for name in work.folders)):
             remove_leftovers(hospital.settings.state / name)
         for work, _ in self._works:

@@ -1,7 +1,7 @@
 """How a joint computation ends at a hospital: one block for good, one charge, and nothing left of the session."""
 
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 import pytest
@@ -61,6 +61,14 @@ def test_a_start_removes_half_a_file_that_a_kill_left_and_nothing_else(world: Wo
     left.write_bytes(b"half of it")
     world.north.daemon().sweep(datetime.now(UTC))
     assert not left.exists()
+    assert session_folder(world.north, release) == kept
+
+
+def test_a_start_with_a_clock_that_runs_ahead_removes_nothing(world: World) -> None:
+    release = approved(world, range_proofs=False)
+    world.north.cycle()
+    kept = session_folder(world.north, release)
+    world.north.daemon().sweep(datetime.now(UTC) + timedelta(days=400))
     assert session_folder(world.north, release) == kept
 
 
