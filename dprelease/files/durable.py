@@ -93,8 +93,9 @@ def write_file(output: Path, text: str) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what a kill left of files that were being written in a folder and those in it; nobody may write there meanwhile."""
-    for leftover in folder.rglob(f".*{TEMPORARY}"):
-        leftover.unlink()
+    with suppress(FileNotFoundError):  # a command of the same hospital erases the folder
+        for leftover in folder.rglob(f".*{TEMPORARY}"):
+            leftover.unlink(missing_ok=True)
 
 
 def append_durably(path: Path, held: int, data: bytes) -> None:
@@ -139,9 +140,10 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
 
 def remove_folder(path: Path) -> None:
     """Remove a folder with all that is in it, durably; again changes nothing."""
-    if path.exists():
-        shutil.rmtree(path)
-        sync_folder(path.parent)
+    while path.exists():
+        with suppress(FileNotFoundError):  # another process removes it as well
+            shutil.rmtree(path)
+            sync_folder(path.parent)
 
 
 def keep_private(database: Path) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from dprelease.arrays import Codes, mapped
 from dprelease.canonical import Value
 from dprelease.errors import IntegrityError
-from dprelease.files.durable import make_folder, remove_folder, sync_folder, write_secret
+from dprelease.files.durable import disk_takes, make_folder, remove_folder, sync_folder, write_secret
 from dprelease.files.unnamed import UnnamedArray
 from dprelease.mpc.encryption import Draw, new_session_key, private_bytes
 from dprelease.mpc.messages import Message, name_of
@@ -179,8 +179,9 @@ class SessionFolder:
         self._bodies.clear()
 
     def _make(self) -> None:
-        make_folder(self._folder, 0o700)
-        sync_folder(self._folder.parent)  # a kill may have come before it was
+        with disk_takes(f"the folder {self._folder} takes no more"):
+            make_folder(self._folder, 0o700)
+            sync_folder(self._folder.parent)  # a kill may have come before it was
 
     def _dealt(self, dealer: str) -> Path:
         return self._folder / "in" / f"deal+{dealer}"

@@ -2,11 +2,14 @@
 
 import errno
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -134,3 +137,20 @@ def test_a_file_that_another_user_must_mend_is_named(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Path, "chmod", refuses)  # root, as whom tests may run, is never refused
     with pytest.raises(InvalidInput, match=r"x\.sqlite can be read by others; its owner must run: chmod 600"):
         keep_private(path)
+
+
+def test_two_may_remove_what_is_no_longer_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        write_durably(tmp_path / "folder" / f".{name}{TEMPORARY}", b"half")
+    unlink, rmtree = Path.unlink, shutil.rmtree
+
+    def both(remove: Callable[[Path], None], path: Path) -> None:
+        remove(path)
+        remove(path)
+
+    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok: both(partial(unlink, missing_ok=missing_ok), path))
+    durable.remove_leftovers(tmp_path)
+    assert not list((tmp_path / "folder").iterdir())
+    monkeypatch.setattr(durable.shutil, "rmtree", partial(both, rmtree))
+    durable.remove_folder(tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
