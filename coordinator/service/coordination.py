@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -256,7 +255,7 @@ class CoordinationService(CoordinationServiceServicer, AlignmentServiceServicer)
         sealed = memoryview(await context.work(self._answer, request, context))
         for start in range(0, len(sealed), CHUNK_BYTES):
             data = sealed[start : start + CHUNK_BYTES]
-            yield encode_chunk(start, data, zlib.crc32(data))
+            yield encode_chunk(start, data)
 
     def _answer(self, request: pb.RequestAnswerRequest, context: Any) -> bytes:
         root = self._authority.root_pem

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from isal.isal_zlib import crc32
+
 from dprelease.errors import IntegrityError
 from dprelease.wire.call import Call
 from dprelease.wire.limits import MAX_CHUNK_BYTES
 from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from dprelease.wire.v1 import release_pb2
-
-Stamp = tuple[int, int]
 
 CHUNK_BYTES = 1 << 20
 SHORTEST_CHUNK_BYTES = 1 << 14
@@ -26,9 +25,6 @@ UNDER_WAY_BYTES = 1 << 26
 
 A chunk that its reader does not take has about four copies on its way through us and gRPC.
 """
-
-MOST_CHECKSUMS = 1 << 17
-"""Most that are remembered: those of 128 GiB in whole chunks, some 20 MiB of memory."""
 
 
 def read_chunks(source: Path | bytes, offset: int, first: Any) -> Iterator[bytes]:
@@ -46,7 +42,7 @@ def read_chunks(source: Path | bytes, offset: int, first: Any) -> Iterator[bytes
     def read(start: int) -> tuple[bytes, int]:
         end = start + CHUNK_BYTES
         data = source[start:end] if isinstance(source, bytes) else OpenFile(source).read(start, CHUNK_BYTES)
-        return encode_chunk(start, memoryview(data), zlib.crc32(data), field), len(data)
+        return encode_chunk(start, memoryview(data), field), len(data)
 
     with ThreadPoolExecutor(1, "reader") as reader:
         made, size = read(offset)
@@ -120,7 +116,6 @@ async def stream_chunks(
     opened: Callable[[], Awaitable[OpenFile]],
     offset: int,
     streams: Callable[[], int],
-    known: KnownChecksums | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a file from an offset to its end, each as an encoded message whose first field is a `Chunk`.
 
@@ -131,15 +126,12 @@ async def stream_chunks(
         opened: the file.
         offset: of the first byte.
         streams: how many downloads are under way.
-        known: checksums of pieces that were sent before.
 
     Raises:
         OSError: the file cannot be read.
         DpReleaseError: as `opened` does.
     """
     file = await opened()
-    found = os.fstat(file.handle)
-    stamp = found.st_ino, found.st_ctime_ns
     while True:
         size = chunk_bytes(streams())
         data = _read_from_memory(file.handle, offset, size)
@@ -147,7 +139,7 @@ async def stream_chunks(
             data = memoryview(await call.work(file.read, offset, size))
         if not data:
             return
-        yield encode_chunk(offset, data, zlib.crc32(data) if known is None else known.of(stamp, offset, data))
+        yield encode_chunk(offset, data)
         offset += len(data)
 
 
@@ -166,32 +158,11 @@ def _read_from_memory(handle: int, offset: int, size: int) -> memoryview | None:
         return None
 
 
-class KnownChecksums:
-    """CRC-32s of pieces of files, reckoned once however many learners download them, as long as a file does not change."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Stamp, int, int], int] = {}
-
-    def of(self, stamp: Stamp, offset: int, data: memoryview) -> int:
-        """The checksum of a piece.
-
-        Args:
-            stamp: the file's inode and the time of its last change.
-            offset: of the piece.
-            data: its bytes.
-        """
-        place = (stamp, offset, len(data))
-        if place not in self._known:
-            if len(self._known) >= MOST_CHECKSUMS:
-                self._known.clear()
-            self._known[place] = zlib.crc32(data)
-        return self._known[place]
-
-
-def encode_chunk(offset: int, data: memoryview, crc32: int, field: int = 1) -> bytes:
+def encode_chunk(offset: int, data: memoryview, field: int = 1) -> bytes:
     """A message one field of which is a `Chunk`, as protobuf encodes it, with one copy of the data instead of four."""
     lead = (b"\x08" + _varint(offset) if offset else b"") + b"\x12" + _varint(len(data))
-    end = b"\x1d" + crc32.to_bytes(4, "little") if crc32 else b""
+    checksum = crc32(data)
+    end = b"\x1d" + checksum.to_bytes(4, "little") if checksum else b""
     return b"".join((_varint(field << 3 | 2), _varint(len(lead) + len(data) + len(end)), lead, data, end))
 
 
@@ -217,7 +188,7 @@ def check_chunk(chunk: release_pb2.Chunk, offset: int, size: int) -> bytes:
         raise IntegrityError(f"a chunk at {chunk.offset} where {offset} comes next")
     if offset + len(data) > size:
         raise IntegrityError(f"a chunk reaches past the {size} bytes that were announced")
-    if zlib.crc32(data) != chunk.crc32:
+    if crc32(data) != chunk.crc32:
         raise IntegrityError(f"the chunk at {offset} was damaged on the way")
     return data
 

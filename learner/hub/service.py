@@ -14,7 +14,7 @@ from dprelease.identity.certificates import Identity
 from dprelease.release.spec import BlockKey
 from dprelease.release.stream import Checkpoint
 from dprelease.wire.call import Call, caller
-from dprelease.wire.chunks import KnownChecksums, OpenFile, OpenFiles, stream_chunks
+from dprelease.wire.chunks import OpenFile, OpenFiles, stream_chunks
 from dprelease.wire.limits import OpenStreams
 from dprelease.wire.news import News
 from dprelease.wire.v1 import (
@@ -214,7 +214,6 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
     def __init__(self, shelf: Shelf, streams: OpenStreams) -> None:
         self._shelf = shelf
         self._streams = streams
-        self._checksums = KnownChecksums()
         self._blocks = OpenFiles()
 
     async def ListPublished(  # noqa: N802
@@ -235,7 +234,7 @@ class PublicServicer(public_pb2_grpc.PublicServiceServicer):
         """Stream a block."""
         key = BlockKey(request.spec_digest.hex(), request.party, request.sequence)
         opened = partial(self._blocks.get, context, self._shelf.block, key, request.offset)
-        return stream_chunks(context, opened, request.offset, self._streams.__len__, self._checksums)
+        return stream_chunks(context, opened, request.offset, self._streams.__len__)
 
 
 def _line_to_proto(line: Listed) -> public_pb2.PublishedRelease:
