@@ -147,7 +147,8 @@ class Estimates:
         low, high = ends.min(axis=0), ends.max(axis=0)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            below = stdtr(self.degrees, (middle - self.location) / self.scale).mean(axis=0) < part
+            with np.errstate(invalid="ignore"):  # 0 / 0: an error of 0 leaves nothing open, and both ends stay
+                below = stdtr(self.degrees, (middle - self.location) / self.scale).mean(axis=0) < part
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         end: Floats = (low + high) / 2
         return end

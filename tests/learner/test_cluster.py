@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import dask
 import numpy as np
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from dprelease.estimators import by_dask
 from dprelease.mechanisms.noisy_rows import released
@@ -93,11 +95,19 @@ def test_a_fit_whose_workers_all_die_ends(
     monkeypatch.setattr(by_dask, "_LOOK_SECONDS", 0.5)
     monkeypatch.setattr(by_dask, "LONGEST_WITHOUT_WORKERS", 1.0)
     run, path = published
-    how = {"n_workers": 2, "threads_per_worker": 1, "protocol": "tcp://", "dashboard_address": ":0"}
+    how = {"n_workers": 0, "processes": False, "protocol": "tcp://", "dashboard_address": ":0"}
     with LocalCluster(host="127.0.0.1", local_directory=str(tmp_path), silence_logs=logging.CRITICAL, **how) as made:
-        for nanny in made.workers.values():
-            nanny.auto_restart = False
-        result = run("fit", path, "--target", "glucose", "--cluster", made.scheduler_address)
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", made.scheduler_address, "--no-nanny"]
+        command += ["--no-dashboard", "--nthreads", "1", "--local-directory", str(tmp_path)]
+        workers = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
+        try:
+            with Client(made.scheduler_address) as client:
+                client.wait_for_workers(2, timeout=60)
+            result = run("fit", path, "--target", "glucose", "--cluster", made.scheduler_address)
+            assert [each.wait(timeout=60) for each in workers] == [-signal.SIGKILL] * 2
+        finally:
+            for each in workers:
+                each.kill()
         assert not made.scheduler.workers
     assert result.exit_code == EXIT["PeerUnavailable"], result.output
     assert "has had no worker for 1 seconds" in " ".join(result.stderr.split())

@@ -57,6 +57,7 @@ def test_one_covariate_is_balanced_to_nothing() -> None:
     balance = effect(release_of(5_000, 0.9, 1, 0.002), "treated", "ill", ["smoker"]).tables["balance"]
     assert balance.estimate[0] > 0.1
     assert (balance.estimate[1], balance.standard_error[1]) == (0, 0)
+    assert all(end[1] == 0 for end in balance.interval())
 
 
 def derivative(value: Callable[[Floats], Floats], share: Floats, at: int) -> Floats:
