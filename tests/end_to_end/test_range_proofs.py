@@ -141,12 +141,16 @@ def test_a_deviation_that_is_seen_ends_the_release(honest: Honest, how: str) -> 
     assert not (consortium.hub / "storage" / "published" / release).exists()
     for name in NAMES:
         assert not [*(consortium.hospital(name) / "state" / "sealed").glob(f"{release}*")]
-    text = "".join(log.read_text()[start:] for log, start in zip(logs, begun, strict=True))
-    said = [line for line in text.splitlines() if "is declined" in line]
+
+    def said() -> list[str]:
+        text = "".join(log.read_text()[start:] for log, start in zip(logs, begun, strict=True))
+        return [line for line in text.splitlines() if "is declined" in line]
+
+    wait_for(lambda: bool(said()), 30, "a hospital to say why; the office hears of it before")
     end = (
         f"{reason} in {MOST_REFUSED} rounds. Nobody can tell whose software is at fault; docs/faults.md says what to do"
     )
-    assert {line.partition(" is declined: ")[2] for line in said} == {end}
+    assert {line.partition(" is declined: ")[2] for line in said()} == {end}
 
 
 @pytest.mark.parametrize("how", NUMBERS)
