@@ -1,4 +1,4 @@
-"""Threads: one of the linear algebra in every command, all cores for a product that is worth them, and the memory they leave.
+"""Threads: one of the linear algebra in every command, all cores for a product that is worth them, one that works ahead.
 
 The threads of OpenBLAS wait for one another in busy loops. A small product on two threads takes tens of times as long as on
 one, if as many processes are busy as there are cores. A command therefore starts with one thread. A large product takes all
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.abc import MetaPathFinder
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -30,6 +30,7 @@ VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECL
 WORTH_ALL_CORES = 10**9
 """Multiplications of a product that takes a tenth of a second on one core: far longer than waiting threads delay it."""
 
+Made = TypeVar("Made")
 _M_ARENA_MAX = -8  # malloc.h
 
 _decided_here = False
@@ -67,6 +68,17 @@ def one_thread() -> Iterator[None]:
     """Keep the linear algebra to one thread: sums are then taken in one order, whatever threads the process has."""
     with _one_at_a_time, _controller().limit(limits=1, user_api="blas"):
         yield
+
+
+def ahead(items: Iterator[Made]) -> Iterator[Made]:
+    """All items, none of them None: one is made on a thread while who asks works on the one before."""
+    from concurrent.futures import ThreadPoolExecutor  # commands that read nothing do without
+
+    with ThreadPoolExecutor(1, "ahead") as maker:
+        found = maker.submit(next, items, None)
+        while (item := found.result()) is not None:
+            found = maker.submit(next, items, None)
+            yield item
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from isal.isal_zlib import crc32
 
 from dprelease.errors import IntegrityError
+from dprelease.threads import ahead
 from dprelease.wire.call import Call
 from dprelease.wire.limits import MAX_CHUNK_BYTES
 from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
@@ -39,19 +39,13 @@ def read_chunks(source: Path | bytes, offset: int, first: Any) -> Iterator[bytes
     """
     field = first.DESCRIPTOR.fields_by_name["chunk"].number
 
-    def read(start: int) -> tuple[bytes, int]:
-        end = start + CHUNK_BYTES
-        data = source[start:end] if isinstance(source, bytes) else OpenFile(source).read(start, CHUNK_BYTES)
-        return encode_chunk(start, memoryview(data), field), len(data)
+    def chunks(start: int) -> Iterator[bytes]:
+        lead, size = first.SerializeToString(), CHUNK_BYTES
+        while data := source[start : start + size] if isinstance(source, bytes) else OpenFile(source).read(start, size):
+            yield lead + encode_chunk(start, memoryview(data), field)
+            lead, start = b"", start + len(data)
 
-    with ThreadPoolExecutor(1, "reader") as reader:
-        made, size = read(offset)
-        made = first.SerializeToString() + made
-        while size:
-            offset += size
-            ahead = reader.submit(read, offset)
-            yield made
-            made, size = ahead.result()
+    return ahead(chunks(offset))
 
 
 def chunk_bytes(streams: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from glob import glob
@@ -20,6 +19,7 @@ import pyarrow.parquet
 from dprelease.errors import DataRefused
 from dprelease.one_line import listed
 from dprelease.progress import watched
+from dprelease.threads import ahead
 from party_node.settings import SourceSettings
 from party_node.source.databases import PostgreSql, Sqlite
 from party_node.source.limits import LONGEST_LINE, MOST_ROWS, bounded, checked_text, is_text, opened
@@ -130,7 +130,7 @@ class CsvReader:
             null_values=list(self._source.missing),
         )
         with self._opened() as stream:
-            for batch in _ahead(self._parsed(stream, convert)):
+            for batch in ahead(self._parsed(stream, convert)):
                 yield batch.rename_columns(columns)
 
     @cached_property
@@ -158,15 +158,6 @@ class CsvReader:
     @property
     def _encoding(self) -> str:
         return self._source.encoding.removesuffix("-sig")  # Arrow reads over a mark of the byte order
-
-
-def _ahead(batches: pa.csv.CSVStreamingReader) -> Iterator[pa.RecordBatch]:
-    """All batches: one is parsed while who asks works on the one before."""
-    with ThreadPoolExecutor(1, "parser") as parser:
-        ahead = parser.submit(next, batches, None)
-        while (batch := ahead.result()) is not None:
-            ahead = parser.submit(next, batches, None)
-            yield batch
 
 
 class _TooLongError(Exception):
