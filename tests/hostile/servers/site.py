@@ -192,7 +192,8 @@ class Site:
         caller = self.caller(door, member=True)
         for _ in range(times):
             async with asyncio.timeout(seconds), self.open(door, caller) as link:
-                assert (await link.call(CHECK)).data[-1] == 1, door.name
+                health = await link.call(CHECK)
+                assert (health.status, health.data[-1:]) == (0, b"\1"), (door.name, health.headers, health.reset)
                 assert (await link.call(door.path)).status == door.answer, door.name
 
     async def all_served(self, times: int = 1, seconds: float = 10.0) -> None:
