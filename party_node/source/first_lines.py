@@ -18,7 +18,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from party_node.declarations.source_columns import ISO_8601, DateColumn

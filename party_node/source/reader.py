@@ -10,11 +10,10 @@ from functools import cached_property
 from glob import glob
 from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from dprelease.errors import DataRefused
 from dprelease.one_line import listed
@@ -23,6 +22,9 @@ from dprelease.threads import ahead
 from party_node.settings import SourceSettings
 from party_node.source.databases import PostgreSql, Sqlite
 from party_node.source.limits import LONGEST_LINE, MOST_ROWS, bounded, checked_text, is_text, opened
+
+if TYPE_CHECKING:  # it takes 9 MiB, and most hospitals have no Parquet file: `parquet_file` imports it
+    from pyarrow import parquet
 
 PARQUET = frozenset({".parquet", ".pq"})
 
@@ -187,8 +189,8 @@ class ParquetReader:
 
     def header(self) -> list[str]:
         """Names of all columns."""
-        with opened(self._path) as file:
-            return list(pa.parquet.read_schema(file).names)
+        with parquet_file(self._path, []) as file:
+            return list(file.schema_arrow.names)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
@@ -204,19 +206,21 @@ class ParquetReader:
 
 
 @contextmanager
-def parquet_file(path: Path, columns: list[str] | None = None) -> Iterator[pa.parquet.ParquetFile]:
+def parquet_file(path: Path, columns: list[str] | None = None) -> Iterator[parquet.ParquetFile]:
     """A Parquet file whose texts stay as the file has them: each once, with numbers in place of cells."""
+    from pyarrow import parquet
+
     with opened(path) as handle:
-        schema = pa.parquet.read_schema(handle)
+        schema = parquet.read_schema(handle)
         times = Counter(schema.names)
         wanted = times.keys() if columns is None else {*columns}
         texts = [each.name for each in schema if times[each.name] == 1 and each.name in wanted and is_text(each.type)]
         # With a buffer ahead Arrow would keep every piece of every column that it has read.
-        with pa.parquet.ParquetFile(handle, read_dictionary=texts, pre_buffer=False) as file:
+        with parquet.ParquetFile(handle, read_dictionary=texts, pre_buffer=False) as file:
             yield file
 
 
-def rows_at_a_time(file: pa.parquet.ParquetFile, columns: list[str]) -> int:
+def rows_at_a_time(file: parquet.ParquetFile, columns: list[str]) -> int:
     """Rows of a batch of some columns, fewer where they are long."""
     wanted, groups = set(columns), file.metadata
     longest = 1
