@@ -9,13 +9,14 @@ import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, true
 
 from coordinator.lifecycle import OPEN, STEPS, Event, Stage, Standing, Topic, advance, words
-from coordinator.store.database import Part, digest_prefix
+from coordinator.store.database import Part, afterwards, digest_prefix
 from coordinator.store.tables import agreements, consents, deals, history, parties
 from dprelease.agreement import SignedAcceptance, SignedConsent
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound
@@ -41,8 +42,9 @@ class History(Part):
     def note(
         self, what: str, now: datetime, *, about: str = "", agreement: str | None = None, party: str | None = None
     ) -> None:
-        """Add a line about an agreement, whose kind is told, or about a party's membership, here and in the log."""
-        log.info("%s%s", f"{about} {agreement[:12]}: " if agreement else "", what)
+        """Add a line about an agreement, whose kind is told, or about a party's membership; the log has it once it is kept."""
+        line = f"{about} {agreement[:12]}: {what}" if agreement else what
+        afterwards(self._connection, partial(log.info, "%s", line))
         self._connection.execute(history.insert().values(at=now, release=agreement, party=party, what=what))
 
     def of_agreement(self, digest: str) -> tuple[Happening, ...]:

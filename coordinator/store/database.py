@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ SHORTEST_PREFIX = 4
 """Digits of a digest that a person has to give at least."""
 
 _WRITER_LOCK = 7441
+_AFTERWARDS = "afterwards"
 
 _OTHERS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
@@ -77,9 +78,13 @@ class Database:
         Raises:
             PeerUnavailable: the database does not answer, or another writer kept it too long.
         """
-        with _translated(), self._connect_to_write() as connection, connection.begin():
-            self._wait_for_writers(connection)
-            yield connection
+        with _translated(), self._connect_to_write() as connection:
+            waiting = connection.info[_AFTERWARDS] = []  # a pooled connection brings those of one that was undone
+            with connection.begin():
+                self._wait_for_writers(connection)
+                yield connection
+        for act in waiting:
+            act()
 
     @contextmanager
     def altering(self) -> Iterator[Connection]:
@@ -141,6 +146,11 @@ class Part:
 
     def _set(self, key: str, value: str) -> None:
         put(self._connection, meta, {"key": key}, {"value": value})
+
+
+def afterwards(connection: Connection, act: Callable[[], None]) -> None:
+    """Do something once the writing transaction is on disk, and not at all if it is undone."""
+    connection.info[_AFTERWARDS].append(act)
 
 
 def put(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """One suite for every kind of database: what is kept, what survives, and what two writers cannot do to each other."""
 
+import logging
 import os
+import sqlite3
 import threading
 from datetime import timedelta
 from fractions import Fraction
@@ -8,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import OperationalError
 
 from coordinator.lifecycle import (
     Approved,
@@ -104,6 +107,30 @@ def test_a_transaction_that_fails_leaves_nothing(both: Office) -> None:
         raise Conflict("something later in the same transaction")
     with both.store.reading() as tx:
         assert tx.members.catalogues()["north"].rows == 1000
+
+
+def test_the_log_tells_what_is_kept_and_nothing_that_a_full_disk_refuses(
+    both: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="coordinator")
+
+    def write(what: str) -> None:
+        with both.store.writing() as tx:
+            tx.history.note(what, NOW, party="north")
+            assert what not in caplog.text
+
+    def full(_connection: Connection) -> None:
+        raise OperationalError("COMMIT", None, sqlite3.OperationalError("database or disk is full"))
+
+    engine = both.store._database._engine
+    event.listen(engine, "commit", full)
+    with pytest.raises(PeerUnavailable, match="disk is full"):
+        write("north approved")
+    event.remove(engine, "commit", full)
+    write("north declined")
+    assert [line.message for line in caplog.records] == ["north declined"]
+    with both.store.reading() as tx:
+        assert tx.history.of_party("north")[-1].what == "north declined"
 
 
 def test_an_invite_is_good_once_and_until_it_lapses(any_store: Store) -> None:
