@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +26,8 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators.baselines.constrained import ConvexSet
 from dprelease.estimators.fitting import fit
 from dprelease.estimators.result import FitResult
-from dprelease.files.extras import imported, missing
+from dprelease.files.durable import write_file
+from dprelease.files.extras import imported, missing, require
 from dprelease.mechanisms.noisy_rows.released import Engine
 from dprelease.one_line import nearest, one_line
 from dprelease.release.folder import load_folder
@@ -130,6 +132,11 @@ class Plots:
         return found
 
 
+def _written() -> Any:
+    require("jinja2", "learner")
+    return import_module("dprelease.report")  # it loads jinja2, which only pages need
+
+
 def _axes(given: Any) -> Any:
     return imported("matplotlib.figure").Figure(layout="constrained").subplots() if given is None else given
 
@@ -177,6 +184,40 @@ class Dataset(Release):
         """
         targets = [target] if isinstance(target, str) else target
         return fit(self, targets, features, method, fit_intercept, within)
+
+    def report(self, *results: FitResult | Analysis, output: str | Path | None = None) -> str:
+        """The page that `learner report` writes of results: HTML that needs nothing but itself.
+
+        Args:
+            results: of this release, one fit at most and any number of analyses, which the page has in this order. Without any:
+                a fit of the outcomes that the release names, or the description of what nothing is fitted on.
+            output: file to write the page to as well.
+
+        Raises:
+            InvalidInput: a result is of another release, there are two fits, jinja2 is missing, or the file cannot be written.
+
+        Examples:
+            >>> found = release.analyze.correlations(["age", "glucose"])
+            >>> page = release.report(release.fit("glucose", ["age"]), found, output="report.html")
+            >>> page.startswith("<!DOCTYPE html>"), "Correlations" in page
+            (True, True)
+        """
+        written = _written()
+        made: str = written.page(written.reported(self, results))
+        if output is not None:
+            write_file(Path(output), made)
+        return made
+
+    def card(self, *results: FitResult | Analysis) -> dict[str, Any]:
+        """The model card that `learner card` writes, ready for JSON; arguments and errors as of `report`.
+
+        Examples:
+            >>> release.card(release.fit("glucose", ["age"]))["findings"][0]["target"]
+            'glucose'
+        """
+        written = _written()
+        made: dict[str, Any] = written.card(written.reported(self, results))
+        return made
 
     @property
     def analyze(self) -> BoundAnalyses:
@@ -265,7 +306,7 @@ def load(
         found = load_folder(name, root)
     else:
         found = _opener()(str(name), None if root is None else str(root), hub, mirror, Path(home) if home else None)
-    return Dataset(found.spec, found.blocks, found.guarantee, found.upto, found.known, engine)
+    return Dataset(found.spec, found.blocks, found.guarantee, found.upto, found.known, engine, found.verified)
 
 
 def _opener() -> Opener:

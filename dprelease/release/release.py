@@ -52,6 +52,21 @@ class PublicColumns:
     values: Floats
 
 
+@dataclass(frozen=True)
+class Verified:
+    """The manifest that a release was verified by.
+
+    Attributes:
+        published: its signed time.
+        software: version of dprelease that assembled it.
+        root: SHA-256 of the root certificate that it chains to, hexadecimal.
+    """
+
+    published: str
+    software: str
+    root: str
+
+
 @dataclass(frozen=True, repr=False)
 class Release:
     """A verified release.
@@ -63,6 +78,7 @@ class Release:
         upto: of a stream, an earlier checkpoint whose numbers are read; None for this one's.
         known: what the rounds before the last gave, where that is known; read again if it is of other blocks.
         engine: what takes sums of products over released rows.
+        verified: how it was verified; None for one that is made up.
     """
 
     spec: ReleaseSpec
@@ -71,6 +87,7 @@ class Release:
     upto: int | None = None
     known: EarlierRounds = FIRST_ROUND
     engine: Engine = "local"
+    verified: Verified | None = None
 
     @property
     def digest(self) -> str:

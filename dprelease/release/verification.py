@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dprelease.agreement import check_all
 from dprelease.arrays import FileRows, sha256_by_piece
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
-from dprelease.identity.certificates import check_certificate, read_certificate
+from dprelease.identity.certificates import certificate_fingerprint, check_certificate, read_certificate
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import Block, SealedBlock, block_size, read_block, view_block
 from dprelease.release.fake import note
 from dprelease.release.manifest import BlockEntry, Manifest, verify_block, verify_manifest
-from dprelease.release.release import Release
+from dprelease.release.release import Release, Verified
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import moment
 
@@ -120,7 +120,9 @@ def verify_release(
         which = manifest.spec, sealed.party, sealed.sequence
         numbers = read_block(block, *which) if isinstance(block, bytes) else view_block(block, *which)
         blocks[sealed.party] = (*blocks.get(sealed.party, ()), numbers)
-    release = Release(manifest.spec, blocks, (*note(manifest.spec), *manifest.guarantee), known=known)
+    verified = Verified(manifest.published, manifest.software, certificate_fingerprint(root_pem))
+    promised = (*note(manifest.spec), *manifest.guarantee)
+    release = Release(manifest.spec, blocks, promised, known=known, verified=verified)
     if mechanism.checks_sum:
         _ = release.view  # blocks that do not belong together are refused here, not at the first fit
     return release

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, validate_cal
 from dprelease.analyses import Analysis
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
-from learner.cli.analyze import ANALYSES, analyze
-from learner.report.content import Kept
+from learner.cli.analyze import ANALYSES
 
-COMMANDS: Mapping[str, str] = {row[0].__name__: name for name, row in ANALYSES.items()}
-"""Name of an analysis in Python to that of its command."""
+_MADE: Mapping[str, Callable[..., Analysis]] = {made.__name__: made for made, *_ in ANALYSES.values()}
 
 analysis_option = click.option(
     "--analysis",
@@ -36,7 +34,7 @@ class Saved(BaseModel):
     arguments: dict[str, Any]
 
 
-def kept(path: Path, release: Release) -> Kept:
+def kept(path: Path, release: Release) -> Analysis:
     """The analysis that a file asks for. Its numbers are worked out anew, so that an altered file brings none into a page.
 
     Raises:
@@ -54,22 +52,10 @@ def kept(path: Path, release: Release) -> Kept:
             f"{path} is an analysis of release {saved.release[:12]}, and this is release {release.digest[:12]}; save the same "
             f"analysis of this one: learner analyze ... --output {path}"
         )
-    if saved.analysis not in COMMANDS:
+    if saved.analysis not in _MADE:
         raise InvalidInput(nothing)
-    made: Callable[..., Analysis] = ANALYSES[COMMANDS[saved.analysis]][0]
+    again = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(_MADE[saved.analysis])
     try:
-        found = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(made)(release, **saved.arguments)
+        return again(release, **saved.arguments)
     except ValidationError as error:
         raise InvalidInput(nothing) from error
-    return Kept(found, _words(found))
-
-
-def _words(found: Analysis) -> tuple[str, ...]:
-    command = COMMANDS[found.asked["analysis"]]
-    words: list[str] = []
-    for parameter in analyze.commands[command].params:
-        given = found.asked["arguments"].get(parameter.name)
-        several: Sequence[Any] = given if isinstance(given, list | tuple) else [] if given is None else [given]
-        option = parameter.opts[:1] if isinstance(parameter, click.Option) else []
-        words += [word for each in several for word in (*option, str(each))]
-    return (command, found.release.digest, *words)

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
 
 from dprelease.cli.printing import explain_option, json_option, print_json
 from dprelease.description.counterfactual import describe_counterfactual
-from dprelease.description.described import UNFITTED, Unfitted
+from dprelease.description.described import Unfitted
 from dprelease.document.cells import LEVEL
 from dprelease.document.document import json_text
+from dprelease.estimators import fit
 from dprelease.files.durable import write_file
-from dprelease.one_line import counted, listed
+from dprelease.report import card, page, reported
+from dprelease.report.content import Report
 from learner.cli.analysis import features_of, of_a_fit
 from learner.cli.kept import analysis_option, kept
 from learner.cli.releases import OUT_TOO, from_option, print_about
-from learner.client.library import Opened, open_release
-from learner.report.analysis_page import analyses_page
-from learner.report.content import FitReport, Report, report
-from learner.report.fit_page import page
-from learner.report.model_card import model_card
-from learner.report.read_pages import counterfactual_page, ranges_page
-
-PAGES: Mapping[str, Callable[..., str]] = MappingProxyType({"ranges": ranges_page, "panel": counterfactual_page})
-"""Views that nothing is fitted on, to the page of what they say."""
+from learner.client.library import open_release
 
 
 @click.command("report", context_settings=OUT_TOO)
@@ -53,18 +46,9 @@ def report_release(home: Path, /, output: Path, as_json: bool, **asked: Any) -> 
       learner analyze survival 3f9a12c4 exit --by stage --output survival.json
       learner report 3f9a12c4 --analysis survival.json --output report.html
     """
-    opened = open_release(home, asked["release"], asked["name"])
-    made: Report | Unfitted
-    kind = opened.release.view.kind
-    if kind not in UNFITTED or _asks_for_a_fit(asked) or asked["analyses"]:
-        made = _report(opened, asked)
-        text = page(made) if isinstance(made, FitReport) else analyses_page(made)
-        card, said = model_card(made), _said(made)
-    else:
-        made = UNFITTED[kind](opened.release, ())
-        text, card, said = PAGES[kind]([opened], made), made.document().to_json(), made.words
-    write_file(output, text)
-    print_json(card) if as_json else click.echo(f"{output}: {said}")
+    made = _reported(home, asked)
+    write_file(output, page(made))
+    print_json(card(made)) if as_json else click.echo(f"{output}: {made.words}")
 
 
 @click.command("card")
@@ -79,11 +63,11 @@ def release_card(home: Path, /, output: Path | None, **asked: Any) -> None:
     Example:
       learner card 3f9a12c4 --target glucose --features age,sex --output card.json
     """
-    card = model_card(_report(open_release(home, asked["release"], asked["name"]), asked))
+    made = card(_reported(home, asked))
     if output is None:
-        print_json(card)
+        print_json(made)
         return
-    write_file(output, f"{json_text(card)}\n")
+    write_file(output, f"{json_text(made)}\n")
     click.echo(f"{output}: a model card")
 
 
@@ -125,8 +109,7 @@ def counterfactual_release(
     print_about(opened, found.document(), as_json=as_json, explain=explain)
     if output is None:
         return
-    different = {each.release.digest: each for each in opened}
-    write_file(output, counterfactual_page(tuple(different.values()), found))
+    write_file(output, page(found))
 
 
 def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
@@ -135,17 +118,11 @@ def _asks_for_a_fit(asked: Mapping[str, Any]) -> bool:
     )
 
 
-def _report(opened: Opened, asked: Mapping[str, Any]) -> Report:
-    told = tuple(kept(path, opened.release) for path in asked["analyses"])
-    if told and not _asks_for_a_fit(asked):
-        return Report(opened=opened, asked=(opened.release.digest,), kept=told)
-    features = features_of(asked["features"], asked["without"], asked["targets"], opened.release)
-    return report(opened, asked["targets"], features, asked["method"], asked["intercept"], asked["within"], told)
-
-
-def _said(made: Report) -> str:
-    analyses = [each.words[0] for each in made.kept]
-    if not isinstance(made, FitReport):
-        return listed(analyses)
-    targets, features = counted(len(made.fit.targets), "target"), counted(len(made.fit.features), "feature")
-    return listed([f"{made.fit.method} of {targets} on {features}", *analyses])
+def _reported(home: Path, asked: Mapping[str, Any]) -> Report | Unfitted:
+    release = open_release(home, asked["release"], asked["name"]).release
+    told = tuple(kept(path, release) for path in asked["analyses"])
+    if not _asks_for_a_fit(asked):
+        return reported(release, told)
+    features = features_of(asked["features"], asked["without"], asked["targets"], release)
+    how = (asked["method"], asked["intercept"], asked["within"])
+    return reported(release, (fit(release, asked["targets"] or release.spec.outcomes, features or None, *how), *told))

@@ -13,10 +13,10 @@ from dprelease.errors import InvalidInput
 from dprelease.files.durable import write_file, write_pieces_durably
 from dprelease.files.extras import require
 from dprelease.one_line import listed
+from dprelease.report.synthetic_page import synthetic_page
 from learner.cli.releases import from_option, print_about
 from learner.client.library import open_release
 from learner.export.synthetic import ROW_WRITERS, metadata_bytes, sidecar
-from learner.report.synthetic_page import synthetic_page
 
 
 @click.command("synthesize")
@@ -74,7 +74,7 @@ def synthesize_rows(
     made = synthesize(opened.release, rows, sets)
     metadata = sidecar(opened, made)
     again = f"learner synthesize {opened.release.digest} --rows {rows} --sets {sets} --output {output.name}"
-    page = synthetic_page(opened, made, again)
+    page = synthetic_page(opened.release, made, again)
     try:
         write_pieces_durably(output, ROW_WRITERS[ending](made, metadata))
     except OSError as error:

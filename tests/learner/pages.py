@@ -1,8 +1,12 @@
 """Pages to look into, and a release whose title, units and levels are what an attacker would write into one, or a shell."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
+from dprelease.estimators import fit
+from dprelease.report.content import FitReport, reported
 from learner.client.library import Opened
 from tests.learner.moments import opened
 from tests.learner.world import World
@@ -27,3 +31,11 @@ def hostile(folder: Path) -> Opened:
 def parsed(markup: str) -> Element:
     """The root of a page or of a part of one; raises if it is not well-formed."""
     return fromstring(markup.removeprefix("<!DOCTYPE html>\n"))  # noqa: S314 - our own output
+
+
+def report(found: Opened, targets: Sequence[str], features: Sequence[str] = (), *how: Any) -> FitReport:
+    """Content of a report on a fit; further arguments are those of `fit`, from the method on."""
+    release = found.release
+    made = reported(release, [fit(release, targets or release.spec.outcomes, features or None, *how)])
+    assert isinstance(made, FitReport)
+    return made

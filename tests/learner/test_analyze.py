@@ -15,6 +15,7 @@ from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.one_line import listed
 from dprelease.release.accounting import trust
 from dprelease.release.folder import ReleaseFolder
+from dprelease.report.content import asked
 from dprelease.wire.boundary import TABLE
 from learner.cli.analyze import analyze
 from learner.cli.kept import kept
@@ -93,7 +94,8 @@ def test_every_family_as_text_as_data_and_from_a_file(name: str, run: Run, relea
     )
     assert (data["release"], data["patients"]) == (release.release.digest, 20_000)
     assert json.loads((tmp_path / "saved.json").read_text()) == data
-    analysis, (command, digest, *words) = kept(tmp_path / "saved.json", release.release)
+    analysis = kept(tmp_path / "saved.json", release.release)
+    command, digest, *words = asked(analysis)
     assert (command, digest, analysis.document().to_json()) == (name, release.release.digest, data)
     assert json.loads(run(command, release.folder.path, *words, "--json").output) == data
     assert data["title"] in shown.output

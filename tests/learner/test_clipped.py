@@ -11,16 +11,16 @@ from dprelease.data.ranges import STEPS, Range
 from dprelease.estimators.intervals.clipped import WIDER
 from dprelease.estimators.result import slope
 from dprelease.mechanisms.draft import PublishedRanges
+from dprelease.report import page
+from dprelease.report.content import Report
+from dprelease.report.model_card import model_card
 from learner.cli.follow import draw
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
-from learner.report.content import Report, report
-from learner.report.fit_page import page
-from learner.report.model_card import model_card
 from tests.learner.commands import Run, runner
 from tests.learner.moments import AGE, GLUCOSE, SMOKER
-from tests.learner.pages import parsed
+from tests.learner.pages import parsed, report
 from tests.learner.streams import PublishedStream
 from tests.learner.test_report import part, words
 from tests.learner.world import CONSORTIUM, World

@@ -9,12 +9,12 @@ import pytest
 from dprelease.description.columns import Description, describe
 from dprelease.document.text import text
 from dprelease.release.folder import ReleaseFolder
+from dprelease.report import page
+from dprelease.report.content import Report
+from dprelease.report.model_card import model_card
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
-from learner.report.content import Report, report
-from learner.report.fit_page import page
-from learner.report.model_card import model_card
-from tests.learner.pages import FEATURES, TARGETS, hostile, parsed
+from tests.learner.pages import FEATURES, TARGETS, hostile, parsed, report
 from tests.learner.world import CONSORTIUM, World
 
 

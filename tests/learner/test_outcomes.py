@@ -12,14 +12,14 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import LinearRegression, fit
 from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.released import OutcomeMoments
+from dprelease.report import page
 from learner.cli.main import main
 from learner.client.library import Opened
 from learner.export.matrix import SQUARES, matrix, rows
 from learner.export.table import CONSTANT
-from learner.report.content import report
-from learner.report.fit_page import page
 from tests.learner.commands import Run, runner
 from tests.learner.moments import AGE, COLUMNS, GLUCOSE, ROWS, opened, truth
+from tests.learner.pages import report
 from tests.learner.world import World
 from tests.support.specs import categorical, numeric
 

@@ -16,19 +16,15 @@ import pytest
 
 from dprelease.about import About
 from dprelease.analyses.synthetic import synthesize
-from dprelease.description.counterfactual import describe_counterfactual
-from dprelease.description.ranges import describe_ranges
 from dprelease.release.folder import PAGE, ReleaseFolder
+from dprelease.report import page, reported
+from dprelease.report.synthetic_page import synthetic_page
 from learner.client.library import open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.pages import write_beside, write_list
 from learner.hub.storage import Storage
-from learner.report.content import report
-from learner.report.fit_page import page
-from learner.report.read_pages import counterfactual_page, ranges_page
-from learner.report.synthetic_page import synthetic_page
 from tests.learner.moments import opened
-from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile
+from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile, report
 from tests.learner.streams import PublishedStream
 from tests.learner.world import World, publish_to
 from tests.support.browser import CHROMIUM, LAYOUT, WANTED, WIDTHS, chromium, measured, pictured
@@ -108,9 +104,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     return {
         "fit": page(report(fitted, ["systolic"])),
         "fit of an attacker": page(report(attacked, TARGETS, FEATURES)),
-        "distributions": ranges_page([ranges], describe_ranges(ranges.release, ())),
-        "counterfactual": counterfactual_page([panel], describe_counterfactual([panel.release])),
-        "made-up rows": synthetic_page(attacked, synthesize(attacked.release, 100), "learner synthesize"),
+        "distributions": page(reported(ranges.release, ())),
+        "counterfactual": page(reported(panel.release, ())),
+        "made-up rows": synthetic_page(attacked.release, synthesize(attacked.release, 100), "learner synthesize"),
     }
 
 

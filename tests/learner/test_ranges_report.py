@@ -7,11 +7,11 @@ import pytest
 
 from dprelease.document.cells import Estimate
 from dprelease.mechanisms.ranges.released import SHARES, Summary
+from dprelease.report import page
+from dprelease.report.content import Report
+from dprelease.report.model_card import model_card
 from learner.client.library import Opened
-from learner.report.content import Report, report
-from learner.report.fit_page import page
-from learner.report.model_card import model_card
-from tests.learner.pages import LEVELS, hostile, parsed
+from tests.learner.pages import LEVELS, hostile, parsed, report
 from tests.learner.test_ranges import COLUMNS
 from tests.learner.test_report import TAGS, part, shown, words
 from tests.support.noise import SeededNoise
@@ -28,7 +28,8 @@ def one_round(tmp_path_factory: pytest.TempPathFactory) -> Opened:
 def two_rounds(one_round: Opened) -> Opened:
     columns = {"north": (*COLUMNS["north"], *COLUMNS["south"])}
     spec = ranges_first(build_spec(columns, mechanism="moments", grid_bits=16, rows=2000))
-    return replace(one_round, release=made_alone(spec, random_rows(spec, "north"), SeededNoise(4)))
+    alone = made_alone(spec, random_rows(spec, "north"), SeededNoise(4))
+    return replace(one_round, release=replace(alone, verified=one_round.release.verified))
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,13 @@ from dprelease.estimators.result import intercept, slope
 from dprelease.one_line import one_line
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.verification import checks
+from dprelease.report import page
+from dprelease.report.content import CAVEATS, Report
+from dprelease.report.fit_page import MOST_LINES, MOST_TARGETS
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
-from learner.report.content import CAVEATS, Report, report
-from learner.report.fit_page import MOST_LINES, MOST_TARGETS, page
 from tests.learner.moments import ROWS, opened
-from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile, parsed
+from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile, parsed, report
 from tests.learner.world import CONSORTIUM, World
 from tests.support.browser import CHROMIUM, WANTED, WIDTHS, measured
 from tests.support.specs import numeric

@@ -2,13 +2,16 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import dprelease
 from dprelease.analyses import survival
 from dprelease.data.exits import Exits
+from dprelease.errors import InvalidInput
 from learner.client.library import Opened
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.moments import opened
@@ -174,3 +177,40 @@ def test_what_is_no_analysis_of_the_release_is_refused(
     assert says in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not (tmp_path / "page.html").exists()
+
+
+def test_python_writes_the_same_page_and_card(
+    run: Run, release: Opened, place: Path, saved: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    loaded = dprelease.load(release.folder.path, root=pem(release, tmp_path))
+    results = [getattr(loaded.analyze, each["analysis"])(**each["arguments"]) for each in saved.values()]
+    fitted = loaded.fit("glucose", ["ward", "sex"])
+    for some, options in ((results, ()), ([fitted, *results], FIT)):
+        made = run("report", release.folder.path, *options, *files(place), "--output", tmp_path / "cli.html", "--json")
+        assert made.exit_code == 0, made.output
+        assert loaded.report(*some, output=tmp_path / "python.html") == (tmp_path / "python.html").read_text()
+        assert (tmp_path / "python.html").read_bytes() == (tmp_path / "cli.html").read_bytes()
+        assert json.loads(json.dumps(loaded.card(*some))) == json.loads(made.output)
+
+
+def test_python_refuses_results_of_another_release_and_a_second_fit(release: Opened, tmp_path: Path) -> None:
+    loaded = dprelease.load(release.folder.path, root=pem(release, tmp_path))
+    fitted = loaded.fit("glucose", ["ward"])
+    with pytest.raises(InvalidInput, match="takes one fit"):
+        loaded.report(fitted, fitted)
+    with pytest.raises(InvalidInput, match="takes one fit"):
+        loaded.report("glucose")  # type: ignore[arg-type]
+    for other in (replace(fitted, release="ab" * 32), replace(fitted, patients=3)):
+        with pytest.raises(InvalidInput, match="another release or checkpoint"):
+            loaded.card(other)
+    with pytest.raises(InvalidInput, match="name at least one target"):
+        loaded.report()
+    with pytest.raises(InvalidInput, match="that was verified"):
+        replace(loaded, verified=None).report(fitted)
+
+
+def pem(release: Opened, folder: Path) -> Path:
+    """The root certificate as a file."""
+    path = folder / "root.pem"
+    path.write_text(release.consortium.root)
+    return path

@@ -9,13 +9,13 @@ import pytest
 
 from dprelease.estimators import ConvexSet
 from dprelease.release.verification import checks
+from dprelease.report import page
+from dprelease.report.content import CAVEATS
+from dprelease.report.model_card import SCHEMA, VERSION, model_card
 from dprelease.version import __version__
 from learner.client.library import Opened
-from learner.report.content import CAVEATS, report
-from learner.report.fit_page import page
-from learner.report.model_card import SCHEMA, VERSION, model_card
 from tests.learner.commands import EXIT, Run, runner
-from tests.learner.pages import FEATURES, LEVELS, TARGETS, hostile
+from tests.learner.pages import FEATURES, LEVELS, TARGETS, hostile, report
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dprelease.document.charts import RIGHT, Axis, CoefficientPath, Curve, Mark, forest, heat_map, panels
 from dprelease.one_line import one_line
-from learner.report.content import spectrum
+from dprelease.report.content import spectrum
 from tests.learner.moments import opened
 from tests.learner.pages import parsed
 from tests.learner.test_report import words

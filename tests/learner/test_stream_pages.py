@@ -12,15 +12,13 @@ from dprelease.document.cells import Estimate
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.result import slope
+from dprelease.report import content, page
 from learner.cli.follow import draw
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
 from learner.hub.storage import Storage
-from learner.report import content
-from learner.report.content import report
-from learner.report.fit_page import page
 from tests.learner.commands import Run, runner
-from tests.learner.pages import parsed
+from tests.learner.pages import parsed, report
 from tests.learner.streams import ROWS, PublishedStream
 from tests.learner.test_report import TAGS, part, shown, words
 from tests.learner.world import CONSORTIUM, World

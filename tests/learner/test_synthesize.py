@@ -10,9 +10,9 @@ import pytest
 
 from dprelease.analyses.synthetic import APART, NOBODYS, ONE_SET, synthesize
 from dprelease.errors import InvalidInput
+from dprelease.report.synthetic_page import synthetic_page
 from learner.client.library import Opened
 from learner.export.synthetic import SET, sidecar
-from learner.report.synthetic_page import synthetic_page
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.moments import COLUMNS, SMOKER, STAGE, opened
 from tests.learner.pages import LEVELS, hostile, parsed
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused(more: tuple[object, ...], words: str, run: Ru
 def test_a_hostile_release_gives_a_page_without_its_markup(tmp_path: Path) -> None:
     found = hostile(tmp_path)
     made = synthesize(found.release, 50)
-    page = synthetic_page(found, made, "again")
+    page = synthetic_page(found.release, made, "again")
     assert not [each for each in parsed(page).iter() if each.tag in {"script", "img"}]
     assert "\x1b" not in page
     assert LEVELS[0] in dict(zip(made.names, made.columns(0), strict=True))["stage"]

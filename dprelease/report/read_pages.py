@@ -15,9 +15,8 @@ from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section
 from dprelease.mechanisms.ranges.released import Summary, boxes
 from dprelease.one_line import counted
+from dprelease.report.page import write
 from dprelease.version import __version__
-from learner.client.library import Opened
-from learner.report.page import write
 
 MOST_MARKS = 20
 """Shares of a distribution that are drawn with their errors; the line goes through all, and the table has all."""
@@ -45,13 +44,8 @@ CONTROL_CAVEATS = (
 )
 
 
-def ranges_page(opened: Sequence[Opened], found: DescribedRanges) -> str:
-    """The page as text, both HTML and well-formed XML.
-
-    Args:
-        opened: the only release; text in it may come from strangers.
-        found: what it says.
-    """
+def ranges_page(found: DescribedRanges) -> str:
+    """The page of a release of ranges, both HTML and well-formed XML; text in it may come from strangers."""
     spec, columns = found.release.spec, found.columns
     lead = (
         f"Centre, scale and distribution of {counted(len(columns), 'column')}: {spec.rows:,} patients, "
@@ -60,7 +54,9 @@ def ranges_page(opened: Sequence[Opened], found: DescribedRanges) -> str:
     command = f"learner report {spec.digest()} --output report.html"
     again = (f"Read with dprelease {__version__}.", command, "learner describe with --json")
     roles = {"shown": [each.column.name for each in columns]}
-    return write(opened, lead, (Section("Columns", distributions(columns), "columns"),), roles, CAVEATS, again)
+    return write(
+        (found.release,), lead, (Section("Columns", distributions(columns), "columns"),), roles, CAVEATS, again
+    )
 
 
 def distributions(columns: Sequence[Summary]) -> tuple[Any, ...]:
@@ -98,12 +94,13 @@ def _plot(place: int, each: Summary) -> Section:
     return Section(name, (plot, Folded("The shares as a table", numbers)))
 
 
-def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual) -> str:
-    """The page as text, both HTML and well-formed XML."""
-    spec, path, document = opened[0].release.spec, found.found, found.document()
+def counterfactual_page(found: DescribedCounterfactual) -> str:
+    """The page of a counterfactual, both HTML and well-formed XML."""
+    releases, path, document = found.releases, found.found, found.document()
+    spec = releases[0].spec
     lead = (
         f"The path of the target without the intervention, from {found.lines[0][0]} on: {sum(path.donors):,} donors, "
-        f"{counted(len(opened), 'hospital')}, consortium {spec.consortium}."
+        f"{counted(len(releases), 'hospital')}, consortium {spec.consortium}."
     )
     results = [
         Section(
@@ -113,22 +110,19 @@ def counterfactual_page(opened: Sequence[Opened], found: DescribedCounterfactual
         ),
         Section("Placebos", (document.table(""),), "placebo"),
     ]
-    if len(opened) > 1:
-        rows = [
-            (each.release.spec.parties[0].party, each.release.digest, each.release.spec.rows, each.release.guarantee[0])
-            for each in opened[1:]
-        ]
+    if len(releases) > 1:
+        rows = [(each.spec.parties[0].party, each.digest, each.spec.rows, each.guarantee[0]) for each in releases[1:]]
         others = Table.of("others", ("hospital", "release", "donors", "guarantee"), rows, title="Combined with it")
         results.append(Section("The other releases", (others,), "others"))
     names = [column.name for column in path.columns]
     roles = {"before": names[: path.before], "after": names[path.before :]}
-    digests = " ".join(each.release.digest for each in opened)
+    digests = " ".join(each.digest for each in releases)
     again = (
         f"Read with dprelease {__version__}.",
         f"learner counterfactual {digests} --output report.html",
         "learner counterfactual with --json",
     )
-    return write(opened, lead, results, roles, (*found.notes, *CONTROL_CAVEATS), again)
+    return write(releases, lead, results, roles, (*found.notes, *CONTROL_CAVEATS), again)
 
 
 def _path(found: DescribedCounterfactual) -> Figure:

@@ -12,9 +12,9 @@ from dprelease.document.charts import CoefficientPath, Mark, panels
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Figure, Folded, Section, facts_table
 from dprelease.one_line import counted
+from dprelease.release.release import Release
+from dprelease.report.page import write
 from dprelease.version import __version__
-from learner.client.library import Opened
-from learner.report.page import write
 
 MOST_PAIRS = 6
 """Pairs of columns that are drawn for each of two reasons; the table has all."""
@@ -30,15 +30,15 @@ READING = (
 )
 
 
-def synthetic_page(opened: Opened, made: SyntheticRows, command: str) -> str:
+def synthetic_page(release: Release, made: SyntheticRows, command: str) -> str:
     """The page as text, both HTML and well-formed XML.
 
     Args:
-        opened: the release; text in it may come from strangers.
+        release: verified; text in it may come from strangers.
         made: its rows.
         command: the line that makes them again.
     """
-    spec, several = opened.release.spec, len(made.sets)
+    spec, several = release.spec, len(made.sets)
     lead = (
         f"{counted(several, 'set')} of {len(made.sets[0]):,} made-up rows of {len(made.names)} columns, from a release about "
         f"{made.joint.patients:,} patients of {counted(len(spec.parties), 'hospital')}, consortium {spec.consortium}."
@@ -56,7 +56,7 @@ def synthetic_page(opened: Opened, made: SyntheticRows, command: str) -> str:
         Section("In short", (made.cautions[:2],), "findings"),
         Section("Released and made-up tables", parts, "tables"),
     )
-    return write((opened,), lead, results, roles, made.cautions, again)
+    return write((release,), lead, results, roles, made.cautions, again)
 
 
 def _cut(table: Table) -> Table:

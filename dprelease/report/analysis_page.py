@@ -9,9 +9,9 @@ from dprelease.document.cells import LEVEL
 from dprelease.document.charts import CoefficientPath, Curve, panels
 from dprelease.document.html import Figure, Section, facts_table
 from dprelease.one_line import counted
+from dprelease.report.content import Report
+from dprelease.report.page import DATA, write
 from dprelease.version import __version__
-from learner.report.content import Report
-from learner.report.page import DATA, write
 
 
 def analyses_page(report: Report) -> str:
@@ -20,13 +20,13 @@ def analyses_page(report: Report) -> str:
     Args:
         report: what to say; text in it may come from strangers.
     """
-    spec = report.opened.release.spec
+    spec = report.release.spec
     lead = (
         f"Analyses beside linear regression: {spec.patients:,} patients, {counted(len(spec.parties), 'hospital')}, "
         f"consortium {spec.consortium}."
     )
     return write(
-        (report.opened,),
+        (report.release,),
         lead,
         analyses(report),
         report.roles,
@@ -37,7 +37,7 @@ def analyses_page(report: Report) -> str:
 
 def analyses(report: Report) -> list[Section]:
     """The sections of a report's analyses."""
-    return [_section(each.analysis, f"analysis-{place}") for place, each in enumerate(report.kept, 1)]
+    return [_section(each, f"analysis-{place}") for place, each in enumerate(report.analyses, 1)]
 
 
 def _section(found: Analysis, name: str) -> Section:

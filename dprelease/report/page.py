@@ -7,21 +7,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dprelease.data.columns import Column
 from dprelease.document.document import Heading, Table
 from dprelease.document.html import Commands, Section, environment
+from dprelease.errors import InvalidInput
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.one_line import counted
 from dprelease.release.accounting import trust
+from dprelease.release.release import Release, Verified
 from dprelease.release.stream import checkpoint_of
 from dprelease.release.verification import checks
 from dprelease.version import __version__
-from learner.client.library import Opened
 
 DATA = "put card in the place of report and leave out --output"
 """Hint at the data of a page that has a model card."""
-_TEMPLATE = environment("learner.report").get_template("report.html")
+_TEMPLATE = environment("dprelease.report").get_template("report.html")
 
 
 def write(
-    opened: Sequence[Opened],
+    releases: Sequence[Release],
     lead: str,
     results: Sequence[Section],
     roles: Mapping[str, Collection[str]],
@@ -31,37 +32,54 @@ def write(
     """The page as text, both HTML and well-formed XML: results first, the guarantee in full last.
 
     Args:
-        opened: the releases, of which the first is described; text in them may come from strangers.
+        releases: those that it is about, of which the first is described; text in them may come from strangers.
         lead: one sentence on what the page is about.
         results: its sections.
         roles: role on the page to names of columns and released columns that have it.
         caveats: sentences.
         again: sentence on how the page was made, shell commands that make it from what was fetched, a hint at the data.
+
+    Raises:
+        InvalidInput: the release was not verified, or is an earlier checkpoint.
     """
-    spec, label = opened[0].release.spec, opened[0].release.spec.guarantee
+    first, spec = releases[0], releases[0].spec
+    label = spec.guarantee
     sections = (
         *results,
         Section("Caveats", (tuple(caveats),), "caveats"),
-        _release(opened[0], roles),
-        _again(opened, again),
-        _promises(opened[0]),
+        _release(first, roles),
+        _again(releases, again),
+        _promises(first),
     )
     said: str = _TEMPLATE.render(
         title=spec.title,
         heading=spec.title,
         kind="differentially private release" if label == "DP" else f"release under {label}: some columns are public",
         lead=lead,
-        promise=opened[0].release.promise.line,
-        root=opened[0].consortium.fingerprint,
+        promise=first.promise.line,
+        root=how_verified(first).root,
         sections=sections,
         software=__version__,
     )
     return f"{said}\n"
 
 
-def _release(opened: Opened, roles: Mapping[str, Collection[str]]) -> Section:
+def how_verified(release: Release) -> Verified:
+    """How a release was verified, which every report says.
+
+    Raises:
+        InvalidInput: it was not, or is an earlier checkpoint.
+    """
+    if release.verified is None:
+        raise InvalidInput("a report is about a release that was verified; load one: dprelease.load")
+    if release.upto is not None:
+        raise InvalidInput("a report is about the last checkpoint, and has those before it in a section of its own")
+    return release.verified
+
+
+def _release(release: Release, roles: Mapping[str, Collection[str]]) -> Section:
     """The release itself, how it was verified, and every declared column with its role on this page."""
-    spec, manifest = opened.release.spec, opened.manifest
+    spec, how = release.spec, how_verified(release)
     place = checkpoint_of(spec)
     facts = (
         ("digest", spec.digest()),
@@ -70,13 +88,13 @@ def _release(opened: Opened, roles: Mapping[str, Collection[str]]) -> Section:
         *([("stream", f"checkpoint {place}")] if place else []),
         ("hospitals", ", ".join(part.party for part in spec.parties)),
         ("mechanism", mechanism_of(spec).statements(spec).summary),
-        ("guarantee", _guarantee(opened)),
+        ("guarantee", _guarantee(release)),
         ("agreed on", spec.created),
-        ("published", manifest.published),
-        ("software", f"released by dprelease {manifest.software}, report by dprelease {__version__}"),
+        ("published", how.published),
+        ("software", f"released by dprelease {how.software}, report by dprelease {__version__}"),
     )
     verified = (
-        f"Verified by whoever wrote this page, against the pinned root {opened.consortium.fingerprint}. Check again with:",
+        f"Verified by whoever wrote this page, against the pinned root {how.root}. Check again with:",
         Commands((f"learner verify {spec.digest()}",)),
         tuple(f"ok: {sentence}" for sentence in checks(spec)),
     )
@@ -120,16 +138,16 @@ def _bounds(column: Column) -> tuple[str, str, str]:
     return f"{column.extent}{derived}", unit, column.fill_text
 
 
-def _again(opened: Sequence[Opened], again: Sequence[str]) -> Section:
-    first, (made, *commands, hint) = opened[0], again
-    spec = first.release.spec
-    fetched = (f"learner fetch {each.release.digest} --from {spec.consortium}" for each in opened)
+def _again(releases: Sequence[Release], again: Sequence[str]) -> Section:
+    first, (made, *commands, hint) = releases[0], again
+    spec = first.spec
+    fetched = (f"learner fetch {each.digest} --from {spec.consortium}" for each in releases)
     return Section(
         "Cite and reproduce",
         (
             f"{spec.consortium}. {spec.title}. Release {spec.digest()} under {_guarantee(first)}, mechanism {spec.mechanism}, "
-            f"published {first.manifest.published}. {made}",
-            f"These commands make the page again from the same {'release' if len(opened) == 1 else 'releases'} and software:",
+            f"published {how_verified(first).published}. {made}",
+            f"These commands make the page again from the same {'release' if len(releases) == 1 else 'releases'} and software:",
             Commands((*fetched, *commands)),
             f"The same numbers as data: {hint}.",
         ),
@@ -137,16 +155,16 @@ def _again(opened: Sequence[Opened], again: Sequence[str]) -> Section:
     )
 
 
-def _promises(opened: Opened) -> Section:
+def _promises(release: Release) -> Section:
     parts = (
-        Section("Guarantee", (tuple(opened.release.guarantee),)),
-        Section("Trust", (tuple(trust(opened.release.spec)),)),
+        Section("Guarantee", (tuple(release.guarantee),)),
+        Section("Trust", (tuple(trust(release.spec)),)),
         "This report is computed from the release alone and costs no further privacy.",
     )
     return Section("Guarantee and trust", parts, "promises")
 
 
-def _guarantee(opened: Opened) -> str:
+def _guarantee(release: Release) -> str:
     """The kind of the guarantee and its target."""
-    spec = opened.release.spec
+    spec = release.spec
     return f"{spec.guarantee} (epsilon = {spec.target.epsilon:g} at delta = {spec.target.delta:g})"

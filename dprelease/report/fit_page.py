@@ -15,11 +15,11 @@ from dprelease.document.html import Figure, Folded, Section
 from dprelease.estimators import FitResult
 from dprelease.estimators.result import PREDICTOR, quality_table, reach_table, slope
 from dprelease.one_line import counted
+from dprelease.report.analysis_page import analyses
+from dprelease.report.content import FitReport
+from dprelease.report.page import DATA, write
+from dprelease.report.read_pages import distributions
 from dprelease.version import __version__
-from learner.report.analysis_page import analyses
-from learner.report.content import FitReport
-from learner.report.page import DATA, write
-from learner.report.read_pages import distributions
 
 MOST_TARGETS = 8
 """Targets that get a section of their own; of the others there is a line each."""
@@ -32,13 +32,13 @@ MOST_CORRELATED = 20
 LONGEST_TABLE = 1000
 
 
-def page(report: FitReport) -> str:
-    """The page as text, both HTML and well-formed XML.
+def fit_page(report: FitReport) -> str:
+    """The page of a fit as text, both HTML and well-formed XML.
 
     Args:
         report: what to say; text in it may come from strangers.
     """
-    spec, fit = report.opened.release.spec, report.fit
+    spec, fit = report.release.spec, report.fit
     more = len(fit.targets) - 3
     targets = ", ".join(fit.targets[:3]) + (f" and {more} more" if more > 0 else "")
     features = f"{len(fit.features)} features" if len(fit.features) > 1 else fit.features[0]
@@ -48,7 +48,7 @@ def page(report: FitReport) -> str:
     )
     made = f"Fitted with dprelease {__version__}, method {fit.method}, algorithm {fit.algorithm}."
     return write(
-        (report.opened,),
+        (report.release,),
         lead,
         (
             _findings(report),
@@ -167,7 +167,7 @@ def _predictions(report: FitReport) -> Section:
 
 def _over_time(report: FitReport) -> list[Section]:
     """Coefficients at the checkpoints of a stream; nothing for a release that is no later checkpoint."""
-    fits, released = report.checkpoints, len(report.opened.release.checkpoints())
+    fits, released = report.checkpoints, len(report.release.checkpoints())
     if not fits:
         return []
     words = (

@@ -34,9 +34,9 @@ from dprelease.data.columns import Column
 from dprelease.description.ranges import ranges_table
 from dprelease.document.shown import Shown
 from dprelease.release.verification import checks
+from dprelease.report.content import FitReport, Report
+from dprelease.report.page import how_verified, roles_of
 from dprelease.version import __version__
-from learner.report.content import FitReport, Report
-from learner.report.page import roles_of
 
 SCHEMA = "dprelease.model-card"
 VERSION = 2
@@ -53,8 +53,8 @@ OUT_OF_SCOPE = (
 
 
 def model_card(report: Report) -> dict[str, Any]:
-    """The card of a fit, of analyses or of both, ready for JSON."""
-    release, manifest = report.opened.release, report.opened.manifest
+    """The card of a fit, of analyses or of both, ready for JSON; raises as `write`."""
+    release, how = report.release, how_verified(report.release)
     spec, promise = release.spec, release.promise
     *saving, command = report.commands("card", "card.json")
     nothing_fitted: dict[str, Any] = {"findings": [], "fit": None, "ranges": [], "caveats": list(report.caveats)}
@@ -68,14 +68,14 @@ def model_card(report: Report) -> dict[str, Any]:
             "title": spec.title,
             "consortium": spec.consortium,
             "created": spec.created,
-            "published": manifest.published,
-            "software": manifest.software,
+            "published": how.published,
+            "software": how.software,
             "mechanism": spec.mechanism,
             "patients": spec.patients,
             "rows_per_subject": spec.rows_per_subject,
             **({} if spec.about is None else {"about": spec.about.model_dump(mode="json")}),
         },
-        "verification": {"root_sha256": report.opened.consortium.fingerprint, "checked": list(checks(spec))},
+        "verification": {"root_sha256": how.root, "checked": list(checks(spec))},
         "privacy": {
             "kind": spec.guarantee,
             "guarantee": list(promise.guarantee),
@@ -86,7 +86,7 @@ def model_card(report: Report) -> dict[str, Any]:
         "data": [_column(report, part.party, column) for part in spec.parties for column in part.columns],
         "intended_use": {"purposes": list(PURPOSES), "out_of_scope": list(OUT_OF_SCOPE)},
         "analyses": [
-            {"command": line, **_unpromised(each.analysis)} for line, each in zip(saving, report.kept, strict=True)
+            {"command": line, **_unpromised(each)} for line, each in zip(saving, report.analyses, strict=True)
         ],
         **(_fitted(report) if isinstance(report, FitReport) else nothing_fitted),
     }

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, singledispatch
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from dprelease.analyses import Analysis
 from dprelease.arrays import Floats
 from dprelease.description.columns import Description, describe
+from dprelease.description.described import UNFITTED, Unfitted
 from dprelease.document.cells import figure
+from dprelease.errors import InvalidInput
 from dprelease.estimators import ConvexSet, FitResult, fit
+from dprelease.estimators.design import design
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import BETTER
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
+from dprelease.one_line import counted, listed
 from dprelease.release.release import Regressable, Release
-from learner.client.library import Opened
 
 IN_NOISE = "eigenvalue, noise variance = 1"
 IN_RANGE = "eigenvalue of the covariance, scaled units"
@@ -115,11 +119,30 @@ CAVEATS = (
 )
 
 
-class Kept(NamedTuple):
-    """An analysis, and the shell words behind `learner analyze` that make it again."""
+COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "compare_groups": "means",
+        "contingency_table": "table",
+        "correlations": "correlate",
+        "cronbach_alpha": "alpha",
+        "missing_cells": "missing",
+        "principal_components": "components",
+        "two_stage_least_squares": "iv",
+    }
+)
+"""Name of an analysis in Python to that of its command behind `learner analyze`, where they differ."""
+PLAIN = frozenset(("columns", "events", "exit", "exposure", "indicators", "outcome", "rows", "treatment"))
+"""Arguments of analyses that a command takes without the name of an option."""
 
-    analysis: Analysis
-    words: tuple[str, ...]
+
+def asked(found: Analysis) -> tuple[str, ...]:
+    """The shell words behind `learner analyze` that make an analysis again."""
+    name = found.asked["analysis"]
+    words = [COMMANDS.get(name, name), found.release.digest]
+    for argument, given in found.asked["arguments"].items():
+        several: Sequence[Any] = given if isinstance(given, list | tuple) else [] if given is None else [given]
+        words += [word for each in several for word in (*([] if argument in PLAIN else [f"--{argument}"]), str(each))]
+    return tuple(words)
 
 
 def _file(place: int) -> str:
@@ -131,29 +154,39 @@ class Report:
     """Analyses of a verified release, and what a fit adds to them (`FitReport`).
 
     Attributes:
-        opened: the release.
-        asked: shell words that fit the same again, after the name of a command.
-        kept: the analyses.
+        release: the release.
+        analyses: the analyses.
     """
 
-    opened: Opened
-    asked: tuple[str, ...]
-    kept: tuple[Kept, ...] = ()
+    release: Release
+    analyses: tuple[Analysis, ...] = ()
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The shell words that fit the same again, after the name of a command."""
+        return (self.release.digest,)
+
+    @property
+    def words(self) -> str:
+        """Names of all that it has."""
+        return listed(asked(each)[0] for each in self.analyses)
 
     def command(self, made: str, output: str) -> str:
         """A shell command that makes the report or the card again, where the files of `commands` are."""
-        analyses = [word for place in range(1, len(self.kept) + 1) for word in ("--analysis", _file(place))]
+        analyses = [word for place in range(1, len(self.analyses) + 1) for word in ("--analysis", _file(place))]
         return shlex.join(["learner", made, *self.asked, *analyses, "--output", output])
 
     def commands(self, made: str, output: str) -> tuple[str, ...]:
         """The shell commands that save the analyses, and then `command`."""
-        analyses = (["learner", "analyze", *each.words, "--output", _file(at)] for at, each in enumerate(self.kept, 1))
+        analyses = (
+            ["learner", "analyze", *asked(each), "--output", _file(at)] for at, each in enumerate(self.analyses, 1)
+        )
         return (*map(shlex.join, analyses), self.command(made, output))
 
     @property
     def roles(self) -> dict[str, tuple[str, ...]]:
         """Role to names of columns and released columns that have it."""
-        named = (name for each in self.kept for name in each.analysis.columns)
+        named = (name for each in self.analyses for name in each.columns)
         return {"analysis": tuple(dict.fromkeys(named))}
 
     @property
@@ -179,6 +212,27 @@ class FitReport(Report):
     checkpoints: Mapping[int, FitResult] = field(default_factory=dict)
 
     @property
+    def asked(self) -> tuple[str, ...]:
+        """As of `Report`."""
+        fit = self.fit
+        all_outcomes = fit.targets == self.release.expand(self.release.spec.outcomes, reference=False)
+        targets = () if all_outcomes else _named(self.release, fit.targets, reference=False)
+        words = [*super().asked, *(word for name in targets for word in ("--target", name))]
+        others = design(self.release, fit.targets, None).features
+        features = () if fit.features == others else _named(self.release, fit.features, reference=True)
+        words += [word for name in features for word in ("--features", name)]
+        words += ["--method", fit.method, "--intercept" if fit.fit_intercept else "--no-intercept"]
+        words += ["--within", fit.within] if fit.within else []
+        return tuple(words)
+
+    @property
+    def words(self) -> str:
+        """As of `Report`."""
+        targets, features = counted(len(self.fit.targets), "target"), counted(len(self.fit.features), "feature")
+        fitted = f"{self.fit.method} of {targets} on {features}"
+        return listed([fitted, super().words]) if self.analyses else fitted
+
+    @property
     def roles(self) -> dict[str, tuple[str, ...]]:
         """As of `Report`."""
         return {"target": self.fit.targets, "feature": self.fit.features, **super().roles}
@@ -197,7 +251,7 @@ class FitReport(Report):
 
     def step(self, feature: str) -> float:
         """The difference in a feature that effects are drawn for: its standard deviation, or else its public range."""
-        found, width = self.described, self.opened.release.width(feature)
+        found, width = self.described, self.release.width(feature)
         place = found.names.index(feature)
         known = (
             self.spreads
@@ -254,56 +308,60 @@ class FitReport(Report):
         return (*particular, *self.fit.diagnostics.warnings, *super().caveats)
 
 
-def report(
-    opened: Opened,
-    targets: Sequence[str],
-    features: Sequence[str] = (),
-    method: str | None = None,
-    intercept: bool | None = None,
-    within: ConvexSet | None = None,
-    kept: Sequence[Kept] = (),
-) -> FitReport:
-    """Fit, and gather what there is to say.
+def reported(release: Release, results: Sequence[FitResult | Analysis]) -> Report | Unfitted:
+    """All that a page says of results; of no results, a fit of the outcomes that the release names, or its description.
 
     Args:
-        opened: the release.
-        targets: names of columns or released columns; if empty, the outcomes that the release names.
-        features: the same; every other column if empty.
-        method: name in the table of methods; by the kind of release if None.
-        intercept: whether to fit one; by the method if None.
-        within: the set that weights are kept within; by the method if None.
-        kept: analyses to tell of beside the fit.
+        release: verified.
+        results: of it, one fit at most.
 
     Raises:
-        InvalidInput: as `dprelease.estimators.fit`.
+        InvalidInput: a result is of another release, or of another checkpoint; there are two fits; or as `fit`.
     """
-    result = fit(opened.release, targets or opened.release.spec.outcomes, features or None, method, intercept, within)
+    fits = [each for each in results if isinstance(each, FitResult)]
+    analyses = tuple(each for each in results if isinstance(each, Analysis))
+    if len(fits) > 1 or len(fits) + len(analyses) < len(results):
+        raise InvalidInput("a report takes one fit, which may have many targets, and analyses")
+    sources = {(each.release, each.patients) for each in fits}
+    sources |= {(each.release.digest, each.release.patients) for each in analyses}
+    if sources - {(release.digest, release.patients)}:
+        raise InvalidInput(
+            f"a result is of another release or checkpoint than {release.digest[:12]}; make it of this one"
+        )
+    if not results and release.view.kind in UNFITTED:
+        return UNFITTED[release.view.kind](release, ())
+    if analyses and not fits:
+        return Report(release=release, analyses=analyses)
+    result = fits[0] if fits else fit(release, release.spec.outcomes)
     return FitReport(
-        opened=opened,
-        kept=tuple(kept),
+        release=release,
+        analyses=analyses,
         fit=result,
-        described=describe(opened.release, (*result.targets, *result.features)),
-        spectrum=spectrum(opened.release, result.features),
-        asked=_asked(result, targets, features),
-        checkpoints=_checkpoints(opened.release, result, within),
+        described=describe(release, (*result.targets, *result.features)),
+        spectrum=spectrum(release, result.features),
+        checkpoints=_checkpoints(release, result),
     )
 
 
-def _checkpoints(release: Release, last: FitResult, within: ConvexSet | None) -> dict[int, FitResult]:
+def _checkpoints(release: Release, last: FitResult) -> dict[int, FitResult]:
     """The same fit at earlier checkpoints, evenly spaced up to the last one."""
     numbered = list(release.checkpoints().items())
     if len(numbered) < 2:
         return {}
-    asked = (last.targets, last.features, last.method, last.fit_intercept, within)
+    within = ConvexSet.parse(last.within) if last.within else None
+    again = (last.targets, last.features, last.method, last.fit_intercept, within)
     chosen = np.unique(np.linspace(0, len(numbered) - 1, min(len(numbered), MOST_CHECKPOINTS)).round().astype(int))
-    earlier = {numbered[place][0]: fit(numbered[place][1], *asked) for place in chosen[:-1]}
+    earlier = {numbered[place][0]: fit(numbered[place][1], *again) for place in chosen[:-1]}
     return {**earlier, numbered[-1][0]: last}
 
 
-def _asked(result: FitResult, targets: Iterable[str], features: Iterable[str]) -> tuple[str, ...]:
-    words = [result.release]
-    words += [word for name in targets for word in ("--target", name)]
-    words += [word for name in features for word in ("--features", name)]
-    words += ["--method", result.method, "--intercept" if result.fit_intercept else "--no-intercept"]
-    words += ["--within", result.within] if result.within else []
-    return tuple(words)
+def _named(release: Release, released: Sequence[str], *, reference: bool) -> list[str]:
+    """Names that stand for released columns, as short as they come; `reference` as of `Release.expand`."""
+    found: list[str] = []
+    left = tuple(released)
+    while left:
+        column = release.column(left[0]).name
+        whole = release.expand((column,), reference=reference)
+        found.append(column if left[: len(whole)] == whole else left[0])
+        left = left[len(whole) if found[-1] == column else 1 :]
+    return found
