@@ -35,10 +35,9 @@ from dprelease.errors import (
 )
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PublicKey
-from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.exchange import seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, check_message, session_digest
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, DealtSeeds, Schedule, deal
 from dprelease.release.approval import SignedApproval
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb

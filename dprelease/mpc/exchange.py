@@ -19,7 +19,6 @@ import numpy as np
 from dprelease.arrays import Codes, PieceMap, let_go, one_by_one
 from dprelease.errors import IntegrityError
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal, read_randomness
 from dprelease.mpc.correspondence import Correspondence
 from dprelease.mpc.encryption import Context, Draw
 from dprelease.mpc.messages import Kind, Message, MessageHeader, session_digest
@@ -28,7 +27,16 @@ from dprelease.mpc.proof.parts import RangeProver, RangeVerifier
 from dprelease.mpc.proof.plan import ProofPlan
 from dprelease.mpc.proof.same import Fingerprint
 from dprelease.mpc.ring import Words
-from dprelease.mpc.schedule import COORDINATOR, WORD_BYTES, Pair, Schedule
+from dprelease.mpc.schedule import (
+    COORDINATOR,
+    WORD_BYTES,
+    CorrelatedRandomness,
+    DealtSeeds,
+    Pair,
+    Schedule,
+    deal,
+    read_randomness,
+)
 from dprelease.mpc.shares import share
 
 

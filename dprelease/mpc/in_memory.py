@@ -12,11 +12,10 @@ from functools import partial
 from dprelease.arrays import Codes
 from dprelease.errors import IntegrityError
 from dprelease.identity.signing import PrivateKey
-from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.exchange import SessionEnvironment, seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.proof.claim import Claim
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, DealtSeeds, Schedule, deal
 from dprelease.mpc.session import Products, Session
 from dprelease.mpc.storage import MemorySessionStorage
 

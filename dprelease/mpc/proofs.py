@@ -28,7 +28,6 @@ from typing import TypeAlias
 import numpy as np
 
 from dprelease.errors import Irreparable, PeerUnavailable, ProofRefused
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import CHALLENGES, Kind, Message, MessageHeader
@@ -36,7 +35,7 @@ from dprelease.mpc.modulus import Field
 from dprelease.mpc.proof.parts import RangeVerifier
 from dprelease.mpc.proof.same import Coin, Fingerprint
 from dprelease.mpc.ring import Words
-from dprelease.mpc.schedule import COORDINATOR, SEED_BYTES, WORD_BYTES, Pair
+from dprelease.mpc.schedule import COORDINATOR, SEED_BYTES, WORD_BYTES, CorrelatedRandomness, DealtSeeds, Pair
 
 Waits: TypeAlias = str | None
 """None if a step was done, else for whom we wait, in words; empty when all is done."""

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from dprelease.arrays import Codes
 from dprelease.errors import Conflict, PeerUnavailable, ProofRefused
 from dprelease.identity.signing import PrivateKey, PublicKey
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import Exchange, SessionEnvironment
 from dprelease.mpc.messages import Kind, Message, check_message
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Participant, Round, names, session_key
-from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
+from dprelease.mpc.schedule import COORDINATOR, CorrelatedRandomness, DealtSeeds, Pair, Schedule
 from dprelease.mpc.storage import SessionState, SessionStorage
 
 MOST_REFUSED = 3

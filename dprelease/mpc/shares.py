@@ -21,10 +21,9 @@ from itertools import islice
 
 from dprelease.arrays import PIECE_BYTES, Codes, PieceMap, let_go, one_by_one
 from dprelease.errors import IntegrityError
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness
 from dprelease.mpc.modulus import Modulus
 from dprelease.mpc.ring import CHUNK_BYTES, Words
-from dprelease.mpc.schedule import Pair, Schedule
+from dprelease.mpc.schedule import CorrelatedRandomness, Pair, Schedule
 
 
 def share(

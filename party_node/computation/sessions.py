@@ -18,10 +18,10 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.correlated_randomness import DealtSeeds
 from dprelease.mpc.exchange import SessionEnvironment
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.mpc.proof.claim import Bits, Claim
+from dprelease.mpc.schedule import DealtSeeds
 from dprelease.mpc.session import Products, Session
 from dprelease.privacy.noise import NoiseSource
 from dprelease.privatization import privatize

@@ -21,10 +21,9 @@ from coordinator.store.tables import deals
 from dprelease.errors import PeerUnavailable
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.correlated_randomness import DealtSeeds, deal, read_randomness
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, DealtSeeds, Schedule, deal, read_randomness
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
 from tests.coordinator.office import NOW, Clock, Office

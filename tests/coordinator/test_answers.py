@@ -19,12 +19,11 @@ from coordinator.store.agreements import Agreement
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, PeerUnavailable
 from dprelease.mechanisms.moments import mechanism
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, read_randomness
 from dprelease.mpc.encryption import unseal
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.proof.claim import Claim, GridInterval
 from dprelease.mpc.proof.parts import encoded_answer
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, CorrelatedRandomness, DealtSeeds, Schedule, read_randomness
 from dprelease.spec_base import SpecBase
 from dprelease.wire.v1 import coordination_pb2 as pb
 from party_node.outgoing.office import Coordinator

@@ -16,10 +16,9 @@ from coordinator.service import dealer as dealing
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
-from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.encryption import new_session_key, public_bytes, unseal
 from dprelease.mpc.messages import MOST_ROUNDS, sign_message
-from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.schedule import DealtSeeds, Schedule, deal
 from tests.coordinator.office import NOW, RUN_TIME, catalogue, two_hospitals
 from tests.coordinator.sessions import Desk, Offers, Slow, approved, offer, over_the_wire, world_offers
 from tests.coordinator.test_moments_proposals import BMI, SMOKER

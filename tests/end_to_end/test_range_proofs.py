@@ -29,7 +29,7 @@ ROWS = 300
 BOUNDS = "the proof that masked columns lie in their bounds failed"
 SAME = "a hospital showed different columns to different hospitals"
 MATRIX, STEPS = "party_node.computation.sessions:Computation._matrix", "unchecked@dprelease.mpc.proof.claim:Claim.steps"
-EXCHANGE, DEALER = "dprelease.mpc.exchange", "dprelease.mpc.correlated_randomness"
+EXCHANGE, DEALER = "dprelease.mpc.exchange", "dprelease.mpc.schedule"
 
 REFUSED: dict[str, tuple[str, ...]] = {
     "a cell of 2^40": (BOUNDS, f"outlier@{EXCHANGE}:masked"),

@@ -9,10 +9,9 @@ from typing import Any
 
 from dprelease.errors import AccessDenied, Conflict, IntegrityError, PeerUnavailable
 from dprelease.intersection.ring import Ring
-from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.exchange import seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, DealtSeeds, Schedule, deal
 from party_node.state.session import Outgoing
 
 PIECE = 600

@@ -25,10 +25,10 @@ from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import encryption
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, read_randomness
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.modulus import MODULI
+from dprelease.mpc.schedule import CorrelatedRandomness, DealtSeeds, read_randomness
 from dprelease.mpc.session import Products
 from dprelease.mpc.storage import SessionState
 from dprelease.privacy.noise import NoiseSource

@@ -72,7 +72,7 @@ from dprelease.data.bounding import BoundedRows
 from dprelease.mechanisms.base import Inputs
 from dprelease.mechanisms.moments.privatize import OwnMoments, coded
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness
+from dprelease.mpc.schedule import CorrelatedRandomness
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.shares import share

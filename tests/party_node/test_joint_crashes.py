@@ -16,8 +16,8 @@ import pytest
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.files import durable
 from dprelease.mpc import exchange as exchange_module
-from dprelease.mpc.correlated_randomness import seed_digest
 from dprelease.mpc.messages import MessageHeader
+from dprelease.mpc.schedule import seed_digest
 from party_node.state import session as folder_module
 from party_node.state.transactions import transaction
 from tests.party_node.joint_world import MADE, JointWorld, Site, joint_spec

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from dprelease.errors import IntegrityError, ProofRefused
-from dprelease.mpc.correlated_randomness import DealtSeeds
 from dprelease.mpc.messages import CHALLENGES, MessageHeader
-from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.schedule import DealtSeeds, Schedule
 from dprelease.mpc.session import MOST_REFUSED
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.party_node.test_joint_attacks import read_by_altered_software

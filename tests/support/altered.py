@@ -62,7 +62,7 @@ def _two_faced(original: Callable[..., Any], exchange: object, *given: Any) -> A
 
 
 def _dealt(place: int, byte: int) -> Callable[..., Mapping[str, bytes]]:
-    """`correlated_randomness.deal` with another byte for one of a pair; the deal of the second ends with the correction."""
+    """`schedule.deal` with another byte for one of a pair; the deal of the second ends with the correction."""
 
     def altered(
         original: Callable[..., Mapping[str, bytes]], schedule: Schedule, dealer: str, *given: Any

@@ -9,9 +9,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dprelease.errors import IntegrityError
 from dprelease.mpc import ring
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, deal, read_randomness, seed_digest
 from dprelease.mpc.modulus import FIELD, P
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, CorrelatedRandomness, Schedule, deal, read_randomness, seed_digest
 from tests.dprelease.mpc.test_schedule import schedule_for
 
 Words = npt.NDArray[np.uint64]

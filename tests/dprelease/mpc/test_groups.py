@@ -14,13 +14,12 @@ from dprelease.arrays import Codes
 from dprelease.canonical import sha256
 from dprelease.errors import ProofRefused
 from dprelease.mpc import exchange, session
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds
 from dprelease.mpc.exchange import Exchange
 from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proof.claim import Claim, GridInterval
 from dprelease.mpc.proofs import Proofs
-from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.schedule import CorrelatedRandomness, DealtSeeds, Schedule
 from dprelease.mpc.session import Products
 from tests.dprelease.mpc.test_proofs import STOPS, TOO_LARGE, altered, answers_otherwise, kinds
 from tests.dprelease.mpc.test_session import KEYS, Driver

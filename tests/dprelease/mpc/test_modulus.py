@@ -17,13 +17,12 @@ from dprelease.arrays import Integers
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import new_private_key
 from dprelease.mpc import exchange
-from dprelease.mpc.correlated_randomness import deal, read_randomness
 from dprelease.mpc.encryption import derive_again
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.in_memory import multiply
 from dprelease.mpc.modulus import FIELD, MODULI, RING, Field, Modulus, P
 from dprelease.mpc.ring import SecretStream, Words
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, Schedule, deal, read_randomness
 from tests.support.range_proofs import CONTEXT
 
 ONES = (1 << 64) - 1

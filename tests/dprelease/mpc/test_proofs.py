@@ -13,7 +13,6 @@ import pytest
 from dprelease.arrays import Codes
 from dprelease.errors import Conflict, IntegrityError, Irreparable, ProofRefused
 from dprelease.mpc import exchange, session
-from dprelease.mpc.correlated_randomness import CorrelatedRandomness, DealtSeeds, deal
 from dprelease.mpc.encryption import commitment
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.messages import CHALLENGES, Message, MessageHeader, check_message, sign_message
@@ -22,7 +21,7 @@ from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
 from dprelease.mpc.round import Round, session_key
-from dprelease.mpc.schedule import COORDINATOR, Pair, Schedule
+from dprelease.mpc.schedule import COORDINATOR, CorrelatedRandomness, DealtSeeds, Pair, Schedule, deal
 from dprelease.mpc.session import MOST_REFUSED, Products
 from tests.dprelease.intersection.driver import Died, MortalStorage
 from tests.dprelease.mpc.test_session import KEYS, NAMES, Driver, schedule_for

@@ -12,13 +12,12 @@ from dprelease.arrays import Codes
 from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError
 from dprelease.identity.signing import PrivateKey, new_private_key
-from dprelease.mpc.correlated_randomness import DealtSeeds, deal
 from dprelease.mpc.encryption import Draw
 from dprelease.mpc.exchange import SessionEnvironment, seal_answer, seal_deals
 from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from dprelease.mpc.modulus import FIELD, RING
 from dprelease.mpc.proof.claim import Bits, Claim, GridInterval
-from dprelease.mpc.schedule import COORDINATOR, Schedule
+from dprelease.mpc.schedule import COORDINATOR, DealtSeeds, Schedule, deal
 from dprelease.mpc.session import Products, Session
 from dprelease.mpc.storage import MemorySessionStorage
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pytest
 
 from dprelease.arrays import Integers
-from dprelease.mpc.correlated_randomness import DealtSeeds
 from dprelease.mpc.encryption import Context
 from dprelease.mpc.modulus import Elements, Field
 from dprelease.mpc.proof.claim import Claim, GridInterval, OneHot, RowNorm
@@ -25,7 +24,7 @@ from dprelease.mpc.proof.same import Coin, Fingerprint
 from dprelease.mpc.proof.sweeps import Side, line_products, matrices, of_directions, of_fold, of_matrices, traced
 from dprelease.mpc.proofs import Proofs
 from dprelease.mpc.ring import Words
-from dprelease.mpc.schedule import Schedule
+from dprelease.mpc.schedule import DealtSeeds, Schedule
 from tests.support.range_proofs import fixed, plan_of, verifier_sums
 
 BIT = GridInterval(0, 1)
