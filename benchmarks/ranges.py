@@ -14,10 +14,9 @@ from benchmarks.common.report import Results, main
 from dprelease.arrays import Codes
 from dprelease.data.columns import Number, numbers
 from dprelease.data.ranges import STEPS
-from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.mechanisms.ranges.rounds import after_counts, after_sums, final, first, window
-from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, Scales
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, Scales, factor
 from dprelease.privacy.calibration import budget
 from dprelease.spec_base import Target
 

@@ -16,7 +16,6 @@ from dprelease.data.ranges import EFFECT, REACHES, STEPS, guess, radius2, reach_
 from dprelease.mechanisms.ranges import box
 from dprelease.mechanisms.ranges.box import TOTAL
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
-from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.reach import (
     LEAST_TAIL,
     MOST_TAIL,
@@ -42,7 +41,17 @@ from dprelease.mechanisms.ranges.rounds import (
     final,
     first,
 )
-from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, SQUARED_SUMS, WIDTH, RangesTerms, Scales, largest
+from dprelease.mechanisms.ranges.terms import (
+    CELLS,
+    LARGEST_CODE,
+    SQUARED_SUMS,
+    WIDTH,
+    RangesTerms,
+    Scales,
+    factor,
+    largest,
+    squared_sensitivity,
+)
 from dprelease.privacy.calibration import root_up
 from dprelease.privacy.price import epsilon_figure, rounded_up
 from dprelease.release.accounting import guarantee, trust

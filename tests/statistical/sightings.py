@@ -11,10 +11,9 @@ from dprelease.data.columns import numbers, released_names
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
-from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import decade_histogram, histogram, second_round
 from dprelease.mechanisms.ranges.rounds import Row, window
-from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, factor
 from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Sighting

@@ -10,9 +10,8 @@ import pytest
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import CELLS as DECADE_CELLS
-from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.privatize import decade_histogram, noisy_blocks
-from dprelease.mechanisms.ranges.terms import RangesTerms
+from dprelease.mechanisms.ranges.terms import RangesTerms, factor, squared_sensitivity
 from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from tests.statistical.auditor import Audit, audit, audit_known

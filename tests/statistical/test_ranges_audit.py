@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows
-from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.privatize import histogram, noisy_ranges, second_round
 from dprelease.mechanisms.ranges.rounds import Row, window
-from dprelease.mechanisms.ranges.terms import CELLS, FIRST_SHARE, LARGEST_CODE, SQUARED_SUMS, RangesTerms, Scales
+from dprelease.mechanisms.ranges.terms import (
+    CELLS,
+    FIRST_SHARE,
+    LARGEST_CODE,
+    SQUARED_SUMS,
+    RangesTerms,
+    Scales,
+    factor,
+    squared_sensitivity,
+)
 from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from tests.statistical.auditor import Audit, Sighting, audit, audit_known

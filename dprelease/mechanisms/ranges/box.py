@@ -17,7 +17,7 @@ import numpy as np
 from dprelease.arrays import Floats, Integers
 from dprelease.data.decades import CELLS, Box
 from dprelease.errors import IntegrityError
-from dprelease.mechanisms.ranges.prefix_sums import factor, largest_error
+from dprelease.mechanisms.ranges.terms import factor, largest_error
 
 LEAST_TAIL, MOST_TAIL, SURE = 0.03, 0.25, 2.5
 """q: at least, at most, and in noise standard deviations of a prefix count."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats, Integers
-from dprelease.mechanisms.ranges.prefix_sums import noise_axes, recovery
-from dprelease.mechanisms.ranges.terms import CELLS
+from dprelease.mechanisms.ranges.terms import CELLS, noise_axes, recovery
 
 EDGES: Floats = np.linspace(-1.0, 1.0, CELLS + 1)
 """(K+1,) ends of the cells, in half-widths of the public bounds."""

@@ -14,7 +14,6 @@ from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import COARSEST, EarlierRounds, Inputs, Mechanism, Values
 from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
-from dprelease.mechanisms.ranges.prefix_sums import largest_error, squared_sensitivity
 from dprelease.mechanisms.ranges.released import NO_FIT, Ranges
 from dprelease.mechanisms.ranges.terms import (
     CELLS,
@@ -25,8 +24,10 @@ from dprelease.mechanisms.ranges.terms import (
     Scales,
     largest,
     largest_decade,
+    largest_error,
     numbers_without_bounds,
     split,
+    squared_sensitivity,
 )
 from dprelease.mechanisms.statement import OWN_NOISE, Cost, Statements, own_blocks
 from dprelease.spec_base import SpecBase

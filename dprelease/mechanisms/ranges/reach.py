@@ -37,7 +37,7 @@ from dprelease.privacy.public_stream import PublicStream
 
 POINTS = 4000
 """Public rows."""
-LEAST_TAIL, MOST_TAIL, SURE = 0.002, 0.25, 2.5
+LEAST_TAIL, MOST_TAIL, TAIL_SDS = 0.002, 0.25, 2.5
 """p: at least, in noise standard deviations of a count, and from where on there is no tail to be read."""
 SHAPE, WIDER, MOST_WIDER = 0.25, 4, 0.4
 """The Pareto tail has this shape; its scale is read between p and so many times p, at most the last."""
@@ -74,7 +74,7 @@ class Margin:
     @classmethod
     def of(cls, law: Distribution, centre: float, scale: float) -> Margin:
         """From published counts, M and S, in half-widths of the bounds."""
-        tail = max(LEAST_TAIL, SURE * float(law.noise_sd.max()))
+        tail = max(LEAST_TAIL, TAIL_SDS * float(law.noise_sd.max()))
         # Three S within one cell are a spread that no count can have shown: noise alone told the two quantiles apart.
         seen = REACH * scale >= CELL and law.cell(min(tail, 0.5)) != law.cell(max(1 - tail, 0.5))
         if tail >= MOST_TAIL or not seen:

@@ -36,9 +36,8 @@ from dprelease.data.ranges import REACHES, STEPS, Range
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.beyond import hidden, octaves, shown
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
-from dprelease.mechanisms.ranges.prefix_sums import noise_axes
 from dprelease.mechanisms.ranges.reach import Margin
-from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, WINDOW, Scales
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, WINDOW, Scales, noise_axes
 
 PRIOR = ((0.0, math.log(0.3)), (0.5, 0.6))
 """Before anything is known: centres of m and log s, standard deviation of m, and mean absolute deviation of log s."""

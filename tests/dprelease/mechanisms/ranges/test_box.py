@@ -14,11 +14,10 @@ from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.decades import CELLS, EDGES, Box, decade_cells
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.mechanisms.ranges.box import WIDTH, box_of, read_box
-from dprelease.mechanisms.ranges.prefix_sums import factor, squared_sensitivity
 from dprelease.mechanisms.ranges.privatize import decade_histogram
 from dprelease.mechanisms.ranges.terms import CELLS as COUNTED_CELLS
 from dprelease.mechanisms.ranges.terms import WIDTH as RANGES_WIDTH
-from dprelease.mechanisms.ranges.terms import RangesTerms, Scales, split
+from dprelease.mechanisms.ranges.terms import RangesTerms, Scales, factor, split, squared_sensitivity
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of
 from dprelease.planning.comparison import compare
 from dprelease.privacy.calibration import GRID_VARIANCE

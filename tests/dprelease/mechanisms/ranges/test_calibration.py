@@ -12,17 +12,20 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.data.ranges import STEPS, Range
-from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, factor, recovery, squared_sensitivity
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.mechanisms.ranges.terms import (
     CELLS,
     FIRST_SHARE,
+    FRACTION_BITS,
     LARGEST_CODE,
     SQUARED_SUMS,
     WINDOW,
     Scales,
+    factor,
     numbers,
+    recovery,
     split,
+    squared_sensitivity,
 )
 from dprelease.privacy.calibration import GRID_VARIANCE
 from tests.support.specs import categorical, numeric

@@ -15,7 +15,6 @@ from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH, REACHES, STEPS, GuessedNoise, Range, guess, radius2, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
 from dprelease.mechanisms.ranges.distribution import EDGES, Distribution, isotonic
-from dprelease.mechanisms.ranges.prefix_sums import factor
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
 from dprelease.mechanisms.ranges.reach import POINTS, Margin, choose, follows, kept, public_rows
 from dprelease.mechanisms.ranges.rounds import (
@@ -29,7 +28,7 @@ from dprelease.mechanisms.ranges.rounds import (
     first,
     posterior,
 )
-from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, Scales
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, Scales, factor
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.specs import numeric
 

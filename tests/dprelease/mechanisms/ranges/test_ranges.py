@@ -21,11 +21,10 @@ from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.estimators import fit
 from dprelease.mechanisms.ranges.beyond import DECAY, LONG, hidden, octaves, shown
 from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
-from dprelease.mechanisms.ranges.prefix_sums import FRACTION_BITS, factor
 from dprelease.mechanisms.ranges.privatize import histogram
 from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Ranges
 from dprelease.mechanisms.ranges.rounds import Placed, Row
-from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, WIDTH, WINDOW
+from dprelease.mechanisms.ranges.terms import CELLS, FRACTION_BITS, LARGEST_CODE, WIDTH, WINDOW, factor
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.planning.comparison import compare
 from dprelease.privatization import privatize
