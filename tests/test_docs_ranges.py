@@ -16,18 +16,18 @@ from dprelease.data.ranges import EFFECT, REACHES, STEPS, guess, radius2, reach_
 from dprelease.mechanisms.ranges import box
 from dprelease.mechanisms.ranges.box import TOTAL
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
-from dprelease.mechanisms.ranges.reach import (
+from dprelease.mechanisms.ranges.released import (
     LEAST_TAIL,
     MOST_TAIL,
     MOST_WIDER,
     POINTS,
     SHAPE,
+    TAIL_SDS,
     TOGETHER,
     WIDER,
     choose,
 )
-from dprelease.mechanisms.ranges.reach import SURE as SURE_TAIL
-from dprelease.mechanisms.ranges.reach import TOLERANCE as REACH_TOLERANCE
+from dprelease.mechanisms.ranges.released import TOLERANCE as REACH_TOLERANCE
 from dprelease.mechanisms.ranges.rounds import (
     CAUTION,
     LEAST_WINDOW,
@@ -124,7 +124,7 @@ def test_the_row_is_followed_to_the_last_digits() -> None:
 def test_the_rule_for_reaches() -> None:
     text = " ".join(FORMAT.split())
     assert "p = max(1/500, 5/2 w)" in text
-    assert (LEAST_TAIL, SURE_TAIL, MOST_TAIL) == (1 / 500, 5 / 2, 1 / 4)
+    assert (LEAST_TAIL, TAIL_SDS, MOST_TAIL) == (1 / 500, 5 / 2, 1 / 4)
     assert "b = min(4 p, 2/5)" in text
     assert (SHAPE, WIDER, MOST_WIDER, TOGETHER, EFFECT) == (1 / 4, 4, 2 / 5, 1 / 2, 0.3)
     assert "u_i = (i + 1/2)/4000" in text

@@ -56,7 +56,7 @@ def guess(numbers: Sequence[int], others: int, noise: float) -> GuessedNoise:
     """t_0 and the noise at it.
 
     A number is coded in units of its *reach*, t published standard deviations, t = 1.25^j. Each hospital chooses t of each of
-    its columns from its own published counts (`dprelease.mechanisms.ranges.reach`) and keeps its d numbers of a patient within
+    its columns from its own published counts (`dprelease.mechanisms.ranges.released`) and keeps its d numbers of a patient within
 
         r^2 = d,        4 where d = 1,
 

@@ -1,6 +1,6 @@
 """How far each number of a release in ranges reaches, and what slopes keep of it: about all rows, from clipped ones.
 
-The kept part of a slope on a number is read off the hospital's published counts (`dprelease.mechanisms.ranges.reach`) and
+The kept part of a slope on a number is read off the hospital's published counts (`dprelease.mechanisms.ranges.released`) and
 the clipping of the release. A covariance of y and x with the kept parts s_y and s_x is off by about its value times
 1/(s_x s_y) - 1 at most, which intervals of slopes hold. It is an estimate and no bound: it leaves out relations that are
 others in the tail, and tails that no count shows. Counts may show that rows lie further from the centre than the margin
@@ -19,8 +19,7 @@ import numpy as np
 from dprelease.data.columns import Column, Number, numbers
 from dprelease.data.ranges import REACH, STEPS, Range, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping
-from dprelease.mechanisms.ranges.reach import Margin, kept, public_rows
-from dprelease.mechanisms.ranges.released import Ranges
+from dprelease.mechanisms.ranges.released import Margin, Ranges, kept, public_rows
 
 LEAST_KEPT = 0.4
 """Kept part of a slope, over both its columns, below which counts and public bounds alone bound it."""

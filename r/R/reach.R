@@ -1,5 +1,5 @@
 # How far each number of a release in ranges reaches, and what clipping may take from slopes: about all rows, from clipped ones.
-# In Python dprelease.mechanisms.ranges.reach, dprelease.release.reaches and dprelease.estimators.intervals.clipped.
+# In Python dprelease.mechanisms.ranges.released, dprelease.release.reaches and dprelease.estimators.intervals.clipped.
 
 POINTS <- 4000 # public rows that stand for patients
 LEAST_KEPT <- 0.4 # kept part of a slope below which counts and public bounds alone bound it

@@ -26,8 +26,7 @@ from dprelease.mechanisms.draft import Draft, PublishedRanges
 from dprelease.mechanisms.moments.released import OutcomeMoments
 from dprelease.mechanisms.noisy_rows.privatize import mixer
 from dprelease.mechanisms.noisy_rows.released import NoisyRows
-from dprelease.mechanisms.ranges.distribution import EDGES
-from dprelease.mechanisms.ranges.released import Ranges
+from dprelease.mechanisms.ranges.released import EDGES, Ranges
 from dprelease.mechanisms.registry import mechanism_named, mechanism_of, names, read_options
 from dprelease.mechanisms.stream.terms import StreamTerms
 from dprelease.mechanisms.synthetic_control.released import Panel

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprelease.arrays import Floats
-from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
+from dprelease.mechanisms.ranges.released import CELL, EDGES, Distribution
 from dprelease.mechanisms.ranges.terms import WINDOW
 
 SURE, DOUBTFUL = 4.0, 3.0

@@ -19,7 +19,7 @@ from dprelease.data.decades import Box, decade_cells
 from dprelease.data.ranges import on_fine_grid
 from dprelease.mechanisms.ranges.box import WIDTH as DECADES_WIDTH
 from dprelease.mechanisms.ranges.box import box_of
-from dprelease.mechanisms.ranges.reach import choose
+from dprelease.mechanisms.ranges.released import choose
 from dprelease.mechanisms.ranges.rounds import Row, after_counts, after_sums, final, first, window
 from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, WIDTH, RangesTerms, factor, numbers_without_bounds
 from dprelease.privacy.noise import NoiseSource

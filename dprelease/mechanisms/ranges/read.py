@@ -11,8 +11,7 @@ from dprelease.data.ranges import STEPS
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.base import Values
 from dprelease.mechanisms.ranges.box import read_box
-from dprelease.mechanisms.ranges.reach import follows
-from dprelease.mechanisms.ranges.released import Ranges, Summary, later_range
+from dprelease.mechanisms.ranges.released import Ranges, Summary, follows, later_range
 from dprelease.mechanisms.ranges.rounds import Row, after_counts
 from dprelease.mechanisms.ranges.terms import RangesTerms, largest, largest_decade, numbers_without_bounds
 from dprelease.spec_base import SpecBase

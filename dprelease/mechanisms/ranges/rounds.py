@@ -35,8 +35,7 @@ from dprelease.data.columns import Number
 from dprelease.data.ranges import REACHES, STEPS, Range
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.ranges.beyond import hidden, octaves, shown
-from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
-from dprelease.mechanisms.ranges.reach import Margin
+from dprelease.mechanisms.ranges.released import CELL, EDGES, Distribution, Margin
 from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, WINDOW, Scales, noise_axes
 
 PRIOR = ((0.0, math.log(0.3)), (0.5, 0.6))

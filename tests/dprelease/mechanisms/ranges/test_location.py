@@ -14,9 +14,18 @@ from scipy import integrate, stats
 from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH, REACHES, STEPS, GuessedNoise, Range, guess, radius2, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
-from dprelease.mechanisms.ranges.distribution import EDGES, Distribution, isotonic
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
-from dprelease.mechanisms.ranges.reach import POINTS, Margin, choose, follows, kept, public_rows
+from dprelease.mechanisms.ranges.released import (
+    EDGES,
+    POINTS,
+    Distribution,
+    Margin,
+    choose,
+    follows,
+    isotonic,
+    kept,
+    public_rows,
+)
 from dprelease.mechanisms.ranges.rounds import (
     PRIOR,
     Location,

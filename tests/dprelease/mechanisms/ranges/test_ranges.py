@@ -20,9 +20,8 @@ from dprelease.data.ranges import REACH, REACHES, STEPS
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
 from dprelease.estimators import fit
 from dprelease.mechanisms.ranges.beyond import DECAY, LONG, hidden, octaves, shown
-from dprelease.mechanisms.ranges.distribution import CELL, EDGES, Distribution
 from dprelease.mechanisms.ranges.privatize import histogram
-from dprelease.mechanisms.ranges.released import HIDDEN, SHARES, Ranges
+from dprelease.mechanisms.ranges.released import CELL, EDGES, HIDDEN, SHARES, Distribution, Ranges
 from dprelease.mechanisms.ranges.rounds import Placed, Row
 from dprelease.mechanisms.ranges.terms import CELLS, FRACTION_BITS, LARGEST_CODE, WIDTH, WINDOW, factor
 from dprelease.mechanisms.registry import mechanism_of
