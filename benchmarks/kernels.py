@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common.report import Results, main
-from dprelease.mechanisms.noisy_rows import kernels
+from dprelease.mechanisms.noisy_rows import mixing
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, BucketMixing
 from dprelease.mpc.encryption import ColumnCipher, Context
 from dprelease.mpc.modulus import FIELD
@@ -129,7 +129,7 @@ def _mixing(results: Results, rows: int, outputs: int, columns: int, parts: int)
     results.add(f"{case}: rng.choice @: processor seconds", baseline)
     made = []
     for name, worth, reach in (("numpy", rows * outputs * columns, None), ("numba", 0, 45.0)):
-        with mock.patch.object(kernels, "WORTH_COMPILING", worth):
+        with mock.patch.object(mixing, "WORTH_COMPILING", worth):
             results.add(
                 f"{case}: bernoulli, {name}, first call: processor seconds",
                 _seconds(lambda: made.append(bernoulli()), 1),

@@ -11,9 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.mechanisms.noisy_rows import kernels
-from dprelease.mechanisms.noisy_rows.kernels import WORTH_COMPILING, Kernel, in_numba, in_numpy, kernel_for, signed_sums
-from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
+from dprelease.mechanisms.noisy_rows import mixing
+from dprelease.mechanisms.noisy_rows.mixing import (
+    WORTH_COMPILING,
+    BernoulliMixing,
+    Kernel,
+    in_numba,
+    in_numpy,
+    kernel_for,
+    signed_sums,
+)
 from dprelease.privacy.public_stream import PublicStream
 from tests.support.specs import SEED
 
@@ -27,7 +34,7 @@ def compiled() -> Kernel:
 
 @pytest.fixture(params=["numpy", "numba", "the loop itself"])
 def kernel(request: pytest.FixtureRequest) -> Kernel:
-    return {"numpy": lambda: in_numpy, "numba": compiled, "the loop itself": lambda: kernels._loop}[request.param]()
+    return {"numpy": lambda: in_numpy, "numba": compiled, "the loop itself": lambda: mixing._loop}[request.param]()
 
 
 def by_the_contract(packed: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -49,9 +56,9 @@ def test_every_kernel_gives_the_sums(kernel: Kernel, groups: int, outputs: int, 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_largest_sums_of_paired_columns_do_not_run_into_one_another(kernel: Kernel, sign: int) -> None:
     largest = (1 << 21) - 1
-    codes = np.full((8 * kernels.MOST_GROUPS, 2), sign * largest)
+    codes = np.full((8 * mixing.MOST_GROUPS, 2), sign * largest)
     codes[:, 1] *= -1
-    found = signed_sums(np.zeros((kernels.MOST_GROUPS, 1), np.uint8), codes, largest, kernel)
+    found = signed_sums(np.zeros((mixing.MOST_GROUPS, 1), np.uint8), codes, largest, kernel)
     assert found.tolist() == [codes.sum(axis=0).tolist()]
 
 
@@ -62,7 +69,7 @@ def test_numba_and_numpy_give_the_same_bytes(outputs: int, rows: int, columns: i
     found = []
     with pytest.MonkeyPatch.context() as patched:
         for worth in (0, WORTH_COMPILING):
-            patched.setattr(kernels, "WORTH_COMPILING", worth)
+            patched.setattr(mixing, "WORTH_COMPILING", worth)
             found.append(BernoulliMixing(PublicStream(SEED), outputs, rows).apply([codes]).tobytes())
     assert found[0] == found[1]
 
@@ -70,7 +77,7 @@ def test_numba_and_numpy_give_the_same_bytes(outputs: int, rows: int, columns: i
 def test_numba_is_chosen_where_it_pays_and_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernel_for(WORTH_COMPILING - 1) is in_numpy
     assert kernel_for(WORTH_COMPILING) is compiled()
-    monkeypatch.setattr(kernels, "in_numba", lambda: None)
+    monkeypatch.setattr(mixing, "in_numba", lambda: None)
     assert kernel_for(WORTH_COMPILING) is in_numpy
 
 
