@@ -262,11 +262,6 @@ def _strays(found: Any, kept: Any, above: str = "") -> Iterator[str]:
 def read_part(model: type[Model], data: Any, context: Any = None) -> Model:
     """A part of a value, for validators that choose its model: unknown fields are errors or left out, as in the whole.
 
-    Args:
-        model: of the part.
-        data: plain data.
-        context: for the part's own validators.
-
     Raises:
         ValidationError: the data do not describe the model.
     """

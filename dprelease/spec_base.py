@@ -136,11 +136,7 @@ class Place:
 
 
 class Terms(Value):
-    """A mechanism's own part of a spec; every mechanism has a class of its own. A party's name stands under ``party``.
-
-    Attributes:
-        mechanism: its name in the registry.
-    """
+    """A mechanism's own part of a spec; every mechanism has a class of its own. A party's name stands under ``party``."""
 
     mechanism: str
 

@@ -106,11 +106,7 @@ def listing(lines: Sequence[Listed], told: Mapping[str, About | None] | None = N
 
 
 class Index(Value):
-    """A list as a file.
-
-    Attributes:
-        releases: newest first.
-    """
+    """A list as a file."""
 
     most_bytes: ClassVar[None] = None
 

@@ -154,11 +154,6 @@ def check_budget(spec: ReleaseSpec, promised: Guarantee, releases: Iterable[Agre
 
     Declared is epsilon of all of them jointly, whatever scope their targets have; mu^2 adds up (docs/guarantees.md 8).
 
-    Args:
-        spec: proposed.
-        promised: what it gives.
-        releases: the office's.
-
     Raises:
         InvalidInput: with what they come to.
     """

@@ -157,13 +157,6 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
     A release that it does not know is put down as failed: nobody can tell whether it was cancelled meanwhile. Once every party
     has shown its approval the office is a witness of the charges again (`statement`).
 
-    Args:
-        signed: the approval.
-        data: canonical bytes of the spec.
-        store: the consortium's.
-        root_pem: its root.
-        now: the present.
-
     Returns:
         True if it was one; False for a release that is open here, whose approvals come as always.
 

@@ -136,10 +136,6 @@ def weights_of(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> tuple[
 def check_weights(columns: tuple[Column, ...], chosen: Mapping[str, int]) -> None:
     """Refuse weights that no release could have.
 
-    Args:
-        columns: of all parties.
-        chosen: name to weight.
-
     Raises:
         InvalidInput: a name of no column or of a public one, or a weight outside 1 to `LARGEST_WEIGHT`.
     """

@@ -148,11 +148,6 @@ def in_order(table: Any, names: Sequence[str], what: str) -> Floats:
     Names are the keys of a mapping, and `columns` of whatever has them, as data frames do. A frame whose columns have numbers
     for names counts as an array, as in scikit-learn.
 
-    Args:
-        table: mapping, data frame or array.
-        names: of the model.
-        what: what a refusal calls the table.
-
     Raises:
         InvalidInput: a name is missing, unknown or there twice, columns differ in length, or a cell is no number.
     """

@@ -149,10 +149,6 @@ class RegressionRows:
     def check_enough(self, *, anchored: bool, intercept: bool) -> None:
         """Refuse more features than rows.
 
-        Args:
-            anchored: whether the anchor row takes part.
-            intercept: whether one is fitted.
-
         Raises:
             InvalidInput: there are more.
         """

@@ -81,11 +81,7 @@ def distinct(starts: Words) -> bool:
 
 @dataclass(eq=False, repr=False)
 class AlignmentExchange(Correspondence[Ring]):
-    """Our side of one session.
-
-    Attributes:
-        workers: processes to multiply in.
-    """
+    """Our side of one session."""
 
     workers: int
 

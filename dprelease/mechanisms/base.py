@@ -318,13 +318,7 @@ class Mechanism(ABC, Generic[OwnTerms]):
         """
 
     def review_reasons(self, spec: SpecBase, party: str, *, named: bool) -> tuple[str, ...]:
-        """Why a person should decide where a policy would.
-
-        Args:
-            spec: the proposal.
-            party: whose policy it is.
-            named: whether the policy names this mechanism.
-        """
+        """Why a person should decide where a policy would."""
         return ()
 
 

@@ -22,12 +22,7 @@ FIRST = "first"
 
 @dataclass(frozen=True)
 class PublishedRanges:
-    """Ranges of columns that an earlier release published; to use them costs nothing.
-
-    Attributes:
-        source: digest of that release.
-        ranges: of its private numbers.
-    """
+    """Ranges of columns that an earlier release published; to use them costs nothing."""
 
     source: str
     ranges: tuple[Range, ...]

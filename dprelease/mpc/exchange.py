@@ -76,11 +76,7 @@ class SessionEnvironment:
 
 @dataclass(eq=False, repr=False)
 class Exchange(Correspondence[Schedule]):
-    """Our side of one session.
-
-    Attributes:
-        outside: what the session needs of others.
-    """
+    """Our side of one session."""
 
     outside: SessionEnvironment
 

@@ -67,13 +67,7 @@ def latest_round(messages: Iterable[Message]) -> int:
 
 @dataclass(frozen=True)
 class Round(Generic[Public]):
-    """The checked messages of one round.
-
-    Attributes:
-        schedule: the public parameters.
-        number: which round.
-        headers: of its messages.
-    """
+    """The checked messages of one round."""
 
     schedule: Public
     number: int

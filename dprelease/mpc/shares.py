@@ -86,13 +86,7 @@ def _pieces(partner: Iterable[Words], schedule: Schedule, codes: Codes | None = 
 
 @dataclass(frozen=True, repr=False)
 class _MaskProduct:
-    """A_j^T U_k over the rows of a piece. Its text tells no seed.
-
-    Attributes:
-        modulus: of the schedule.
-        mask: seed of A_j.
-        width: d_j.
-    """
+    """A_j^T U_k over the rows of a piece. Its text tells no seed."""
 
     modulus: Modulus
     mask: bytes
@@ -109,12 +103,7 @@ class _MaskProduct:
 
 @dataclass(frozen=True, repr=False)
 class _OwnProduct:
-    """U_j^T Q_k over the rows of a piece.
-
-    Attributes:
-        modulus: of the schedule.
-        bits: of the schedule.
-    """
+    """U_j^T Q_k over the rows of a piece."""
 
     modulus: Modulus
     bits: int

@@ -170,12 +170,7 @@ NO_DATA = "A plan reads no data and spends nothing: it follows from public numbe
 
 @dataclass(frozen=True)
 class Cell:
-    """One mechanism under one assumption.
-
-    Attributes:
-        scenario: the way to release.
-        forecast: what is expected.
-    """
+    """One mechanism under one assumption."""
 
     scenario: Scenario
     forecast: Forecast

@@ -76,13 +76,7 @@ def how_many(left: Fraction, charge: Fraction) -> str:
 
 
 def room_text(left: Fraction, charge: Fraction, like: str = "this release") -> str:
-    """Number of releases like some other that the rest is enough for, as the end of a sentence that says what is left.
-
-    Args:
-        left: as for `how_many`.
-        charge: as for `how_many`.
-        like: the release.
-    """
+    """Number of releases like some other that the rest is enough for, as the end of a sentence that says what is left."""
     return (
         f"enough for {how_many(left, charge)} more like {like}"
         if charge

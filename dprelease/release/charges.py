@@ -41,14 +41,7 @@ class Charge(Value):
 
 
 class Statement(Value):
-    """Every release of a hospital that all its hospitals approved.
-
-    Attributes:
-        consortium: its name.
-        party: the hospital.
-        made: when.
-        charges: one for each release, oldest first.
-    """
+    """Every release of a hospital that all its hospitals approved."""
 
     format: Literal[1] = 1
     consortium: Name

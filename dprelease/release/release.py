@@ -205,9 +205,6 @@ class Release:
     def fills(self, names: Iterable[str]) -> tuple[str, ...]:
         """Columns and the fill that a missing cell of each is read as, unless that is a level of its own.
 
-        Args:
-            names: columns or released columns.
-
         Raises:
             InvalidInput: no such column.
         """
@@ -221,9 +218,6 @@ class Release:
 
     def meanings(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """A fact of a document: labels, units and codes of columns; empty where nothing is said of any.
-
-        Args:
-            names: columns or released columns.
 
         Raises:
             InvalidInput: no such column.

@@ -125,12 +125,7 @@ def verify_release(home: Path, release: str, name: str | None, as_json: bool) ->
 
 
 def verified(opened: Opened, notes: tuple[str, ...] = ()) -> Document:
-    """All that was checked, the guarantee, and who is trusted for it.
-
-    Args:
-        opened: the release.
-        notes: on files beside it.
-    """
+    """All that was checked, the guarantee, and who is trusted for it."""
     spec = opened.release.spec
     facts = {
         "release": spec.digest(),

@@ -84,10 +84,6 @@ class IdentifierSettings(Settings):
     def normal(self, texts: Iterable[str | None], name: str) -> list[str | None]:
         """Identifiers in their normal form; None where there is none, or nothing is left of it.
 
-        Args:
-            texts: without white space at their ends.
-            name: the source's name of the column.
-
         Raises:
             DataRefused: some are no whole numbers, do not match the pattern or have a wrong check digit. Counts only.
         """

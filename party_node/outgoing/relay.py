@@ -122,11 +122,6 @@ class RelayCalls:
     ) -> dict[MessageHeader, bytes]:
         """The body of a message for us, and with it other short ones of its round, as many as fit one call.
 
-        Args:
-            party: our name.
-            wanted: the message, with a short body.
-            known: messages whose bodies are here.
-
         Returns:
             Bodies, checked; none from a hub of the version before, which has no such call.
 

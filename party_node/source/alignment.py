@@ -39,12 +39,7 @@ def new_key() -> bytes:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The patients of one table, in canonical order.
-
-    Attributes:
-        digest: the alignment digest, hexadecimal.
-        rows: n.
-    """
+    """The patients of one table, in canonical order."""
 
     digest: str
     rows: int

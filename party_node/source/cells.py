@@ -244,11 +244,6 @@ class Cells:
 def read_cells(cells: pa.Array, declared: Declaration, source: SourceSettings) -> Cells:
     """Read a column's cells.
 
-    Args:
-        cells: as Arrow has them.
-        declared: the column's declaration.
-        source: how the source writes cells.
-
     Raises:
         DataRefused: they are of a type that the declaration cannot be of.
     """

@@ -47,17 +47,7 @@ _MAY: Mapping[Status | None, frozenset[str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Books:
-    """All that a hospital keeps of what it was charged, and what the office has told it.
-
-    Attributes:
-        ledger: the budget.
-        journal: of releases.
-        vault: of sealed blocks.
-        streams: what is kept between checkpoints.
-        sessions: folder of the sessions of releases.
-        party: our name.
-        seen: charges that the office has seen.
-    """
+    """All that a hospital keeps of what it was charged, and what the office has told it."""
 
     ledger: Ledger
     journal: Journal

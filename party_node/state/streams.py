@@ -23,13 +23,7 @@ from party_node.state.journal import PUBLISHED, Record, Status
 
 
 class Increment(Value):
-    """Which integers a file has.
-
-    Attributes:
-        release: spec digest of the checkpoint.
-        rows: of the integers.
-        columns: of the integers.
-    """
+    """Which integers a file has."""
 
     release: Digest
     rows: int

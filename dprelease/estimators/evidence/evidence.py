@@ -217,11 +217,7 @@ WIDEST = 64
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Released moments, and what follows from them.
-
-    Attributes:
-        moments: as released.
-    """
+    """Released moments, and what follows from them."""
 
     moments: Moments
 

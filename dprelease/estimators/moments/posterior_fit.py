@@ -209,11 +209,7 @@ class Fitted(NamedTuple):
 
 
 def side_by_side(found: Sequence[Fitted]) -> ScaledFit:
-    """One fit of all targets, with warnings; numerical health is that of the worst.
-
-    Args:
-        found: a fit of each target.
-    """
+    """One fit of all targets, with warnings; numerical health is that of the worst."""
     fits = [each.fit for each in found]
     told = [
         f"For {count} of {len(found)} targets left out of the model, as noise hides how they vary: {named}."

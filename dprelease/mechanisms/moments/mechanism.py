@@ -209,11 +209,6 @@ def parts_of(columns: Columns, charge: Mapping[str, float | str]) -> tuple[Fract
 def choose_dealer(parties: int, collusion_threshold: int | None, dealer: Dealer | None) -> tuple[int, Dealer]:
     """t and the dealer: those asked for if they are possible, else the defaults.
 
-    Args:
-        parties: m.
-        collusion_threshold: t as asked for.
-        dealer: as asked for.
-
     Raises:
         InvalidInput: they are not possible.
     """

@@ -116,11 +116,7 @@ class NoisyRowsTerms(TermsInRanges):
 
 
 class MixedTerms(NoisyRowsTerms):
-    """Random mixtures of all patients' rows.
-
-    Attributes:
-        mixing: the public mixing matrix.
-    """
+    """Random mixtures of all patients' rows."""
 
     adds_rows: ClassVar[bool] = True
     mechanism: Literal["mixed"] = "mixed"

@@ -22,12 +22,7 @@ InnerTerms = Annotated[SerializeAsAny[Terms], BeforeValidator(read_within)]
 
 
 class Published(Value):
-    """An earlier checkpoint that was published.
-
-    Attributes:
-        checkpoint: its number.
-        rows: its new patients.
-    """
+    """An earlier checkpoint that was published."""
 
     checkpoint: Annotated[int, Field(ge=1)]
     rows: Rows
