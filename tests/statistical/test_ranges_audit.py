@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows
+from dprelease.mechanisms.ranges import terms
 from dprelease.mechanisms.ranges.privatize import histogram, noisy_ranges, second_round
 from dprelease.mechanisms.ranges.rounds import Row, window
-from dprelease.mechanisms.ranges.terms import (
-    CELLS,
-    FIRST_SHARE,
-    LARGEST_CODE,
-    SQUARED_SUMS,
-    RangesTerms,
-    Scales,
-    factor,
-    squared_sensitivity,
-)
+from dprelease.mechanisms.ranges.terms import CELLS, LARGEST_CODE, RangesTerms, Scales, factor
 from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from tests.statistical.auditor import Audit, Sighting, audit, audit_known
@@ -32,7 +24,7 @@ ROWS, UNIT = 40, 1 << 16
 SPEC = build_spec({"a": (COLUMN,)}, mechanism="ranges", rows=ROWS, grid_bits=16, epsilon=10.0)
 TERMS = cast(RangesTerms, SPEC.terms)
 MU = math.sqrt(check_spec(SPEC).joint_mu2)
-FIRST, SECOND = MU * math.sqrt(FIRST_SHARE), MU * math.sqrt(1 - FIRST_SHARE)
+FIRST, SECOND = MU * math.sqrt(terms.FIRST_SHARE), MU * math.sqrt(1 - terms.FIRST_SHARE)
 WORST = (-UNIT, int(UNIT * 0.6445))
 """Codes in the first cell and in the 211th, which move counts most."""
 
@@ -76,7 +68,7 @@ def counts(noise: NoiseSource, runs: int, scale: float) -> Audit:
 
 def test_these_are_the_worst_cells() -> None:
     one, other = (factor(CELLS) @ histogram(bounded.codes[:, 0], 16) for bounded in TABLES)
-    assert int(((one - other) ** 2).sum()) == squared_sensitivity(CELLS)
+    assert int(((one - other) ** 2).sum()) == terms.squared_sensitivity(CELLS)
 
 
 @pytest.mark.parametrize(("source", "runs"), [(lambda: SeededNoise(1), AUDIT_RUNS), (SecureNoise, SECURE_RUNS)])
@@ -88,7 +80,7 @@ def test_noise_for_neighbouring_cells_is_too_little() -> None:
     """D1 of the pair of neighbours that moves counts most: what one would take who thinks of histograms only."""
     columns = factor(CELLS).T
     near = max(int(((columns[at] - columns[at + 1]) ** 2).sum()) for at in range(CELLS - 1))
-    scale = TERMS.counts_scale * math.sqrt(near / squared_sensitivity(CELLS))
+    scale = TERMS.counts_scale * math.sqrt(near / terms.squared_sensitivity(CELLS))
     measured = counts(SeededNoise(2), AUDIT_RUNS, scale)
     assert not measured.agrees(FIRST, errors=7)
     assert measured.mu > FIRST + 7 * measured.standard_error
@@ -111,7 +103,7 @@ def test_the_worst_codes_cost_what_the_second_round_declares() -> None:
 
 def test_noise_for_the_sum_alone_is_too_little() -> None:
     """(z - z')^2 <= 4 for D2^2: squares of the same cells forgotten."""
-    factor = math.sqrt(4 / SQUARED_SUMS)
+    factor = math.sqrt(4 / terms.SQUARED_SUMS)
     scales = Scales(TERMS.counts_scale, TERMS.sum_scale * factor, TERMS.square_scale * factor)
     measured = sums(SeededNoise(6), AUDIT_RUNS, scales)
     assert measured.mu > SECOND + 7 * measured.standard_error

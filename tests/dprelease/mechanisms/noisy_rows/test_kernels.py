@@ -12,21 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dprelease.mechanisms.noisy_rows import mixing
-from dprelease.mechanisms.noisy_rows.mixing import (
-    WORTH_COMPILING,
-    BernoulliMixing,
-    Kernel,
-    in_numba,
-    in_numpy,
-    kernel_for,
-    signed_sums,
-)
+from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing, Kernel, kernel_for, signed_sums
 from dprelease.privacy.public_stream import PublicStream
 from tests.support.specs import SEED
 
 
 def compiled() -> Kernel:
-    found = in_numba()
+    found = mixing.in_numba()
     if found is None:
         pytest.skip("numba is not installed: pip install 'dprelease[fast]'")
     return found
@@ -34,7 +26,9 @@ def compiled() -> Kernel:
 
 @pytest.fixture(params=["numpy", "numba", "the loop itself"])
 def kernel(request: pytest.FixtureRequest) -> Kernel:
-    return {"numpy": lambda: in_numpy, "numba": compiled, "the loop itself": lambda: mixing._loop}[request.param]()
+    return {"numpy": lambda: mixing.in_numpy, "numba": compiled, "the loop itself": lambda: mixing._loop}[
+        request.param
+    ]()
 
 
 def by_the_contract(packed: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -68,22 +62,22 @@ def test_numba_and_numpy_give_the_same_bytes(outputs: int, rows: int, columns: i
     codes = np.random.default_rng(rows).integers(-(1 << 16), 1 << 16, (rows, columns)).astype(np.int32)
     found = []
     with pytest.MonkeyPatch.context() as patched:
-        for worth in (0, WORTH_COMPILING):
+        for worth in (0, mixing.WORTH_COMPILING):
             patched.setattr(mixing, "WORTH_COMPILING", worth)
             found.append(BernoulliMixing(PublicStream(SEED), outputs, rows).apply([codes]).tobytes())
     assert found[0] == found[1]
 
 
 def test_numba_is_chosen_where_it_pays_and_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernel_for(WORTH_COMPILING - 1) is in_numpy
-    assert kernel_for(WORTH_COMPILING) is compiled()
+    assert kernel_for(mixing.WORTH_COMPILING - 1) is mixing.in_numpy
+    assert kernel_for(mixing.WORTH_COMPILING) is compiled()
     monkeypatch.setattr(mixing, "in_numba", lambda: None)
-    assert kernel_for(WORTH_COMPILING) is in_numpy
+    assert kernel_for(mixing.WORTH_COMPILING) is mixing.in_numpy
 
 
 def test_without_numba_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert in_numba.__wrapped__() is None
+    assert mixing.in_numba.__wrapped__() is None
     assert not caplog.records
 
 
@@ -95,7 +89,7 @@ def test_a_numba_that_does_not_work_is_done_without(
     for name in [name for name in sys.modules if name.split(".")[0] == "numba"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)
-    assert in_numba.__wrapped__() is None
+    assert mixing.in_numba.__wrapped__() is None
     assert [record.getMessage() for record in caplog.records] == [
         "numba does not work here, and numpy mixes in its place: cannot load libllvmlite.so"
     ]

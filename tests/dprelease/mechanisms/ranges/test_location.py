@@ -14,18 +14,9 @@ from scipy import integrate, stats
 from dprelease.arrays import Floats
 from dprelease.data.ranges import REACH, REACHES, STEPS, GuessedNoise, Range, guess, radius2, reach_of
 from dprelease.mechanisms.moments.clipping import Clipping, Norm, clip_rows
+from dprelease.mechanisms.ranges import released
 from dprelease.mechanisms.ranges.privatize import histogram, second_round
-from dprelease.mechanisms.ranges.released import (
-    EDGES,
-    POINTS,
-    Distribution,
-    Margin,
-    choose,
-    follows,
-    isotonic,
-    kept,
-    public_rows,
-)
+from dprelease.mechanisms.ranges.released import EDGES, Distribution, Margin, choose, follows, kept, public_rows
 from dprelease.mechanisms.ranges.rounds import (
     PRIOR,
     Location,
@@ -58,7 +49,7 @@ def test_isotonic_regression_pools_neighbours() -> None:
     for size in (1, 2, 7, 31):
         for _ in range(20):
             values = random.normal(size=size) + np.linspace(0, random.choice([0, 1, 5]), size)
-            np.testing.assert_allclose(isotonic(values), pooled(values.tolist()), atol=1e-12)
+            np.testing.assert_allclose(released.isotonic(values), pooled(values.tolist()), atol=1e-12)
 
 
 def test_a_quantile_that_may_be_in_an_outermost_cell_may_lie_beyond_the_bounds() -> None:
@@ -81,7 +72,7 @@ def test_a_quantile_is_at_most_what_noise_lets_it_be_at_most() -> None:
     truth = (EDGES[1:-1] > -0.4).astype(float)
     for _ in range(200):
         noisy = truth + random.normal(0, sd, CELLS - 1)
-        monotone = np.concatenate([[0.0], np.clip(isotonic(noisy), 0, 1), [1.0]])
+        monotone = np.concatenate([[0.0], np.clip(released.isotonic(noisy), 0, 1), [1.0]])
         found = Distribution(noisy, np.full(CELLS - 1, sd), sd, monotone)
         held += [found.ends(0.05)[1] >= -0.4] if found.beyond(0.05) == -1 else []
     assert len(held) > 100
@@ -280,7 +271,7 @@ def test_a_margin_follows_the_counts_and_a_heavy_tail_beyond_them() -> None:
     assert np.all(np.diff(places) >= 0)
     assert -1 <= places[0] <= places[-1] <= 1
     for share in (0.3, 0.6, 0.9):
-        assert places[int(share * POINTS)] == pytest.approx(np.quantile(cells, share), abs=0.02)
+        assert places[int(share * released.POINTS)] == pytest.approx(np.quantile(cells, share), abs=0.02)
     assert places[-1] > np.quantile(cells, 0.999)
 
 
