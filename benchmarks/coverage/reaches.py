@@ -27,8 +27,8 @@ from benchmarks.coverage.long_tails import drawn
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.document.cells import LEVEL
-from dprelease.estimators.intervals.clipped import Clipped, ends
-from dprelease.estimators.intervals.estimates import LIMIT
+from dprelease.estimators.intervals.clipped import Clipped
+from dprelease.estimators.intervals.estimates import LIMIT, ends
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.mechanisms.moments.entries import Layout, code
 from dprelease.mechanisms.moments.released import NoisyMoments

@@ -20,12 +20,7 @@ sd(y) as clipped over s_y; of a y in whose tail nothing is seen it is the spread
 An intercept is off by what clipping moves the means of y and of the features, the latter times their slopes, and by what it takes
 from slopes times these means.
 
-An estimate with the error se and a bias up to w is off by less than w + k se with the probability P(|Z + w/se| <= w/se + k) or
-more, Z normal. Setting this to the level gives k. It falls from the two-sided quantile to the one-sided one, as noise and bias
-add up on one side only. Intervals are those of k, wider by w on either side, and p-values are the same condition at 0. Moments
-alone are clipped, and their errors are normal.
-
-Source: Armstrong, Kolesar (2018, Econometrica 86, 655), for intervals around a bias; `dprelease.release.reaches`.
+Source: `dprelease.release.reaches`; `dprelease.estimators.intervals.estimates` has the intervals around such a bias.
 """
 
 from __future__ import annotations
@@ -36,11 +31,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import chndtrix, ndtr
 
 from dprelease.arrays import Floats
 from dprelease.estimators.design import Design
-from dprelease.estimators.intervals.estimates import ProfiledEstimates
 from dprelease.mechanisms.moments.released import NoisyMoments
 from dprelease.one_line import listed
 from dprelease.release.reaches import LEAST_KEPT, Reach
@@ -49,10 +42,6 @@ WIDER = "intervals are wider by what clipping may take, which is estimated"
 MISSED = (
     "The estimate misses slopes that change in the tail, and extreme values of so few patients that noise hides them."
 )
-
-ONE_SIDED = 10.0
-"""Bias in standard errors from which on noise beyond it in the other direction has the probability 0, to the last digit."""
-
 HIDDEN = "counts and public bounds alone bound what depends on it, by a wide interval"
 
 
@@ -178,40 +167,6 @@ def _mean(view: NoisyMoments, name: str) -> float:
     """Mean of a released column as clipped, original units."""
     place, middle, half_width = view.lookup(name)
     return float(middle + half_width * view.gram[0, place] / view.rows)
-
-
-def less(of: ProfiledEstimates, wider: Floats) -> Floats:
-    """Estimates that are nearer to 0 by w, in the standard errors that they would have there; 0 within w."""
-    found: Floats = np.copysign(np.maximum(_beyond(of, wider), 0.0), of.value)
-    return found
-
-
-def p_values(of: ProfiledEstimates, wider: Floats) -> Floats:
-    """The largest of all biases up to w, two-sided; below 1 - level exactly where `ends` leave 0 out, from level = 1/2 on."""
-    beyond = _beyond(of, wider)
-    found: Floats = np.minimum(ndtr(-beyond) + ndtr(-beyond - 2 * _bias(of, wider)), 1.0)
-    return found
-
-
-def ends(of: ProfiledEstimates, level: float, wider: Floats) -> tuple[Floats, Floats]:
-    """Ends of intervals that hold the truth with the probability `level`, whatever the bias up to w."""
-    bias = _bias(of, wider)
-    lower, upper = of.interval(np.maximum(np.sqrt(chndtrix(level, 1.0, bias**2)) - bias, 0.0))
-    return lower - wider, upper + wider
-
-
-def _beyond(of: ProfiledEstimates, wider: Floats) -> Floats:
-    """How far estimates are from all values up to w on their side of 0, in the errors that they would have there."""
-    side = np.copysign(1.0, of.value)
-    found: Floats = np.minimum(side * of.against(0.0), side * of.against(side * wider))
-    return found
-
-
-def _bias(of: ProfiledEstimates, wider: Floats) -> Floats:
-    """W in standard errors, `ONE_SIDED` at most."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = np.minimum(wider / of.standard_error, ONE_SIDED)
-    return found
 
 
 def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:

@@ -6,7 +6,13 @@ interval is the set of all b that |value - b| <= t sqrt(V(b)) keeps, the solutio
 side where V is larger, and where t^2 bend >= 1 it has no end there. The p-value of no effect takes V at 0, so that p is below
 1 - level exactly where the interval leaves 0 out; for that reason a ratio is not estimate / standard error.
 
-Source: Fieller (1954, J. R. Stat. Soc. B 16, 175), for ratios; a slope is one, of noisy products by noisy squares.
+An estimate with the error se and a bias up to w is off by less than w + k se with the probability P(|Z + w/se| <= w/se + k) or
+more, Z normal. Setting this to the level gives k. It falls from the two-sided quantile to the one-sided one, as noise and bias
+add up on one side only. Intervals are those of k, wider by w on either side, and p-values are the same condition at 0. Moments
+alone are clipped, which is the one such bias, and their errors are normal.
+
+Sources: Armstrong, Kolesar (2018, Econometrica 86, 655), for intervals around a bias; Fieller (1954, J. R. Stat. Soc. B 16,
+175), for ratios; a slope is one, of noisy products by noisy squares.
 """
 
 from __future__ import annotations
@@ -16,8 +22,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import chndtrix, ndtr, stdtr, stdtrit
 
 from dprelease.arrays import Floats
+from dprelease.document.cells import LEVEL
+from dprelease.errors import InvalidInput
+
+_NORMAL = 1e10
+"""Degrees of freedom at which Student's law is the normal one to the last digit."""
+ONE_SIDED = 10.0
+"""Bias in standard errors from which on noise beyond it in the other direction has the probability 0, to the last digit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +108,96 @@ class ProfiledEstimates:
                 end = self.value + sign * np.where(rest > 0, rest / along, rest)
             ends.append(np.where(free | ((along <= 0) & (rest > 0)), sign * np.inf, end))
         return ends[0], ends[1]
+
+
+def less(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """Estimates that are nearer to 0 by w, in the standard errors that they would have there; 0 within w."""
+    found: Floats = np.copysign(np.maximum(_beyond(of, wider), 0.0), of.value)
+    return found
+
+
+def p_values(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """The largest of all biases up to w, two-sided; below 1 - level exactly where `ends` leave 0 out, from level = 1/2 on."""
+    beyond = _beyond(of, wider)
+    found: Floats = np.minimum(ndtr(-beyond) + ndtr(-beyond - 2 * _bias(of, wider)), 1.0)
+    return found
+
+
+def ends(of: ProfiledEstimates, level: float, wider: Floats) -> tuple[Floats, Floats]:
+    """Ends of intervals that hold the truth with the probability `level`, whatever the bias up to w."""
+    bias = _bias(of, wider)
+    lower, upper = of.interval(np.maximum(np.sqrt(chndtrix(level, 1.0, bias**2)) - bias, 0.0))
+    return lower - wider, upper + wider
+
+
+def _beyond(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """How far estimates are from all values up to w on their side of 0, in the errors that they would have there."""
+    side = np.copysign(1.0, of.value)
+    found: Floats = np.minimum(side * of.against(0.0), side * of.against(side * wider))
+    return found
+
+
+def _bias(of: ProfiledEstimates, wider: Floats) -> Floats:
+    """W in standard errors, `ONE_SIDED` at most."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = np.minimum(wider / of.standard_error, ONE_SIDED)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Inferred:
+    """Estimates in original units, not shrunken, with errors of sampling, mixing and noise together; NaN where nothing was learned.
+
+    Attributes:
+        profiled: (..., d) consistent estimates.
+        degrees: degrees of freedom of the standard errors; infinite for moments.
+        wider: (..., d) w, what clipping may take from them, a bias that intervals hold; None in public bounds.
+    """
+
+    profiled: ProfiledEstimates
+    degrees: float
+    wider: Floats | None = None
+
+    @property
+    def estimate(self) -> Floats:
+        """Estimates of the coefficients."""
+        return self.profiled.value
+
+    @property
+    def standard_error(self) -> Floats:
+        """Standard errors of estimates, were these the truth."""
+        return self.profiled.standard_error
+
+    @property
+    def z(self) -> Floats:
+        """Estimates, less what clipping may take, in the standard errors that they would have without an effect."""
+        return self.profiled.ratio if self.wider is None else less(self.profiled, self.wider)
+
+    @property
+    def p_value(self) -> Floats:
+        """Two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
+        if self.wider is not None:
+            return p_values(self.profiled, self.wider)
+        found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(self.profiled.ratio))
+        return found
+
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """(lower, upper) ends of confidence intervals; infinite where there is no bound.
+
+        Args:
+            level: confidence, in (0, 1).
+
+        Raises:
+            InvalidInput: the level does not lie between 0 and 1.
+        """
+        if not 0 < level < 1:
+            raise InvalidInput(f"the level of an interval lies between 0 and 1, and {level:g} does not; 0.95 is usual")
+        if self.wider is not None:
+            return ends(self.profiled, level, self.wider)
+        return self.profiled.interval(self._quantile(level))
+
+    def _quantile(self, level: float) -> float:
+        return float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2))
 
 
 @dataclass(frozen=True, eq=False)

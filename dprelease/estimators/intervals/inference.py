@@ -26,14 +26,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
 
 from dprelease.arrays import Floats
 from dprelease.document.cells import LEVEL
-from dprelease.errors import InvalidInput
 from dprelease.estimators.design import Design, design
-from dprelease.estimators.intervals.clipped import ends, less, notes, p_values, taken
-from dprelease.estimators.intervals.estimates import LIMIT, PopulationFit, ProfiledEstimates
+from dprelease.estimators.intervals.clipped import notes, taken
+from dprelease.estimators.intervals.estimates import LIMIT, Inferred, PopulationFit, ProfiledEstimates
 from dprelease.estimators.intervals.of_moments import learned_from_moments
 from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import RegressionRows
@@ -49,64 +47,6 @@ EQUAL_SPREAD = (
 """Said with every slope that has an error: sums of squared residuals times products of features are of fourth order."""
 Predicted = Literal["confidence", "prediction"]
 """Kind of an interval of a prediction: of the mean of patients with such features, or of one of them."""
-_NORMAL = 1e10
-"""Degrees of freedom at which Student's law is the normal one to the last digit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Inferred:
-    """Estimates in original units, not shrunken, with errors of sampling, mixing and noise together; NaN where nothing was learned.
-
-    Attributes:
-        profiled: (..., d) consistent estimates.
-        degrees: degrees of freedom of the standard errors; infinite for moments.
-        wider: (..., d) w, what clipping may take from them, a bias that intervals hold; None in public bounds.
-    """
-
-    profiled: ProfiledEstimates
-    degrees: float
-    wider: Floats | None = None
-
-    @property
-    def estimate(self) -> Floats:
-        """Estimates of the coefficients."""
-        return self.profiled.value
-
-    @property
-    def standard_error(self) -> Floats:
-        """Standard errors of estimates, were these the truth."""
-        return self.profiled.standard_error
-
-    @property
-    def z(self) -> Floats:
-        """Estimates, less what clipping may take, in the standard errors that they would have without an effect."""
-        return self.profiled.ratio if self.wider is None else less(self.profiled, self.wider)
-
-    @property
-    def p_value(self) -> Floats:
-        """Two-sided, by Student's law; below 1 - level exactly where an interval leaves 0 out."""
-        if self.wider is not None:
-            return p_values(self.profiled, self.wider)
-        found: Floats = 2 * stdtr(min(self.degrees, _NORMAL), -np.abs(self.profiled.ratio))
-        return found
-
-    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """(lower, upper) ends of confidence intervals; infinite where there is no bound.
-
-        Args:
-            level: confidence, in (0, 1).
-
-        Raises:
-            InvalidInput: the level does not lie between 0 and 1.
-        """
-        if not 0 < level < 1:
-            raise InvalidInput(f"the level of an interval lies between 0 and 1, and {level:g} does not; 0.95 is usual")
-        if self.wider is not None:
-            return ends(self.profiled, level, self.wider)
-        return self.profiled.interval(self._quantile(level))
-
-    def _quantile(self, level: float) -> float:
-        return float(stdtrit(min(self.degrees, _NORMAL), (1 + level) / 2))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import ndtr
 
 from dprelease.arrays import Floats
-from dprelease.estimators.intervals.clipped import Clipped, ends, less, p_values
-from dprelease.estimators.intervals.estimates import ProfiledEstimates
+from dprelease.estimators.intervals.clipped import Clipped
+from dprelease.estimators.intervals.estimates import ProfiledEstimates, ends, less, p_values
 from dprelease.release.reaches import LEAST_KEPT
 
 

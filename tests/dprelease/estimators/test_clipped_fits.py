@@ -11,7 +11,8 @@ from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
 from dprelease.document.cells import LEVEL
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.intervals.clipped import HIDDEN, Clipped, ends, moved_by, p_values
+from dprelease.estimators.intervals.clipped import HIDDEN, Clipped, moved_by
+from dprelease.estimators.intervals.estimates import ends, p_values
 from dprelease.estimators.result import MOST_TABLES
 from dprelease.release.release import Release
 from tests.support.noise import ZeroNoise

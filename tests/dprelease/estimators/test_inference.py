@@ -8,8 +8,8 @@ from scipy import stats
 
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.estimators.intervals.estimates import LIMIT, ProfiledEstimates
-from dprelease.estimators.intervals.inference import Inference, Inferred
+from dprelease.estimators.intervals.estimates import LIMIT, Inferred, ProfiledEstimates
+from dprelease.estimators.intervals.inference import Inference
 from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.release.release import Release
