@@ -22,9 +22,10 @@ from dprelease.mechanisms.moments.entries import EntryKind, code
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import encryption
-from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest, transcript_digest
+from dprelease.mpc.messages import MOST_ROUNDS, Message, MessageHeader, check_message, session_digest
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.proof.claim import Claim, GridInterval
+from dprelease.mpc.round import transcript_digest
 from dprelease.mpc.schedule import read_randomness
 from dprelease.release.accounting import check_spec, trust
 from dprelease.release.block import Block, expected_header

@@ -220,28 +220,6 @@ def _session_digest(hellos: tuple[MessageHeader, ...]) -> str:
     return sha256(canonical_bytes([header.model_dump(mode="json") for header in hellos]))
 
 
-def transcript_digest(task: str, session: str, commitments: Iterable[str], columns: Iterable[MessageHeader]) -> str:
-    """Statement that every party signs before it multiplies: the session, t, the dealer, commitments and all that was shown.
-
-    Args:
-        task: digest of what the products are for; it fixes t and the dealer.
-        session: digest of the session, which fixes all session keys.
-        commitments: to the parties' columns, from their approvals, in the parties' order.
-        columns: headers of all masked columns of the session, and of their bits, in any order.
-    """
-    digests = sorted(header.digest() for header in columns)
-    said = {"task": task, "session": session, "commitments": list(commitments), "columns": digests}
-    return sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said))
-
-
-def columns_expected(schedule: Schedule) -> frozenset[tuple[Kind, str, str]]:
-    """(kind, sender, dealer) of every file of masked columns, or of their bits, in a session."""
-    parties = [(party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party)]
-    proofs = [each for each in parties if schedule.verifiers(*each)]
-    shown: dict[Kind, list[tuple[str, str]]] = {"columns": parties, "bits": proofs}
-    return frozenset((kind, *each) for kind, senders in shown.items() for each in senders)
-
-
 def name_of(header: MessageHeader) -> str:
     """A name for a message among its sender's own, fit for a file; ``+`` is in no party's name."""
     return message_name(header.kind, header.dealer, "".join(header.receivers) if header.kind in TO_ONE else "")

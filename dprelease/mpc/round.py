@@ -18,6 +18,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from dprelease.canonical import canonical_bytes, sha256
 from dprelease.errors import IntegrityError, Irreparable
 from dprelease.identity.signing import PrivateKey, PublicKey
 from dprelease.mpc.encryption import Context, Draw, public_bytes, shared_seed
@@ -28,10 +29,8 @@ from dprelease.mpc.messages import (
     Kind,
     Message,
     MessageHeader,
-    columns_expected,
     session_digest,
     sign_message,
-    transcript_digest,
 )
 from dprelease.mpc.schedule import Schedule
 from dprelease.mpc.storage import SessionState, SessionStorage
@@ -202,6 +201,28 @@ class Round(Generic[Public]):
                 header = self.find(kind, party)
                 if header is not None and header.payload != expected:
                     raise Irreparable(f"{party} has seen another session than we have; nothing is computed")
+
+
+def transcript_digest(task: str, session: str, commitments: Iterable[str], columns: Iterable[MessageHeader]) -> str:
+    """Statement that every party signs before it multiplies: the session, t, the dealer, commitments and all that was shown.
+
+    Args:
+        task: digest of what the products are for; it fixes t and the dealer.
+        session: digest of the session, which fixes all session keys.
+        commitments: to the parties' columns, from their approvals, in the parties' order.
+        columns: headers of all masked columns of the session, and of their bits, in any order.
+    """
+    digests = sorted(header.digest() for header in columns)
+    said = {"task": task, "session": session, "commitments": list(commitments), "columns": digests}
+    return sha256(b"dprelease/moments/transcript/v1" + canonical_bytes(said))
+
+
+def columns_expected(schedule: Schedule) -> frozenset[tuple[Kind, str, str]]:
+    """(kind, sender, dealer) of every file of masked columns, or of their bits, in a session."""
+    parties = [(party, dealer) for party in schedule.parties for dealer in schedule.dealers_of(party)]
+    proofs = [each for each in parties if schedule.verifiers(*each)]
+    shown: dict[Kind, list[tuple[str, str]]] = {"columns": parties, "bits": proofs}
+    return frozenset((kind, *each) for kind, senders in shown.items() for each in senders)
 
 
 def names(parties: Iterable[str]) -> str:

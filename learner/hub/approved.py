@@ -16,6 +16,7 @@ from dprelease.intersection.ring import Ring, check_message
 from dprelease.intersection.task import Task
 from dprelease.mpc import messages as products
 from dprelease.mpc.messages import Message, MessageHeader
+from dprelease.mpc.round import columns_expected
 from dprelease.mpc.schedule import SEAL_BYTES, SEED_BYTES, Schedule
 from dprelease.release.accounting import check_spec
 from dprelease.release.approval import SignedApproval
@@ -91,7 +92,7 @@ def _awaiting(schedule: Schedule, header: MessageHeader, arrived: Callable[[str,
     if kind in products.TO_ONE:
         return tuple(each for each in header.receivers if arrived(kind, each) == _due(schedule, kind, each))
     if kind in products.SHOWN:
-        expected = len(products.columns_expected(schedule))
+        expected = len(columns_expected(schedule))
         return others if sum(arrived(each, "") for each in products.SHOWN) == expected else ()
     begins = kind == "hello" and header.round > 1 and arrived(kind, "") == 1
     return others if begins or arrived(kind, "") == whole else ()

@@ -12,8 +12,8 @@ from dprelease.errors import Conflict, DataRefused, IntegrityError, PeerUnavaila
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mpc import ring
 from dprelease.mpc.exchange import Exchange
-from dprelease.mpc.messages import MOST_ROUNDS, columns_expected
-from dprelease.mpc.round import Round
+from dprelease.mpc.messages import MOST_ROUNDS
+from dprelease.mpc.round import Round, columns_expected
 from tests.party_node.joint_post import MemoryRelay
 from tests.party_node.joint_world import MADE, JointWorld, joint_spec
 from tests.support.joint import entries, exact_gram

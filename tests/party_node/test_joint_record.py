@@ -17,8 +17,9 @@ from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc import encryption
 from dprelease.mpc import exchange as exchange_module
 from dprelease.mpc.encryption import Context
-from dprelease.mpc.messages import MessageHeader, columns_expected
+from dprelease.mpc.messages import MessageHeader
 from dprelease.mpc.modulus import FIELD
+from dprelease.mpc.round import columns_expected
 from dprelease.mpc.schedule import deal
 from tests.party_node.joint_world import JointWorld, joint_spec
 from tests.support.specs import random_raw, random_rows

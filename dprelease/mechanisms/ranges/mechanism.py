@@ -21,19 +21,14 @@ from dprelease.mechanisms.ranges.terms import (
     NOBODY,
     WIDTH,
     RangesTerms,
-    Scales,
     largest,
     largest_decade,
-    largest_error,
     numbers_without_bounds,
     split,
     squared_sensitivity,
 )
 from dprelease.mechanisms.statement import OWN_NOISE, Cost, Statements, own_blocks
 from dprelease.spec_base import SpecBase
-
-DOUBTFUL = 0.15
-"""Noise of a count, as a share of the rows, from which on boxes of columns without bounds are doubtful."""
 
 _LARGEST = 1 << 62
 
@@ -68,7 +63,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
         terms = RangesTerms.least(mu2, draft.everything, draft.agreed.rows_per_subject)
         plan = f"ranges: {columns} private numeric columns, each with {1 / parts(draft.everything)} of mu^2"
         plan += f", and {unknown} without bounds with half as much again" if unknown else ""
-        plan += "".join(f"; {doubt}" for doubt in doubts(draft.agreed.rows, terms.scales))
+        plan += "".join(f"; {doubt}" for doubt in terms.scales.doubts(draft.agreed.rows))
         return ProposedTerms(terms, split(mu2, draft.columns), plan)
 
     def cost(self, spec: SpecBase) -> Cost:
@@ -148,7 +143,7 @@ class RangesMechanism(Mechanism[RangesTerms]):
                     f"{name} has no public bounds: it gets some from noisy counts of decades, which take a third of what it costs"
                     for name in unknown
                 ),
-                *doubts(spec.rows, terms.scales),
+                *terms.scales.doubts(spec.rows),
             ),
             trust=TRUST,
             content=f"centre and scale of {which}",
@@ -159,14 +154,3 @@ class RangesMechanism(Mechanism[RangesTerms]):
 
 
 RANGES = RangesMechanism()
-
-
-def doubts(rows: int, scales: Scales) -> tuple[str, ...]:
-    """Warnings about columns without bounds, from public numbers; nothing where noise is small or there are none."""
-    share = scales.decades * largest_error(DECADE_CELLS) / rows
-    if share < DOUBTFUL:
-        return ()
-    return (
-        f"the noise of a count of rows is {share:.0%} of the patients, so that bounds found for columns without any may be far "
-        "off; declare bounds, or raise epsilon",
-    )

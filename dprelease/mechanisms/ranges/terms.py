@@ -131,6 +131,9 @@ WIDTH = CELLS - 1 + 7
 SURE = 64
 """Noise scales that a noise never exceeds, but for a probability below e^-2000."""
 
+DOUBTFUL = 0.15
+"""Noise of a count, as a share of the rows, from which on boxes of columns without bounds are doubtful."""
+
 NOBODY = "ranges are of private numeric columns, and nobody has any; leave this release out, or declare one"
 
 
@@ -262,6 +265,16 @@ class Scales:
         if not self.decades:
             return Fraction(0)
         return mu2_of_scales(((_decade_sensitivity(rows_per_subject), self.decades),), lambda costs: costs[0])
+
+    def doubts(self, rows: int) -> tuple[str, ...]:
+        """Warnings about columns without bounds, from public numbers; nothing where noise is small or there are none."""
+        share = self.decades * largest_error(DECADE_CELLS) / rows
+        if share < DOUBTFUL:
+            return ()
+        return (
+            f"the noise of a count of rows is {share:.0%} of the patients, so that bounds found for columns without any may be far "
+            "off; declare bounds, or raise epsilon",
+        )
 
 
 def _sensitivities(q: int) -> tuple[Fraction, Fraction, Fraction]:

@@ -11,15 +11,8 @@ from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import BLOCK, SESSION, PrivateKey, key_fingerprint, new_private_key, sign
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.messages import (
-    MOST_ROUNDS,
-    NOTHING,
-    Message,
-    MessageHeader,
-    check_message,
-    columns_expected,
-    sign_message,
-)
+from dprelease.mpc.messages import MOST_ROUNDS, NOTHING, Message, MessageHeader, check_message, sign_message
+from dprelease.mpc.round import columns_expected
 from dprelease.mpc.schedule import COORDINATOR, SEAL_BYTES, SEED_BYTES
 from dprelease.release.spec import ReleaseSpec
 from tests.dprelease.mpc.test_schedule import hospitals

@@ -9,8 +9,8 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, transcript_digest
-from dprelease.mpc.round import Round, latest_round
+from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest
+from dprelease.mpc.round import Round, latest_round, transcript_digest
 from dprelease.mpc.schedule import COORDINATOR
 from tests.support.specs import build_spec, numeric
 
