@@ -55,7 +55,7 @@ from fractions import Fraction
 
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.sensitivity import Sensitivity, check_positive, outcome_sensitivity
+from dprelease.mechanisms.moments.sensitivity import Sensitivity, outcome_sensitivity
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 FINEST = 100.0
@@ -88,17 +88,10 @@ def split(features: int, outcomes: int, explained: Fraction = EXPLAINED) -> Frac
     """q of formula (2) from public numbers, the same on every machine: in (0, 1], more of it to the covariance when small.
 
     Args:
-        features: d.
-        outcomes: l.
+        features: d > 0.
+        outcomes: l > 0.
         explained: e in [0, 1], the part of the outcomes that the features are guessed to explain.
-
-    Raises:
-        InvalidInput: no feature, no outcome, or a part that is none.
     """
-    check_positive("the number of features", Fraction(features))
-    check_positive("the number of outcomes", Fraction(outcomes))
-    if not 0 <= explained <= 1:
-        raise InvalidInput(f"the part of the outcomes that the features explain lies between 0 and 1, not {explained}")
     under = 1 + 8 * explained * Fraction(features + 1, outcomes)
     root = Fraction(math.isqrt((under.numerator << (2 * _ROOT_BITS)) // under.denominator), 1 << _ROOT_BITS)
     return min(Fraction(1), Fraction(round(2 / (1 + root) * 2**16) or 1, 2**16))
@@ -117,15 +110,8 @@ def parts(mu2: Fraction, share: Fraction) -> tuple[Fraction, Fraction]:
 
     Args:
         mu2: mu^2 > 0.
-        share: q of `split`.
-
-    Raises:
-        InvalidInput: a budget or share that is not positive, or a share above 1.
+        share: q of `split`, in (0, 1].
     """
-    check_positive("mu^2", mu2)
-    check_positive("the share", share)
-    if share > 1:
-        raise InvalidInput(f"a share above 1, here {share}, makes the covariance noisier and nothing better")
     covariance = mu2 / (1 + share) ** 2
     return covariance, 4 * share * covariance
 

@@ -314,16 +314,5 @@ def association_bound(radius2: Fraction, outcome2: Fraction) -> Fraction:
     Args:
         radius2: R^2; with X public, max |x_i|^2 over its rows.
         outcome2: S^2; with Y public, max |y_i|^2 over its rows.
-
-    Raises:
-        InvalidInput: a bound that is not positive.
     """
-    check_positive("the bound of the features", radius2)
-    check_positive("the bound of the outcomes", outcome2)
     return 4 * radius2 * outcome2
-
-
-def check_positive(name: str, value: Fraction) -> None:
-    """Refuse what is not positive, by its name."""
-    if value <= 0:
-        raise InvalidInput(f"{name} must be positive, not {value}")

@@ -148,14 +148,9 @@ class MixingMatrix(ABC):
         stream: the public stream of the release's mixing seed.
         outputs: k >= 1, rows of B.
         rows: n >= 1, columns of B, one for each patient row.
-
-    Raises:
-        InvalidInput: k or n is not positive.
     """
 
     def __init__(self, stream: PublicStream, outputs: int, rows: int) -> None:
-        if outputs < 1 or rows < 1:
-            raise InvalidInput(f"mixing needs at least one output and one row, not k = {outputs}, n = {rows}")
         self.outputs = outputs
         self.rows = rows
         self._stream = stream
@@ -171,18 +166,9 @@ class MixingMatrix(ABC):
         data = self._stream.read(first * self._stride, count * self._stride)
         return np.frombuffer(data, np.uint8).reshape(count, self._stride)
 
-    def signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
-        """B[:, start:stop] as (k, stop - start) int8.
-
-        Raises:
-            InvalidInput: the range does not lie within [0, n].
-        """
-        if not 0 <= start <= stop <= self.rows:
-            raise InvalidInput(f"columns [{start}, {stop}) do not lie within B's {self.rows}")
-        return self._signs(start, stop)
-
     @abstractmethod
-    def _signs(self, start: int, stop: int) -> npt.NDArray[np.int8]: ...
+    def signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+        """B[:, start:stop] as (k, stop - start) int8; 0 <= start <= stop <= n."""
 
     def apply(self, chunks: Iterable[npt.NDArray[np.integer]], run: PieceMap = one_by_one) -> Integers:
         """B Q for integer rows Q that arrive in chunks, in order; exact, whatever the chunking.
@@ -247,7 +233,8 @@ class BernoulliMixing(MixingMatrix):
     def _group_bytes(self) -> int:
         return self.outputs
 
-    def _signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+    def signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+        """As `MixingMatrix.signs`."""
         first = start // GROUP
         packed = self._groups(first, -(-stop // GROUP) - first)[:, : self.outputs]
         bits = np.unpackbits(np.ascontiguousarray(packed.T), axis=1, bitorder="little")
@@ -284,7 +271,8 @@ class BucketMixing(MixingMatrix):
         here = slice(start - first * k, stop - first * k)
         return places.ravel()[here], 1 - 2 * bits.ravel()[here].astype(np.int8)
 
-    def _signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+    def signs(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+        """As `MixingMatrix.signs`."""
         found = np.zeros((self.outputs, stop - start), np.int8)
         places, signs = self._placed(start, stop)
         found[places, np.arange(stop - start)] = signs

@@ -196,18 +196,6 @@ def test_another_seed_is_another_matrix(kind: str) -> None:
     assert not np.array_equal(mixing(5, 50, kind=kind).signs(0, 50), mixing(5, 50, bytes(32), kind).signs(0, 50))
 
 
-@pytest.mark.parametrize(("outputs", "rows"), [(0, 1), (1, 0), (-1, 5)])
-def test_empty_matrices_are_refused(outputs: int, rows: int) -> None:
-    with pytest.raises(InvalidInput, match="at least one output and one row"):
-        mixing(outputs, rows)
-
-
-@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 11), (11, 11)])
-def test_columns_outside_the_matrix_are_refused(start: int, stop: int) -> None:
-    with pytest.raises(InvalidInput, match="do not lie within"):
-        mixing(2, 10).signs(start, stop)
-
-
 @pytest.mark.parametrize("sizes", [(), (9,), (11,), (5, 4), (5, 5, 1)])
 def test_another_number_of_rows_is_refused(sizes: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInput, match="B was made for"):
