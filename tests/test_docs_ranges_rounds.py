@@ -23,7 +23,6 @@ EDGES = -1 + 2 * np.arange(1, 256) / 256
 
 
 def recovered() -> Floats:
-    """W."""
     column = [int(each) for each in V["ranges-factor"].split()]
     factor = np.array([[column[i - j] if i >= j else 0 for j in range(255)] for i in range(255)], float)
     return np.tril(np.ones((255, 255))) @ np.linalg.inv(factor)

@@ -114,14 +114,12 @@ def serving(home: Path, **plan: object) -> Iterator[World]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """A running coordinator on SQLite."""
     with serving(tmp_path / "office") as world:
         yield world
 
 
 @pytest.fixture
 def hub(world: World, tmp_path: Path) -> Iterator[Hub]:
-    """A hub that serves this world."""
     assert world.server is not None
     folder = world.settings.certificate.parent / "hub"
     settings = {

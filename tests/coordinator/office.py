@@ -62,8 +62,6 @@ def request(**changed: object) -> Request:
 
 @dataclass
 class Clock:
-    """A clock that tests set."""
-
     now: datetime = NOW
 
     def __call__(self) -> datetime:
@@ -96,24 +94,20 @@ class Office:
             self.keys[party], self.certificates[party] = key, certificate
 
     def report(self, *catalogues: Catalogue, now: datetime = NOW) -> None:
-        """Keep catalogues."""
         with self.store.writing() as tx:
             for one in catalogues:
                 tx.members.report_catalogue(one, now)
 
     def propose(self, now: datetime = NOW, **changed: object) -> Agreement:
-        """Propose the usual release."""
         return create(self.store, request(**changed), RUN_TIME, now).release
 
     def release(self, digest: str) -> Agreement:
-        """The release as it stands."""
         with self.store.reading() as tx:
             return tx.releases.get(digest)
 
     def approval(
         self, spec: ReleaseSpec, party: str, now: datetime = NOW, commitment: str = "ab" * 32
     ) -> SignedApproval:
-        """A party's signed approval."""
         return approve(spec, party, commitment, self.keys[party], self.certificates[party], now)
 
 

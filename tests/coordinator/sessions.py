@@ -84,7 +84,6 @@ class Offers:
 
 
 def offer(spec: ReleaseSpec, party: str, key: str, number: int = 1, **changed: object) -> MessageHeader:
-    """An offer's header."""
     fields = {
         "task": spec.digest(),
         "round": number,
@@ -132,7 +131,6 @@ class Desk:
         return self.dealer.fetch(read_session(request.offers, self.office.store, party, root), party)
 
     def ask(self, offers: Offers, party: str) -> bytes:
-        """One call."""
         return self.send(offers.request(), party)
 
     def get(self, offers: Offers) -> dict[str, bytes]:

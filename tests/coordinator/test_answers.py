@@ -74,7 +74,6 @@ def dealt(offers: Offers, sealed: Mapping[str, bytes]) -> dict[str, CorrelatedRa
 
 
 def opened(offers: Offers, asked: Message, sealed: bytes) -> bytes:
-    """An answer, by its receiver."""
     header = asked.header
     context = replace(offers.context(header.sender), purpose="answer", dealer=header.dealer)
     return unseal(offers.keys[header.sender], sealed, context)
@@ -90,7 +89,6 @@ def due(offers: Offers, asked: Message, body: bytes, given: CorrelatedRandomness
 
 
 def ask(desk: Desk, asked: Message, body: bytes = CHALLENGES, party: str | None = None) -> bytes:
-    """One call."""
     request = pb.RequestAnswerRequest(challenge=asked.to_bytes(), body=body)
     root = desk.office.authority.root_pem
     return request_answer(request, desk.office.store, desk.dealer, party or asked.header.sender, root)

@@ -146,7 +146,6 @@ def test_the_hub_keeps_its_host_names(world: World) -> None:
 
 
 def shown(world: World) -> str:
-    """The certificate that a new connection meets."""
     assert world.server is not None
     pem = ssl.get_server_certificate(("127.0.0.1", world.server.enrolment_port))
     return read_certificate(pem).public_bytes(serialization.Encoding.PEM).decode()

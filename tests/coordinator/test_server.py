@@ -59,7 +59,6 @@ def test_health_says_whether_the_store_answers(world: World) -> None:
 
 
 def services_offered(world: World) -> list[str]:
-    """Names that reflection lists."""
     return list(ProtoReflectionDescriptorDatabase(world.channel(world.hub)).get_services())
 
 
@@ -280,7 +279,6 @@ def told_before(world: World, version: int) -> list[AgreementRecord]:
 
 
 def end(world: World, digests: list[str]) -> None:
-    """They are over."""
     ended = {"state": "CANCELLED", "since": world.clock(), "deadline": None, "reason": "wrong columns"}
     with database(world) as db:
         db.execute(update(agreements).where(agreements.c.digest.in_(digests)).values(ended))

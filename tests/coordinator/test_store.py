@@ -39,7 +39,6 @@ CAP = Fraction(1, 7)
 
 @pytest.fixture
 def both(any_store: Store) -> Office:
-    """Two hospitals on either database."""
     return two_hospitals(any_store)
 
 

@@ -47,7 +47,6 @@ def office(office: Office) -> Office:
 
 
 def end(office: Office, release: Agreement, *, published: bool = True, approved: bool = True) -> None:
-    """Let a release go its way."""
     with office.store.writing() as tx:
         for party in release.record.parties if approved else ():
             signed = office.approval(release.read_spec(), party).to_bytes()

@@ -124,7 +124,6 @@ def ask(method: Callable[..., Any], message: object) -> Any:
 
 
 def report(stub: CoordinationServiceStub, party: str, **changed: object) -> None:
-    """Report a catalogue."""
     ask(stub.ReportCatalogue, pb.ReportCatalogueRequest(catalogue=catalogue(party, **changed).to_bytes()))
 
 

@@ -37,7 +37,6 @@ class Departures(dict[str, tuple[Departure, str]]):
 
 
 def verified(published: Published) -> Release:
-    """What a learner does."""
     return verify_release(
         published.manifest, published.signature, lambda block: published.blocks[block.party], published.root
     )

@@ -44,7 +44,6 @@ def setting(mechanism: str, rows: int, widths: str = "2,2,2", epsilon: float = 1
 
 
 def rows_of(where: Scenario) -> int:
-    """n."""
     return where.draft.agreed.rows
 
 

@@ -72,7 +72,6 @@ class Hospital:
 
 
 def numeric(lower: float, upper: float) -> str:
-    """A numeric declaration as TOML lines."""
     return f'kind = "numeric"\nlower = {lower}\nupper = {upper}'
 
 

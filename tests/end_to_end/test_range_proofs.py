@@ -117,7 +117,6 @@ def files(consortium: Consortium, release: str = "-") -> set[str]:
 
 
 def sessions(consortium: Consortium) -> list[Path]:
-    """What hospitals keep of sessions."""
     return [path for name in NAMES for path in (consortium.hospital(name) / "state" / "joint").glob("*")]
 
 

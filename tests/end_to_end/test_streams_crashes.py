@@ -69,7 +69,6 @@ class Stream:
     releases: list[str]
 
     def propose(self) -> str:
-        """The next checkpoint."""
         return propose_next(self.consortium, self.releases[0])
 
     def crash(self, name: str, fault: str) -> str:

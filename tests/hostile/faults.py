@@ -65,7 +65,6 @@ class Fault:
         return row_for(self.raised()).exit_code
 
     def raised(self) -> DpReleaseError:
-        """An error of this class."""
         assert self.error is not None
         return self.error("")
 

@@ -42,13 +42,11 @@ def sealed(world: World) -> Sealed:
 
 @pytest.fixture(scope="session")
 def trio(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """A consortium of three."""
     return World(tmp_path_factory.mktemp("three"), THREE_PARTIES)
 
 
 @pytest.fixture(scope="session")
 def joint(trio: World) -> Sealed:
-    """Joint moments of the three."""
     return trio.sealed(mechanism="moments")
 
 
@@ -76,7 +74,6 @@ def signer(world: World) -> Signer:
 
 @pytest.fixture(scope="session")
 def folder(world: World, sealed: Sealed, tmp_path_factory: pytest.TempPathFactory) -> ReleaseFolder:
-    """A published release as files."""
     storage = Storage(tmp_path_factory.mktemp("published"), 1 << 30)
     published = publish_to(storage, world, sealed)
     storage.close()

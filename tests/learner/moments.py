@@ -38,7 +38,6 @@ def opened(world: World, folder: Path, **spec: object) -> Opened:
 
 
 def tables(spec: ReleaseSpec) -> dict[str, BoundedRows]:
-    """The hospitals' rows behind a release."""
     return {part.party: random_rows(spec, part.party) for part in spec.parties}
 
 

@@ -122,7 +122,6 @@ class Hospitals:
 
 
 def messages(parcel: Message, chunks: list[release_pb2.Chunk]) -> Iterator[relay_pb2.SendParcelRequest]:
-    """The messages of an upload."""
     named = {"header_digest": bytes.fromhex(parcel.header.digest()), "spec_digest": bytes.fromhex(parcel.header.task)}
     for chunk in chunks:
         yield relay_pb2.SendParcelRequest(**named, chunk=chunk)
@@ -171,7 +170,6 @@ class Office:
         return upload.finish()
 
     def bring(self, *parcels: Message) -> None:
-        """Open and send."""
         for parcel in parcels:
             held = self.open(parcel)
             if held < parcel.header.size:

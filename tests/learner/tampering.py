@@ -130,7 +130,6 @@ FILES: Mapping[str, Tamper] = {
 
 
 def copy(folder: ReleaseFolder, to: Path) -> ReleaseFolder:
-    """A copy to tamper with."""
     import shutil
 
     shutil.copytree(folder.path, to)

@@ -43,7 +43,6 @@ ATTENTIVE = {"limits": {"stop_seconds": 0.0, "sweep_seconds": 0.02}}
 
 
 def opened(root: Path, world: World) -> Storage:
-    """The storage as the hub opens it."""
     return Storage(root, 1 << 30, root_pem=world.root.certificate)
 
 

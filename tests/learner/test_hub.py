@@ -54,8 +54,6 @@ Dial = Callable[..., grpc.Channel]
 
 
 class Party:
-    """A party's side of an upload."""
-
     def __init__(self, channel: grpc.Channel, sealed: Sealed, name: str) -> None:
         self.channel, self.stub = channel, intake_pb2_grpc.IntakeServiceStub(channel)
         self.sealed, self.name = sealed, name
@@ -76,8 +74,6 @@ class Party:
 
 
 class Public:
-    """Anybody's side."""
-
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = public_pb2_grpc.PublicServiceStub(channel)
 

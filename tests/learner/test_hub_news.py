@@ -39,13 +39,11 @@ def latest(caller: Caller) -> int:
 
 
 def held(caller: Caller) -> Any:
-    """A call that is held."""
     request = release_pb2.AwaitNewsRequest(seen=latest(caller))
     return caller.stub.AwaitNews.future(request, timeout=PATIENCE_SECONDS, metadata=VERSION)
 
 
 def told(callers: Callers, make: Hospitals, *parcels: Message) -> set[str]:  # noqa: F811
-    """Who is told of parcels."""
     before = {name: latest(caller) for name, caller in callers.items()}
     bring(callers, make, *parcels)
     return {name for name, caller in callers.items() if latest(caller) != before[name]}

@@ -91,8 +91,6 @@ def relay() -> Iterator[Callable[[int], int]]:
 
 
 class Public:
-    """Somebody at an address."""
-
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = public_pb2_grpc.PublicServiceStub(channel)
 
@@ -332,7 +330,6 @@ class Raw:
         self.answer = answer
 
     def close(self) -> None:
-        """Let go of everything."""
         self.over.set()
         self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._listening.close()

@@ -55,8 +55,6 @@ def sealed(joint: Sealed) -> Sealed:
 
 
 class Caller:
-    """A hospital's side of the relay."""
-
     def __init__(self, channel: grpc.Channel, release: str) -> None:
         self.stub = relay_pb2_grpc.RelayServiceStub(channel)
         self.release = bytes.fromhex(release)

@@ -48,7 +48,6 @@ def hub(world: World, sealed: Sealed, other: Sealed, tmp_path: Path, start_hub: 
 
 @pytest.fixture
 def mirrored(hub: Hub, tmp_path: Path) -> Path:
-    """What somebody copied from the hub."""
     unfinished = shutil.ignore_patterns(".*")  # a hub that starts makes its pages anew
     return Path(shutil.copytree(tmp_path / "storage" / "published", tmp_path / "mirrored", ignore=unfinished))
 

@@ -263,7 +263,6 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def requests(digest: str, chunks: Iterable[release_pb2.Chunk]) -> Iterator[Any]:
-    """The messages of an upload."""
     for piece in chunks:
         yield intake_pb2.SendBlockRequest(spec_digest=bytes.fromhex(digest), chunk=piece)
 

@@ -62,8 +62,6 @@ ROWS, GRID_BITS = 60, 16
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A request to a mechanism."""
-
     mechanism: str
     parties: int = 3
     options: tuple[tuple[str, Any], ...] = ()

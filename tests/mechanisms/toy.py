@@ -41,8 +41,6 @@ class PartySums(Value):
 
 
 class SumsTerms(Terms):
-    """The terms of column sums."""
-
     mechanism: Literal["sums"] = "sums"
     noise: tuple[PartySums, ...]
 
@@ -71,8 +69,6 @@ def noise_for(party: str, mu2: Fraction, sensitivity2: int) -> PartySums:
 
 
 class Sums(Mechanism[SumsTerms]):
-    """Noisy column sums."""
-
     name = "sums"
     terms = SumsTerms
     options = SumsOptions
@@ -158,5 +154,4 @@ SUMS = Sums()
 
 
 def add() -> None:
-    """Add the mechanism to this process's table."""
     register(SUMS)

@@ -40,7 +40,6 @@ class FakeAlignments(AlignmentServiceServicer):
         self.records[run].explanation = explanation
 
     def said(self, method: str) -> list[tuple[str, Any]]:
-        """Who called a method, and with what."""
         return [(party, request) for party, name, request in self.heard if name == method]
 
     def ListRuns(self, request: Any, context: Any) -> pb.ListAgreementsResponse:

@@ -101,7 +101,6 @@ class FakeCoordinator(coordination_pb2_grpc.CoordinationServiceServicer):
             self.news.tell(*(part.party for part in spec.parties))
 
     def state(self, release: str) -> str:
-        """What the parties are told."""
         return release_pb2.ReleaseState.Name(self.records[release].state).removeprefix("RELEASE_STATE_")
 
     def take(self, approval: bytes) -> None:

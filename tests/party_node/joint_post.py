@@ -49,7 +49,6 @@ class Post:
     altered: dict[str, str] = field(default_factory=dict)
 
     def take(self, party: str, message: Message, body: bytes) -> None:
-        """Keep a message."""
         header = message.header
         self.given.append((party, message, body))
         if header.digest() in self.messages:
@@ -82,7 +81,6 @@ class Post:
             raise Conflict("nobody has begun the round before")
 
     def offers(self, number: int) -> dict[str, MessageHeader]:
-        """Party to its offer in a round."""
         headers = [kept.header for kept in self.messages.values()]
         return {header.sender: header for header in headers if (header.kind, header.round) == ("hello", number)}
 
@@ -93,7 +91,6 @@ class Post:
         return session_digest(there[name] for name in self.schedule.parties) if complete else None
 
     def fetch(self, party: str, header: MessageHeader) -> bytes:
-        """The body, for a receiver."""
         if self.strict and party not in header.receivers:
             raise AccessDenied("it is for somebody else")
         body = self.serves(party, header, self.bodies[header.digest()])
@@ -101,7 +98,6 @@ class Post:
         return body
 
     def find(self, kind: str, sender: str, receiver: str = "", dealer: str = "") -> Message:
-        """A listed message."""
         return next(
             message
             for message in self.messages.values()

@@ -158,12 +158,10 @@ class Site:
         return made
 
     def request_deal(self, offers: list[bytes]) -> bytes:
-        """Ask the coordinator that deals."""
         self.tick("request")
         return self.world.office.request(self.name, offers)
 
     def request_answer(self, asked: Message, body: bytes, size: int) -> bytes:
-        """Ask it about a proof."""
         self.tick("request")
         answer = self.world.office.answer(asked, body)
         assert len(answer) == size
@@ -184,7 +182,6 @@ class Site:
         return MADE
 
     def finish(self, done: Products) -> None:
-        """Make the block."""
         spec, earlier = self.world.spec, self.world.before.earlier
         (self.block,) = privatize(self._bounded(), spec, self.name, self.noise, done, earlier, run=self.engine)
 

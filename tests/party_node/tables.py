@@ -45,20 +45,17 @@ def settings(
 
 
 def read(path: Path, columns: dict[str, dict[str, Any]] | None = None, key: bytes = KEY, **more: Any) -> BoundedTable:
-    """Read a file."""
     described = settings(path, columns, **more)
     return scan(described, key, described.declarations(), GRID_BITS).table()
 
 
 def csv(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
-    """A file with this text."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
 def parquet(folder: Path, columns: dict[str, Any], name: str = "rows.parquet", **how: Any) -> Path:
-    """A Parquet file with these columns."""
     path = folder / name
     pa.parquet.write_table(pa.table(columns), path, **how)
     return path

@@ -32,8 +32,6 @@ LOOKS = 12
 
 @dataclass
 class Office:
-    """The coordinator in memory."""
-
     task: Task
     acceptances: tuple[bytes, ...]
     state: str = "RUNNING"

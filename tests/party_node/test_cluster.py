@@ -63,7 +63,6 @@ def read(here: PartySettings, run: PieceMap | None = None) -> Scan:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterSettings]:
-    """Two worker processes behind TLS."""
     with two_workers(tmp_path_factory.mktemp("cluster")) as (address, files):
         yield ClusterSettings(address=address, connect_seconds=100, **files)
 

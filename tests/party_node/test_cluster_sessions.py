@@ -32,7 +32,6 @@ FIRST, SECOND = bytes(range(32)), bytes(range(1, 33))
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two worker processes behind TLS."""
     with two_workers(tmp_path_factory.mktemp("cluster")) as (address, files):
         made = Cluster(ClusterSettings(address=address, connect_seconds=100, **files))
         yield made

@@ -59,7 +59,6 @@ def running(hospital: Hospital) -> Iterator[threading.Event]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait for what must happen."""
     pause = threading.Event()
     for _ in range(int(PATIENCE / 0.005)):
         if condition():

@@ -24,7 +24,6 @@ from tests.support.specs import with_terms
 
 
 def start(folder: Path, count: int, **changed: Any) -> JointWorld:
-    """A release with proofs."""
     return JointWorld(folder, with_terms(joint_spec(count, rows=4, **changed), range_proofs=True))
 
 

@@ -19,8 +19,6 @@ SECRET = "/hook/s3cret?token=t0ken"
 
 
 class Hook(Handler):
-    """Takes what is posted."""
-
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.web.asked.append((self.path, body))

@@ -35,7 +35,6 @@ def cells_of(
 
 
 def number(text: str, rules: dict[str, Any], source: dict[str, Any]) -> float | str:
-    """What a text is read as."""
     cells = cells_of([text], NUMBER | rules, **source)
     return (
         "missing" if cells.missing[0] else "unreadable" if cells.unreadable[0] else float(np.asarray(cells.values)[0])

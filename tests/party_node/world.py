@@ -160,7 +160,6 @@ class Hospital:
                 cycle()
 
     def run(self, *arguments: str, stdin: str | None = None) -> Result:
-        """A command, as IT would type it."""
         return CliRunner().invoke(main, [*arguments, "--config", str(self.config)], input=stdin)
 
     def record(self, release: str) -> Record:
@@ -176,11 +175,9 @@ class Hospital:
         return [entry.kind for entry in self.books.ledger.entries() if entry.release == release and not entry.blocks]
 
     def made(self, release: str) -> list[str]:
-        """The blocks that the ledger knows of a release."""
         return [each for entry in self.books.ledger.entries() if entry.release == release for each in entry.blocks]
 
     def edit(self, pattern: str, text: str) -> None:
-        """Change party.toml."""
         before = self.config.read_text()
         after = re.sub(pattern, text, before, flags=re.MULTILINE)
         assert after != before

@@ -94,7 +94,6 @@ class Authority:
         self.root = self._member.certificate
 
     def member(self, name: str, role: str | None, *, lasting: timedelta = MONTH) -> Member:
-        """A fresh key with a certificate."""
         key = new_private_key()
         return Member(name, key, self.issue(name, role, key.public_key(), lasting=lasting))
 

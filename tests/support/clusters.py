@@ -23,7 +23,6 @@ def authority() -> Member:
 
 
 def member(folder: Path, name: str, by: Member) -> dict[str, str]:
-    """Files of a member of a cluster."""
     now = datetime.now(UTC)
     made = certify(name, None, by=by, address=True, start=now - timedelta(days=1), end=now + timedelta(days=1))
     files = {"ca": by.certificate, "certificate": made.certificate, "key": made.key_pem.decode()}

@@ -110,11 +110,9 @@ class Forked:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
@@ -133,7 +131,6 @@ class _Origin:
             )
 
     def ask(self, theirs: socket.socket) -> None:
-        """One more copy, which talks through this socket."""
         with self._lock:
             socket.send_fds(self._asking, [b" "], [theirs.fileno()])
 

@@ -28,12 +28,10 @@ PATIENCE_SECONDS = 60.0
 
 
 def framed(message: bytes, *, compressed: bool = False) -> bytes:
-    """A message as gRPC sends it."""
     return bytes([compressed]) + len(message).to_bytes(4, "big") + message
 
 
 def headers(path: str, *more: tuple[str, str]) -> list[tuple[str, str]]:
-    """What a call begins with."""
     pseudo = [(":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "localhost")]
     return [*pseudo, ("te", "trailers"), ("content-type", "application/grpc"), OURS, *more]
 
@@ -73,7 +71,6 @@ class Stream:
 
     @property
     def status(self) -> int | None:
-        """The status that the server gave."""
         code = self.headers.get("grpc-status")
         return None if code is None else int(code)
 
@@ -116,7 +113,6 @@ class Stream:
             self._connection.push()
 
     def cancel(self) -> None:
-        """Hang up."""
         if not self.ended.is_set():
             self._connection.http.reset_stream(self.number, 8)
             self._connection.push()

@@ -62,11 +62,9 @@ def panel_spec(
 
 
 def donors_of(spec: ReleaseSpec, scaled: Any) -> BoundedRows:
-    """Donors from (n, T) scaled values, on the spec's grid."""
     codes = np.rint(np.asarray(scaled, np.float64) * 2**spec.grid_bits).astype(np.int32)
     return BoundedRows(codes, spec.columns, spec.grid_bits)
 
 
 def released(spec: ReleaseSpec, scaled: Any, noise: Any) -> Release:
-    """The release of these donors."""
     return Release(spec, {"north": privatize(donors_of(spec, scaled), spec, "north", noise)}, ())

@@ -35,14 +35,12 @@ class Cluster:
     _made: Iterator[int] = field(default_factory=count, repr=False)
 
     def database(self) -> str:
-        """URL of a new, empty database."""
         name = f"test_{next(self._made)}"
         where = ("-h", str(self.socket), "-U", USER)
         subprocess.run([self.binaries / "createdb", *where, name], env={"PGPASSWORD": PASSWORD}, check=True)
         return self.url(name)
 
     def url(self, name: str, user: str = f"{USER}:{quote(PASSWORD)}") -> str:
-        """URL of a database."""
         return f"postgresql://{user}@/{name}?host={quote(str(self.socket), safe='')}"
 
     def source(self, url: str) -> dict[str, str]:

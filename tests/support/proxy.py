@@ -41,12 +41,10 @@ class Proxy:
         self._flowing.clear()
 
     def heal(self) -> None:
-        """Cut what was silent, and forward new connections again."""
         self.cut()
         self._flowing.set()
 
     def cut(self) -> None:
-        """Close every connection."""
         with self._lock:
             sockets, self._sockets = self._sockets, set()
         _close(*sockets)

@@ -75,7 +75,6 @@ class Proof:
         asked.check(self.answer(three(asked)), self.pieces(rows))
 
     def answer(self, challenges: tuple[bytes, bytes, bytes]) -> bytes:
-        """The dealer's."""
         return encoded_answer(self.plan, self.masks, self.seed, challenges)
 
 

@@ -16,7 +16,6 @@ def _signer(member: Member) -> SimulatedSigner:
 
 
 def made_up(spec: ReleaseSpec, rows: int | None = None) -> tuple[ReleaseSpec, Signers]:
-    """The made-up spec, and those who sign for it."""
     consortium = new_consortium(*(marked(part.party) for part in spec.parties))
     signers = Signers(
         consortium.root.certificate,
@@ -29,6 +28,5 @@ def made_up(spec: ReleaseSpec, rows: int | None = None) -> tuple[ReleaseSpec, Si
 def simulated(
     spec: ReleaseSpec, outcome: str, folder: Path, noise: NoiseSource, watch: Stopwatch | None = None
 ) -> Simulated:
-    """A simulation of the spec."""
     fake, signers = made_up(spec)
     return simulate(fake, outcome, signers, noise, ReleaseFolder(folder), NOW, watch or Stopwatch())

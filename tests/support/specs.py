@@ -50,7 +50,6 @@ def numeric(name: str, lower: float = -1.0, upper: float = 1.0, **declared: obje
 
 
 def categorical(name: str, *levels: str, **declared: object) -> CategoricalColumn:
-    """A categorical column."""
     return CategoricalColumn.model_validate({"name": name, "levels": levels, **declared})
 
 
@@ -187,7 +186,6 @@ def random_raw(columns: tuple[Column, ...], rows: int, generator: np.random.Gene
 
 
 def random_rows(spec: ReleaseSpec, party: str, seed: int = 0) -> BoundedRows:
-    """A whole table of the party under this spec."""
     part = spec.party(party)
     assert part is not None
     raw = random_raw(part.columns, spec.rows, np.random.default_rng(seed))
@@ -213,12 +211,10 @@ class Consortium:
 
     @property
     def keys(self) -> dict[str, str]:
-        """Party to key fingerprint."""
         return {name: member.fingerprint for name, member in self.parties.items()}
 
 
 def new_consortium(*parties: str) -> Consortium:
-    """A fresh consortium."""
     root = certify("trial", None, authority=True)
     return Consortium(
         root=root,

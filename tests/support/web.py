@@ -53,7 +53,6 @@ class Handler(SimpleHTTPRequestHandler):
 
     @property
     def content(self) -> bytes:
-        """The file that is asked for, whole."""
         return Path(self.translate_path(self.path)).read_bytes()
 
     def answer(self, status: int, body: bytes = b"", length: int | None = None, **headers: str) -> None:

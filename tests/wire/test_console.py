@@ -40,7 +40,6 @@ def inner() -> None:
 def raising(error: Exception) -> click.Command:
     @click.command("fail")
     def fail() -> None:
-        """Fail."""
         raise error
 
     return fail
@@ -91,7 +90,6 @@ def test_an_unforeseen_error_is_not_dressed_up() -> None:
 def test_a_command_that_succeeds_ends_with_zero() -> None:
     @main.command("fine")
     def fine() -> None:
-        """Succeed."""
         click.echo("done")
 
     result = CliRunner().invoke(main, ["fine"])

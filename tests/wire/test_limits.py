@@ -113,7 +113,6 @@ Serve = Callable[..., Listener]
 
 @pytest.fixture
 def serve(authority: Authority, server: Member, hospital_state: Desk, shelf: Shelf) -> Iterator[Serve]:
-    """Start a listener with a limiter."""
     with ExitStack() as running:
 
         def start(limiter: Limiter, *, mutual: bool = True, workers: int = 8) -> Listener:

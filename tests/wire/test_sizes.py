@@ -39,7 +39,6 @@ class Everything:
         self.answer = 0
 
     def register(self, methods: Methods) -> None:
-        """Add them to a server."""
         methods.update({name: self._handler(method) for name, method in METHODS.items()})
 
     def _handler(self, method: Any) -> Any:

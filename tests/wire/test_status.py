@@ -23,8 +23,6 @@ CLASSES = {
 
 
 class Failed(grpc.RpcError):
-    """A failed call as a client meets it."""
-
     def __init__(self, status: grpc.Status) -> None:
         self._status = status
 

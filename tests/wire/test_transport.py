@@ -234,8 +234,6 @@ class Source(public_pb2_grpc.PublicServiceServicer):
 
 
 class Drain(intake_pb2_grpc.IntakeServiceServicer):
-    """Counts the messages of an upload."""
-
     async def SendBlock(self, requests: AsyncIterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
         return intake_pb2.SendBlockResponse(digest=bytes([len([each async for each in requests])]))
 

@@ -41,7 +41,6 @@ def session_key_of(name: str) -> X25519PrivateKey:
 
 
 def offers_of(spec: ReleaseSpec) -> Offers:
-    """The offers of the session that was dealt."""
     keys = {part.party: session_key_of(part.party) for part in spec.parties}
     parcels = [sign_message(key_of(party), offer(spec, party, public_bytes(key).hex())) for party, key in keys.items()]
     return Offers(spec, parcels, keys)

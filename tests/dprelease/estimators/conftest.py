@@ -125,13 +125,11 @@ def noisy_rows() -> Release:
 
 @pytest.fixture
 def noisy(mechanism: str, noisy_mixed: Release, noisy_rows: Release) -> Release:
-    """The noisy release of the case's mechanism."""
     return noisy_mixed if mechanism == "mixed" else noisy_rows
 
 
 @pytest.fixture
 def exact(mechanism: str, exact_mixed: Release, exact_rows: Release) -> Release:
-    """The exact release of the case's mechanism."""
     return exact_mixed if mechanism == "mixed" else exact_rows
 
 

@@ -64,7 +64,6 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Two worker processes behind TLS."""
     with (
         two_workers(tmp_path_factory.mktemp("cluster")) as (address, files),
         Client(address, security=security(files), set_as_default=False) as made,

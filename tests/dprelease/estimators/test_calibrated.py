@@ -70,7 +70,6 @@ def fitted(rows: RegressionRows, *, intercept: bool = True) -> ScaledFit:
 
 
 def least_squares(rows: RegressionRows, *, intercept: bool) -> np.ndarray:
-    """Weights of least squares on the rows."""
     used = rows if intercept else rows.mixing_only()
     design = np.column_stack([used.ones, used.x]) if intercept else used.x
     return np.linalg.lstsq(design, used.y, rcond=None)[0][-used.x.shape[1] :]
@@ -156,7 +155,6 @@ def test_turning_a_column_round_turns_its_weight_round():
 
 
 def one(rows: RegressionRows, target: int) -> RegressionRows:
-    """With one of the outcomes."""
     return replace(rows, y=rows.y[:, [target]], y_variance=rows.y_variance[[target]])
 
 

@@ -21,7 +21,6 @@ def moments(request: pytest.FixtureRequest) -> NoisyMoments:
 
 
 def points(density: Density, spread: float, count: int = 5) -> np.ndarray:
-    """Points about the start."""
     start = density.start(count)
     return start + spread * np.random.default_rng(2).normal(size=start.shape) * density.used
 

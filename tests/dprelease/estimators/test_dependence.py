@@ -19,7 +19,6 @@ def roots(spread: float = 1.0) -> Floats:
 
 
 def at(triangle: Floats) -> Dependence:
-    """The prior at T."""
     return Dependence.of(triangle, np.linalg.norm(triangle, axis=2))
 
 

@@ -7,7 +7,6 @@ from dprelease.estimators.normal_equations import solve
 
 
 def spectrum(values: list[float], seed: int = 0) -> np.ndarray:
-    """A symmetric matrix with these eigenvalues."""
     basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(len(values), len(values))))[0]
     return (basis * values) @ basis.T
 

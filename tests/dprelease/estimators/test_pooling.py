@@ -68,8 +68,6 @@ def test_numbers_lie_about_what_is_suggested_as_far_as_is_said(spread: float, no
 
 @dataclass(frozen=True)
 class Given:
-    """Vectors that is given."""
-
     evidence: np.ndarray
 
     def take(self, places: np.ndarray) -> Given:

@@ -20,7 +20,6 @@ COLUMNS = {"north": (numeric("age", 0.0, 120.0),), "south": (numeric("weight", 3
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[ReleaseSpec]:
-    """The specs whose ranges were read."""
     found: list[ReleaseSpec] = []
     read = RangesMechanism.read
 

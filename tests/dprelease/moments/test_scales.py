@@ -23,8 +23,6 @@ from tests.support.specs import categorical, numeric
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that scales depend on."""
-
     sensitivity: Sensitivity
     mu2: Fraction
     parties: int

@@ -274,7 +274,6 @@ def test_forgotten_public_columns_would_be_noticed() -> None:
 
 
 def entries(raw: Mapping[str, RawColumn], declared: tuple[Column, ...], grid_bits: int) -> npt.NDArray[np.int64]:
-    """The layout's integers of a raw table."""
     rows = BoundedRows(bound(raw, declared, grid_bits), declared, grid_bits)
     coded = code(rows.codes, declared).astype(np.int64)
     x = np.column_stack([np.full(len(coded), 1 << grid_bits), coded])

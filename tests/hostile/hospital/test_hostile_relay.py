@@ -33,7 +33,6 @@ def hello(world: World, release: str, sender: str = "south", **changes: Any) -> 
 
 
 def lists(*make: Callable[[World, str], Message]) -> Act:
-    """Lists these messages too."""
 
     def act(world: World, release: str, patch: pytest.MonkeyPatch) -> None:
         made = tuple(each(world, release) for each in make)

@@ -46,7 +46,6 @@ def hub(start_hub: Start, coordinator: FakeCoordinator, sealed: Sealed) -> Hub:
 
 @pytest.fixture
 def north(hub: Hub, dial: Dial, world: World, sealed: Sealed) -> Party:
-    """The north's side of an upload."""
     return Party(dial(hub.party_port, world.parties["north"]), sealed, "north")
 
 

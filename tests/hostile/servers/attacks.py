@@ -24,7 +24,6 @@ class Attack:
 
 
 def row(what: str, doors: str, outcome: str) -> Callable[[Test], Test]:
-    """Declare the row of a test."""
 
     def declare(test: Test) -> Test:
         test.__dict__["attack"] = Attack(what, doors, outcome)
@@ -34,12 +33,10 @@ def row(what: str, doors: str, outcome: str) -> Callable[[Test], Test]:
 
 
 def cases_of(module: ModuleType) -> list[FunctionType]:
-    """The tests of a module, in their order."""
     return [
         found for name, found in vars(module).items() if name.startswith("test_") and isinstance(found, FunctionType)
     ]
 
 
 def attacks_of(module: ModuleType) -> list[Attack]:
-    """What its tests declare."""
     return [test.__dict__["attack"] for test in cases_of(module)]

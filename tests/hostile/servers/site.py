@@ -208,7 +208,6 @@ class Site:
                 await asyncio.sleep(0.1)
 
     def download(self, party: str = LARGE) -> bytes:
-        """The message that asks for a block."""
         asked = public_pb2.DownloadBlockRequest(spec_digest=bytes.fromhex(self.sealed.digest), party=party)
         return bytes(asked.SerializeToString())
 
@@ -226,7 +225,6 @@ class Site:
 
 
 def by_status(streams: list[Stream]) -> dict[tuple[int | None, str], int]:
-    """How many calls ended in which way."""
     found: dict[tuple[int | None, str], int] = {}
     for stream in streams:
         key = (stream.status, stream.reason)

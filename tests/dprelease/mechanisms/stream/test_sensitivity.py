@@ -53,7 +53,6 @@ def of(of: str, columns: Mapping[str, Any] = ALONE, q: int = 1, **options: Any) 
 
 
 def specs_of(first: ReleaseSpec, numbers: Sequence[int] = EVERY) -> list[ReleaseSpec]:
-    """Of the checkpoints that are published."""
     found = [first]
     for number in numbers[1:]:
         found.append(following(found[-1], ROWS, number))

@@ -40,13 +40,11 @@ def tuples(p: int, size: int) -> Integers:
 
 
 def split(values: Integers, shapes: tuple[tuple[int, ...], ...]) -> tuple[Words, ...]:
-    """Elements in parts of these shapes."""
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes)])
     return tuple(words(values[a:b]).reshape(shape) for a, b, shape in zip(ends, ends[1:], shapes, strict=False))
 
 
 def firsts(plan: ProofPlan) -> Iterator[Combination]:
-    """All first challenges."""
     shapes = ((plan.rows,), (plan.width,), (len(plan.claim.groups),), (len(plan.claim.norms),))
     for values in tuples(plan.field.p, sum(shape[0] for shape in shapes)):
         alpha, *others = split(values, shapes)
@@ -58,7 +56,6 @@ def vectors(plan: ProofPlan) -> tuple[tuple[int, ...], ...]:
 
 
 def seconds(plan: ProofPlan) -> Iterator[Directions]:
-    """All second challenges."""
     shapes = vectors(plan)
     for values in tuples(plan.field.p, 2 * sum(int(np.prod(shape)) for shape in shapes)):
         found = split(values, (*shapes, *shapes))
@@ -66,7 +63,6 @@ def seconds(plan: ProofPlan) -> Iterator[Directions]:
 
 
 def thirds(plan: ProofPlan) -> Iterator[Fold]:
-    """All third challenges."""
     for values in tuples(plan.field.p, 2 * plan.line):
         yield Fold(*split(values, ((plan.line,), (plan.line,))))
 
@@ -375,7 +371,6 @@ class Told(Field):
 
 
 def coin_of(p: int, rows: npt.ArrayLike, columns: npt.ArrayLike, dealers: npt.ArrayLike) -> Coin:
-    """A coin that draws these elements."""
     drawn = {"rows": rows, "columns": columns, "dealers": dealers}
     streams = {(b"", f"same, {purpose}"): np.array(found) for purpose, found in drawn.items()}
     return Coin(b"", Told(p, streams), np.size(columns), Context("", "", "", "", "", ""))
