@@ -29,7 +29,10 @@ _SAMPLE = 30.0
 _COLOURS, _DASHES = 4, 5
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _MARKS = 6
+_ARROW = 6.0
+_FURTHEST = 50.0  # by which an axis of ratios goes beyond them, and beyond 1
 _FEW_DECADES = 2
+_NARROW = 1.6
 _CELL = 42.0
 _SMALLEST_CELL = 20.0
 _VALUES_FIT = 32.0
@@ -82,6 +85,8 @@ def _round(low: float, high: float) -> tuple[float, ...]:
 
 
 def _decades(low: float, high: float) -> tuple[float, ...]:
+    if low * (1 + 1e-9) < high < _NARROW * low:  # so the first tick is positive
+        return _round(low, high)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     first, last = first - (10.0**first > low), max(last + (10.0**last < high), first + 1)  # logarithms are rounded
     if last - first <= _FEW_DECADES:
@@ -112,9 +117,9 @@ class Mark:
     clear: bool = False
 
     @classmethod
-    def tested(cls, label: str, value: float, lower: float, upper: float) -> Mark:
-        """A mark that is filled if zero lies outside of the interval, which is a test."""
-        return cls(label, value, lower, upper, lower > 0 or upper < 0)
+    def tested(cls, label: str, value: float, lower: float, upper: float, null: float = 0.0) -> Mark:
+        """A mark that is filled if the null value lies outside of the interval, which is a test."""
+        return cls(label, value, lower, upper, lower > null or upper < null)
 
     @property
     def ends(self) -> tuple[float, float, float]:
@@ -210,13 +215,21 @@ class _Drawing:
         return Markup(_TEMPLATE.render(**about, shapes=self.shapes))
 
 
-def forest(name: str, title: str, words: str, marks: Sequence[Mark], axis_label: str) -> Markup:
-    """Numbers with intervals, one below the other, about a line at zero."""
-    left, drawing = _room(mark.label for mark in marks), _Drawing()
-    axis = Axis.covering([0.0, *(end for mark in marks for end in mark.ends)], left, RIGHT)
+def forest(
+    name: str, title: str, words: str, marks: Sequence[Mark], axis_label: str, *, ratios: bool = False
+) -> Markup:
+    """Numbers with intervals, one below the other, about a line at zero; ratios about 1 on a logarithmic axis.
+
+    An arrow stands where an interval goes on beyond the axis: those of ratios may be so wide that all others would be dots.
+    """
+    left, drawing, null = _room(mark.label for mark in marks), _Drawing(), float(ratios)
+    found = [null, *(mark.value for mark in marks)]
+    least, most = (min(found) / _FURTHEST, max(found) * _FURTHEST) if ratios else (-math.inf, math.inf)
+    ends = [min(max(end, least), most) for mark in marks for end in mark.ends]
+    axis = Axis.covering([null, *ends], left, RIGHT, log=ratios)
     bottom = 8 + _LINE * len(marks)
     drawing.across(axis, 4, bottom)
-    drawing.line(axis.at(0.0), 4, axis.at(0.0), bottom, "zero")
+    drawing.line(axis.at(null), 4, axis.at(null), bottom, "zero")
     middle = (left + RIGHT) / 2
     if middle + _length(axis_label) / 2 > WIDTH:
         middle = WIDTH / 2
@@ -226,6 +239,10 @@ def forest(name: str, title: str, words: str, marks: Sequence[Mark], axis_label:
         drawing.text(_cut(mark.label), left - 12, y + 4, "label end")
         drawing.line(axis.at(mark.lower), y, axis.at(mark.upper), y, f"interval {kind}")
         drawing.dot(axis.at(mark.value), y, f"point {kind}")
+        for end, edge, way in ((mark.lower, axis.ticks[0], -1), (mark.upper, axis.ticks[-1], 1)):
+            if (end - edge) * way > 0:
+                x = axis.at(edge)
+                drawing.path("polygon", ((x + _ARROW * way, y), (x, y - _ARROW), (x, y + _ARROW)), f"arrow {kind}")
     return drawing.svg(name, title, words, bottom + _FOOT)
 
 

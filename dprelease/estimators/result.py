@@ -230,7 +230,8 @@ _NAMES = {
 
 def filled(fills: tuple[str, ...]) -> tuple[str, ...]:
     """A note on what missing cells are read as, for `Release.fills`; none where nothing is."""
-    rest = " (--explain has all)" if len(fills) > 1 else ""
+    more = len(fills) - 1
+    rest = f" ({counted(more, 'more column')} {'has' if more == 1 else 'have'} one)" if more > 0 else ""
     return (f"A missing cell counts as the declared fill of its column, as {fills[0]}{rest}.",) if fills else ()
 
 

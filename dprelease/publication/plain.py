@@ -30,7 +30,7 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import Manifest
 from dprelease.release.release import Release
 
-LAYOUT = 2
+LAYOUT = 3
 """Number of what files beside a release have and how; it goes up by one with every change, so that nobody takes one for fraud."""
 README = "README.txt"
 """Name of the file that says the layout."""

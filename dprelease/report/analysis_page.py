@@ -6,12 +6,16 @@ from typing import Any
 
 from dprelease.analyses import Analysis, Survival
 from dprelease.document.cells import LEVEL
-from dprelease.document.charts import CoefficientPath, Curve, panels
+from dprelease.document.charts import CoefficientPath, Curve, Mark, forest, panels
+from dprelease.document.document import Table
 from dprelease.document.html import Figure, Section, facts_table
 from dprelease.one_line import counted
 from dprelease.report.content import Report
 from dprelease.report.page import DATA, write
 from dprelease.version import __version__
+
+MOST_LINES = 40
+"""Lines of an interval plot."""
 
 
 def analyses_page(report: Report) -> str:
@@ -43,9 +47,32 @@ def analyses(report: Report) -> list[Section]:
 def _section(found: Analysis, name: str) -> Section:
     document = found.document()
     curves = [_curves(found, f"{name}-curves")] if isinstance(found, Survival) else []
-    tables = [table for table in document.tables if not table.detail]
+    parts: list[Any] = []
+    for table in (each for each in document.tables if not each.detail):
+        if table.title.endswith("ratios"):
+            parts.append(_ratios(table, f"{name}-ratios", found.title))
+        parts.append(table)
     notes = Section(document.heading, (document.notes,))
-    return Section(document.title, (facts_table(document), *curves, *tables, notes), name)
+    return Section(document.title, (facts_table(document), *curves, *parts, notes), name)
+
+
+def _ratios(table: Table, name: str, about: str) -> Figure:
+    """Ratios about 1."""
+    name_at, at = ([each.key for each in table.headings].index(key) for key in ("name", "value"))
+    pairs: list[tuple[Any, Any]] = [(row[name_at], row[at]) for row in table.rows]
+    marks = [Mark.tested(label, one.value, one.lower, one.upper, null=1.0) for label, one in pairs]
+    shown = marks[:MOST_LINES]
+    clear = ", ".join(mark.label for mark in shown if mark.clear) or "none"
+    title = f"{table.title.capitalize()}, {about[0].lower()}{about[1:]}"
+    words = f"Ratios with {LEVEL:.0%} intervals on a logarithmic axis. Clear of 1: {clear}."
+    picture = forest(name, title, words, shown, table.title, ratios=True)
+    caption = f"{title}, with {LEVEL:.0%} intervals. Hollow: 1 lies within."
+    return Figure(picture, caption + some_of(len(shown), len(marks), "ratios"))
+
+
+def some_of(shown: int, count: int, things: str) -> str:
+    """A sentence below a plot that does not have all of the things; nothing if it has."""
+    return f" {shown} of {count} {things} are shown." if shown < count else ""
 
 
 def _curves(found: Survival, name: str) -> Figure:

@@ -15,7 +15,7 @@ from dprelease.document.html import Figure, Folded, Section
 from dprelease.estimators import FitResult
 from dprelease.estimators.result import PREDICTOR, quality_table, reach_table, slope
 from dprelease.one_line import counted
-from dprelease.report.analysis_page import analyses
+from dprelease.report.analysis_page import MOST_LINES, analyses, some_of
 from dprelease.report.content import FitReport
 from dprelease.report.page import DATA, write
 from dprelease.report.read_pages import distributions
@@ -23,8 +23,6 @@ from dprelease.version import __version__
 
 MOST_TARGETS = 8
 """Targets that get a section of their own; of the others there is a line each."""
-MOST_LINES = 40
-"""Lines of an interval plot."""
 MOST_PANELS = 12
 """Features that are plotted over time; the table has all."""
 MOST_CORRELATED = 20
@@ -116,7 +114,7 @@ def _target(report: FitReport, row: int) -> Section:
         words = f"Estimates with {LEVEL:.0%} intervals. Clear of zero: {clear}."
         label = f"difference in {name}{f' ({unit})' if unit else ''}"
         caption = f"{title}, of an indicator from 0 to 1. Hollow: zero lies within."
-        caption += _of(len(marks), len(fit.features), "features")
+        caption += some_of(len(marks), len(fit.features), "features")
         parts.append(Figure(forest(f"coefficients-{row + 1}", title, words, marks, label), caption))
     if report.identified(row):
         parts.append(
@@ -160,7 +158,7 @@ def _predictions(report: FitReport) -> Section:
     if marks:
         title, plotted = "Share of variance explained, with two standard errors either side", marks[:MOST_LINES]
         picture = forest("explained", title, "A line for each target.", plotted, "share of variance explained")
-        parts.append(Figure(picture, title + _of(len(plotted), len(marks), "targets")))
+        parts.append(Figure(picture, title + some_of(len(plotted), len(marks), "targets")))
     parts.append(replace(found, rows=found.rows[:LONGEST_TABLE]))
     return Section("Fit against the constant predictor", (*parts, *_rest(len(fit.targets), "targets")), "fit")
 
@@ -204,7 +202,7 @@ def _target_over_time(report: FitReport, fits: Mapping[int, FitResult], row: int
     lines = [(str(number), fit.patients, *slopes[number], _explained(fit, row)) for number, fit in fits.items()]
     heads = ("checkpoint", "patients", *features, Heading("explained", "share of variance explained"))
     table = Table.of("time", heads, lines, title=f"{title}, standard errors in brackets")
-    figure = Figure(picture, caption + _of(len(plotted), len(features), "features"))
+    figure = Figure(picture, caption + some_of(len(plotted), len(features), "features"))
     return Section(name, (figure, Folded("The numbers as a table", table)))
 
 
@@ -245,7 +243,7 @@ def _correlations(report: FitReport) -> list[Any]:
     table = Table.of(
         "correlations", ("columns", "correlation"), rows, title="Correlations, the strongest first, errors in brackets"
     )
-    figure = Figure(picture, caption + _of(len(names), len(found.correlated), "columns"))
+    figure = Figure(picture, caption + some_of(len(names), len(found.correlated), "columns"))
     return [figure, *([Folded("The correlations as a table", table)] if rows else [])]
 
 
@@ -284,11 +282,6 @@ def _noise(report: FitReport) -> Section:
         Folded("The eigenvalues as a table", Table.of("eigenvalues", heads, lines, title="Eigenvalues")),
     )
     return Section(title, parts, "noise")
-
-
-def _of(shown: int, count: int, things: str) -> str:
-    """A sentence below a plot that does not have all of the things; nothing if it has."""
-    return f" {shown} of {count} {things} are shown." if shown < count else ""
 
 
 def _rest(count: int, things: str) -> Sequence[str]:

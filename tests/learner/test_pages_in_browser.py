@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 from dprelease.about import About
+from dprelease.analyses import Analysis, contingency_table, hazards, logistic, survival
 from dprelease.analyses.synthetic import synthesize
+from dprelease.data.exits import Exits
 from dprelease.release.folder import PAGE, ReleaseFolder
+from dprelease.release.release import Release
 from dprelease.report import page, reported
 from dprelease.report.synthetic_page import synthetic_page
 from learner.client.library import open_verified
@@ -28,6 +31,7 @@ from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile,
 from tests.learner.streams import PublishedStream
 from tests.learner.world import World, publish_to
 from tests.support.browser import CHROMIUM, LAYOUT, WANTED, WIDTHS, chromium, measured, pictured
+from tests.support.exits import exit_columns
 from tests.support.specs import categorical, numeric
 from tests.vectors import LIST, ROOT, VECTORS
 
@@ -39,6 +43,12 @@ COLUMNS = {
     "north": (numeric("age", 0.0, 120.0, unit=UNIT), categorical("stage", *LEVELS, *MANY), *LONG),
     "south": (numeric("glucose", 2.0, 30.0, unit="mmol/l"),),
 }
+NAMED = (
+    categorical("ward", "a", "b", exhaustive=True, fill="a"),
+    categorical("stage", *LEVELS),
+    categorical("site", *(f"site {number}" for number in range(45))),
+)
+EXITS = exit_columns(Exits((0.5, 1.0)), {})
 ABOUT = About.model_validate(
     {
         "description": f"A text of two hospitals. {'a_word_without_an_end' * 10}",
@@ -54,7 +64,7 @@ SMALLEST = 100_000
 """Bytes of a screenshot that shows something."""
 NAMES = (
     *("moments", "mixed", "ranges", "all", "stream", "in ranges"),
-    *("fit", "fit of an attacker", "distributions", "counterfactual", "made-up rows"),
+    *("fit", "fit of an attacker", "distributions", "counterfactual", "made-up rows", "analyses"),
 )
 """All pages."""
 
@@ -100,14 +110,26 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
         open_verified(ReleaseFolder(VECTORS / "good" / name), trust)
         for name in ("moments-ranges-first", "ranges", "synthetic-control")
     )
-    attacked = hostile(tmp_path_factory.mktemp("hostile"))
+    attacked, place = hostile(tmp_path_factory.mktemp("hostile")), tmp_path_factory.mktemp("exits")
+    many = opened(World(place, {"south": COLUMNS["south"], "north": (*NAMED, *EXITS)}), place, rows=20_000, epsilon=3.0)
     return {
         "fit": page(report(fitted, ["systolic"])),
         "fit of an attacker": page(report(attacked, TARGETS, FEATURES)),
         "distributions": page(reported(ranges.release, ())),
         "counterfactual": page(reported(panel.release, ())),
+        "analyses": page(reported(many.release, _analyses(many.release))),
         "made-up rows": synthetic_page(attacked.release, synthesize(attacked.release, 100), "learner synthesize"),
     }
+
+
+def _analyses(release: Release) -> list[Analysis]:
+    """Curves of survival, ratios on logarithmic axes and tables; one of them has more ratios than a plot."""
+    return [
+        survival(release, "exit", "ward"),
+        hazards(release, "exit", ["ward", "stage"]),
+        logistic(release, "ward=b", ["stage", "site"]),
+        contingency_table(release, "ward", "stage"),
+    ]
 
 
 def texts(pages: Mapping[str, Path]) -> dict[str, str]:
@@ -234,9 +256,9 @@ BROKEN = '<p style="color: #cccccc">hardly to be seen</p><p><img src="x"/></p></
 @pytest.mark.skipif(not AXE, reason="run by `make check-pages`, which installs axe-core")
 @pytest.mark.parametrize("dark", [False, True])
 def test_axe_finds_nothing_that_keeps_somebody_from_reading(
-    pages: Mapping[str, Path], more: Mapping[str, Path], tmp_path: Path, dark: bool
+    every: Mapping[str, str], tmp_path: Path, dark: bool
 ) -> None:
-    asked = texts({**pages, **more})
+    asked = dict(every)
     asked["broken"] = asked["all"].replace("</body>", BROKEN)
     found = measured(tmp_path, asked, FINDINGS, dark=dark, sources=[Path(AXE).resolve()])
     broken = [found.pop(f"broken {width}") for width in WIDTHS]

@@ -1,6 +1,7 @@
 """Saved analyses on the page of a report and in a model card: the documents of `learner analyze`, and no numbers of a file."""
 
 import json
+import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +107,7 @@ def test_curves_of_survival_are_those_of_the_analysis(
     run: Run, release: Opened, place: Path, saved: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     run("report", release.folder.path, "--analysis", place / "survival.json", "--output", tmp_path / "page.html")
-    (picture,) = parsed((tmp_path / "page.html").read_text(encoding="utf-8")).iter("svg")
+    picture, _ = parsed((tmp_path / "page.html").read_text(encoding="utf-8")).iter("svg")
     found = survival(release.release, "exit", "ward")
     curves = list(picture.iter("polyline"))[: len(found.at_risk)]
     ticks = [node for node in picture.iter("text") if node.get("class") == "tick end"]
@@ -115,6 +116,25 @@ def test_curves_of_survival_are_those_of_the_analysis(
         at = [float(each.split(",")[1]) for each in drawn.get("points", "").split()]
         shares = [(heights[0] - y) / (heights[0] - heights[1]) for y in at]
         assert shares == pytest.approx(middle.tolist(), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["survival", "hazards", "logistic"])
+def test_ratios_are_drawn_as_they_stand_in_the_table(
+    name: str, run: Run, release: Opened, place: Path, saved: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    run("report", release.folder.path, "--analysis", place / f"{name}.json", "--output", tmp_path / "page.html")
+    picture = list(parsed((tmp_path / "page.html").read_text(encoding="utf-8")).iter("svg"))[-1]
+    numbers = [(node.text, node.get("x")) for node in picture.iter("text") if node.get("class") == "tick middle"]
+    (low, start), (high, end) = (
+        (math.log(float(text or "")), float(at or "")) for text, at in (numbers[0], numbers[-1])
+    )
+    drawn = [float(node.get("cx", "")) for node in picture.iter("circle")]
+    rows = [row for row in saved[name]["tables"] if row["table"].endswith("ratios")]
+    assert rows
+    ratios = [math.exp(low + (at - start) * (high - low) / (end - start)) for at in drawn]
+    assert ratios == pytest.approx([row["value"]["estimate"] for row in rows], rel=2e-3)
+    clear = [not row["value"]["lower"] <= 1 <= row["value"]["upper"] for row in rows]
+    assert [node.get("class") == "point clear" for node in picture.iter("circle")] == clear
 
 
 def test_printed_commands_make_the_page_again_beside_a_fit(

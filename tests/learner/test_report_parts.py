@@ -79,6 +79,34 @@ def test_an_interval_without_an_end_goes_on_to_the_edge() -> None:
     assert second[0] < first[0] < first[1]
 
 
+def test_ratios_are_drawn_about_1_as_far_apart_as_their_logarithms() -> None:
+    lines = [Mark.tested(label, *ratio, null=1.0) for label, ratio in (("a", (2, 0.5, 8)), ("b", (0.25, 0.125, 0.5)))]
+    made = parsed(forest("plot", "title", "description", lines, "odds ratio", ratios=True))
+    (null,) = [float(node.get("x1", "")) for node in made.iter("line") if node.get("class") == "zero"]
+    numbers = {node.text: float(node.get("x", "")) for node in made.iter("text") if node.get("class") == "tick middle"}
+    assert null == numbers["1"]
+    half = null - numbers["0.5"]
+    points = [float(node.get("cx", "")) - null for node in made.iter("circle")]
+    assert points == pytest.approx([half, -2 * half], abs=0.02)
+    assert [node.get("class") for node in made.iter("circle")] == ["point open", "point clear"]
+    bars = [node for node in made.iter("line") if "interval" in node.get("class", "")]
+    reached = [[float(node.get(key, "")) - null for key in ("x1", "x2")] for node in bars]
+    assert np.array(reached) == pytest.approx(half * np.array([[-1, 3], [-3, -1]]), abs=0.02)
+    assert list(made.iter("polygon")) == []
+
+
+def test_an_interval_of_ratios_that_goes_on_has_an_arrow_and_leaves_room_for_the_others() -> None:
+    found = ((1.5, 1.2, 1.9), (3.0, 0.0, np.inf), (0.9, 1e-9, 2.0))
+    lines = [Mark.tested(str(place), *ratio, null=1.0) for place, ratio in enumerate(found)]
+    made = parsed(forest("plot", "title", "description", lines, "ratio", ratios=True))
+    bars = [node for node in made.iter("line") if "interval" in node.get("class", "")]
+    first, *others = ([float(node.get(key, "")) for key in ("x1", "x2")] for node in bars)
+    assert (others[0][1], others[1][0]) == (pytest.approx(RIGHT), others[0][0])
+    assert (first[1] - first[0]) / (RIGHT - others[0][0]) > np.log(1.9 / 1.2) / np.log(1e6)
+    arrows = [node.get("points", "") for node in made.iter("polygon")]
+    assert [float(each.split(",")[0]) > RIGHT for each in arrows] == [False, True, False]
+
+
 @pytest.mark.parametrize(("noise", "log"), [((0.5, 1.5), True), ((-1.5, 1.5), False), ((0.0, 1.5), False)])
 def test_marks_are_drawn_against_the_noise(noise: tuple[float, float], log: bool) -> None:
     marks = [Mark(str(value), value, value, value, value > noise[1]) for value in (40.0, 3.0, 1.0)]

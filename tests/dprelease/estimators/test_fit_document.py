@@ -70,7 +70,7 @@ def test_fills_of_the_columns_of_a_fit_are_told(clear: Release):
     assert document.to_json()["missing_cells"] == list(every)
     assert (
         document.notes[-1]
-        == f"A missing cell counts as the declared fill of its column, as {every[0]} (--explain has all)."
+        == f"A missing cell counts as the declared fill of its column, as {every[0]} ({len(every) - 1} more columns have one)."
     )
     assert every[1] in text(document, explain=True)
 
