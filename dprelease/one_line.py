@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 LONGEST_QUOTE = 200
 """Characters that an error quotes of what a caller wrote."""
+
+_NUMBER = r"\d[\d.]*(e[+-]\d+)?"
+_FORMULA = re.compile(rf"'*([=@\uff1d\uff0b\uff20\uff0d]|[+-](?!{_NUMBER}( to -?{_NUMBER})?\Z)).", re.DOTALL)
 
 NAMED = 10
 """Names that one sentence lists."""
@@ -32,6 +36,16 @@ def one_line(text: str, longest: int | None = None) -> str:
     note = f" [... {len(text):,} characters ...] "
     kept = max(longest - len(note), 0)
     return whole[: kept - kept // 2] + note + whole[len(whole) - kept // 2 :]
+
+
+def no_formula(text: str) -> str:
+    """Text with an apostrophe in front where a spreadsheet would take it for a formula; numbers and bands stay as they are.
+
+    It also stands before apostrophes in front of a formula, so one less where ``'+[=+@-]`` begins a cell gives the text back.
+
+    Source: OWASP, CSV injection.
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def quoted(text: str) -> str:

@@ -6,6 +6,7 @@ post-processing: they carry the release's guarantee and no more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -113,10 +114,10 @@ class SyntheticRows:
         """(A,) declared columns."""
         return self.joint.entries.names()
 
-    def columns(self, number: int) -> list[list[str]]:
-        """Column by column, the cells of one set as people write them."""
-        attributes = self.joint.attributes
-        return [np.array(each.values)[own].tolist() for each, own in zip(attributes, self.sets[number].T, strict=True)]
+    def columns(self, number: int, written: Callable[[str], str] = str) -> list[list[str]]:
+        """Column by column, the cells of one set as people write them, or as `written` does."""
+        values = [np.array([*map(written, each.values)]) for each in self.joint.attributes]
+        return [each[own].tolist() for each, own in zip(values, self.sets[number].T, strict=True)]
 
     @cached_property
     def pairs(self) -> tuple[TwoColumns, ...]:

@@ -23,7 +23,7 @@ from dprelease.data.column import number_text
 from dprelease.data.columns import numbers
 from dprelease.data.ranges import REACH
 from dprelease.mechanisms.registry import mechanism_of
-from dprelease.one_line import one_line
+from dprelease.one_line import no_formula, one_line
 from dprelease.publication.figures import figures
 from dprelease.publication.registry import registry_record, yaml_text
 from dprelease.release.folder import ReleaseFolder
@@ -39,9 +39,6 @@ CONSTANT = "1"
 MOST_NUMBERS = 2_000_000
 """Numbers of a release that are written as text; longer ones are in the blocks alone."""
 SCALED = "(value - midpoint) / half_width, with the midpoint and half_width of columns.csv"
-
-_FORMULA = re.compile(r"[=+@-](?!\d[\d.]*(e[+-]\d+)?$).", re.DOTALL)
-"""A text that a spreadsheet takes for a formula unless an apostrophe stands before it."""
 
 ALWAYS = ("columns.csv", README)
 """Names of files beside every release."""
@@ -109,7 +106,7 @@ def _csv(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)
-    writer.writerows(["'" * bool(_FORMULA.match(cell)) + one_line(cell) for cell in row] for row in rows)
+    writer.writerows([no_formula(one_line(cell)) for cell in row] for row in rows)
     return text.getvalue()
 
 

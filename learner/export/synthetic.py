@@ -1,7 +1,7 @@
 """Made-up rows as a file: CSV or Parquet, with what must be known to use them beside it or within.
 
-Cells are levels as people write them, bands among them. With several sets a first column, ``(set)``, has their numbers: 0 for
-the model's, and 1, 2, ... for those of its refits.
+Cells are levels as people write them, bands among them; in CSV no spreadsheet takes one for a formula. With several sets a first
+column, ``(set)``, has their numbers: 0 for the model's, and 1, 2, ... for those of its refits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from dprelease.analyses.synthetic import NOBODYS, SyntheticRows
 from dprelease.canonical import canonical_bytes
+from dprelease.one_line import no_formula
 from dprelease.version import __version__
 from learner.client.library import Opened
 from learner.export.table import METADATA_KEY, about
@@ -45,7 +46,7 @@ def csv_pieces(made: SyntheticRows, _metadata: dict[str, Any]) -> Iterator[bytes
     several = len(made.sets) > 1
     yield _lines([[*([SET] if several else []), *made.names]])
     for number in range(len(made.sets)):
-        columns = made.columns(number)
+        columns = made.columns(number, no_formula)
         first = [[str(number)] * len(columns[0])] if several else []
         yield _lines(list(zip(*first, *columns, strict=True)))
 

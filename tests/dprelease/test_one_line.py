@@ -1,10 +1,11 @@
 """Foreign text: visible, on one line, of bounded length."""
 
+import re
 import sys
 
 import pytest
 
-from dprelease.one_line import LONGEST_QUOTE, one_line, quoted
+from dprelease.one_line import LONGEST_QUOTE, no_formula, one_line, quoted
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,13 @@ def test_what_grows_by_spelling_out_is_cut_too() -> None:
     assert len(quoted("\u2028" * 100)) == LONGEST_QUOTE
     assert quoted("x" * 200) == "x" * 200
     assert one_line("abcdefgh", 0) == " [... 8 characters ...] "
+
+
+def test_no_spreadsheet_takes_a_text_for_a_formula_and_the_text_comes_back() -> None:
+    formulas = ("=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "=1", "=1\n", "-1\n", "\uff1d1+1", "--1", "-x")
+    kept = ("-", "+", "-0.5", "+3", "-1e-05", "-1 to 0", "-3.5 to -1", "< 1", "a=b", "\N{MINUS SIGN}1", "'", "'a", "")
+    for text in (*formulas, *kept, *("'" * count + each for each in formulas for count in (1, 2))):
+        written = no_formula(text)
+        assert written.startswith("'") == (text.startswith("'") or text in formulas)
+        assert (re.sub(r"^'(?='*[=+@\uff1d\uff0b\uff20\uff0d-])", "", written)) == text
+    assert [no_formula(text) for text in kept] == [*kept]

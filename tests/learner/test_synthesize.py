@@ -103,6 +103,21 @@ def test_what_cannot_be_is_refused(more: tuple[object, ...], words: str, run: Ru
     assert not Path("rows.csv").exists()
 
 
+def test_no_spreadsheet_takes_a_level_for_a_formula_and_parquet_has_it_as_it_is(tmp_path: Path) -> None:
+    levels = ("=cmd|'/C calc'!A0", "-1 to 0", "+1+1")
+    found = opened(World(tmp_path, {"north": (categorical("x", *levels), SMOKER)}), tmp_path)
+    for name in ("rows.csv", "rows.parquet"):
+        made = runner(tmp_path / "home")("synthesize", found.folder.path, "--rows", 200, "--output", tmp_path / name)
+        assert made.exit_code == 0, made.output
+    with (tmp_path / "rows.csv").open(newline="") as file:
+        cells = [row[0] for row in csv.reader(file)][1:]
+    assert {*cells} == {"'=cmd|'/C calc'!A0", "-1 to 0", "'+1+1", "other"}
+    exact = pq.read_table(tmp_path / "rows.parquet")["x"].to_pylist()
+    assert {*exact} == {*levels, "other"}
+    assert [cell.removeprefix("'") for cell in cells] == exact
+    assert {*json.loads((tmp_path / "rows.csv.json").read_text())["columns"][0]["values"]} == {*exact}
+
+
 def test_a_hostile_release_gives_a_page_without_its_markup(tmp_path: Path) -> None:
     found = hostile(tmp_path)
     made = synthesize(found.release, 50)
