@@ -18,9 +18,14 @@ import numpy as np
 from dprelease.document.cells import Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.mechanisms.draft import Draft
-from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, asked
 from dprelease.mechanisms.synthetic_control.released import Sums, posterior
-from dprelease.mechanisms.synthetic_control.terms import ControlProblem, SyntheticControlTerms, norm2_of
+from dprelease.mechanisms.synthetic_control.terms import (
+    ControlProblem,
+    SyntheticControlOptions,
+    SyntheticControlTerms,
+    asked,
+    norm2_of,
+)
 
 SURE = 1.96
 """Half the width of a 95 % interval, in standard errors."""

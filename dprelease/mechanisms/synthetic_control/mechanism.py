@@ -13,8 +13,12 @@ from dprelease.mechanisms.draft import Draft, ProposedTerms
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mechanisms.synthetic_control import released
 from dprelease.mechanisms.synthetic_control.privatize import noisy_panel
-from dprelease.mechanisms.synthetic_control.propose import SyntheticControlOptions, propose
-from dprelease.mechanisms.synthetic_control.terms import SyntheticControlTerms, sensitivities
+from dprelease.mechanisms.synthetic_control.terms import (
+    SyntheticControlOptions,
+    SyntheticControlTerms,
+    asked,
+    sensitivities,
+)
 from dprelease.privacy.price import rounded_up
 from dprelease.spec_base import SpecBase
 
@@ -44,7 +48,25 @@ class SyntheticControl(Mechanism[SyntheticControlTerms]):
     no_fit = released.NO_FIT
 
     def propose(self, options: SyntheticControlOptions, draft: Draft) -> ProposedTerms:
-        return propose(options, draft)
+        problem, share = asked(options, draft)
+        q = draft.agreed.rows_per_subject
+        terms = SyntheticControlTerms.least(problem, draft.mu2, share, q, draft.grid_bits, options.law)
+        sd = terms.deviations(draft.grid_bits)
+        pure = (
+            f"Laplace, epsilon = {float(terms.epsilon(problem, q, draft.grid_bits)):.4g} with delta = 0, "
+            if options.law == "laplace"
+            else ""
+        )
+        plan = (
+            f"synthetic control: {problem.donors} donors, T0 = {problem.before}, {problem.after} times after, lambda = "
+            f"{problem.penalty}; noise {pure}sd {sd[0]:.4g} in a weight, {sd[1]:.4g} half-widths in a donor's value"
+        )
+        return ProposedTerms(
+            terms,
+            dict.fromkeys(draft.columns, terms.price(problem, q, draft.grid_bits)),
+            plan,
+            advice="lower epsilon, raise lambda, or release fewer times after it",
+        )
 
     def cost(self, spec: SpecBase) -> Cost:
         """mu^2 of the weights and of the donors' series: one donor is in both, so together they are one mechanism of the sum."""

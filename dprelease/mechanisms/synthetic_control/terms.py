@@ -1,4 +1,4 @@
-"""The terms of a synthetic control: the target's public series, the intervention, the penalty, and the noise of both parts."""
+"""The terms of a synthetic control, and what a request asks of them: target, intervention, penalty, and noise of both parts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from pydantic import Field
 
 from dprelease.canonical import Name, Rational
 from dprelease.data.columns import Column, numbers, unbounded
+from dprelease.errors import InvalidInput
+from dprelease.files.settings import Settings
+from dprelease.mechanisms.draft import Draft, read_rational, read_weight
 from dprelease.mechanisms.synthetic_control.ridge import (
     WEIGHT_BITS,
     WORST_CONDITION,
     Law,
+    default_penalty,
     root_up,
     squared_donors,
     squared_weights,
@@ -246,3 +250,63 @@ def absolute_sensitivities(problem: ControlProblem, series_per_donor: int, grid_
     """In L1, grid steps: of the weights, which are n, and of the donors' codes, of which one person has q rows."""
     squared, _ = sensitivities(problem, series_per_donor, grid_bits)
     return root_up(Fraction(problem.donors * squared)), 2 * series_per_donor * problem.after << grid_bits
+
+
+OBJECTIVE = (
+    "objective perturbation is not private as published: its proof bounds the weights by 1 while the minimiser ranges over all "
+    "of them, so that no epsilon holds; use perturbation = 'output', which needs less noise"
+)
+
+
+class SyntheticControlOptions(Settings):
+    """Keys of a request for a synthetic control.
+
+    Attributes:
+        intervention: name of the first column after it.
+        series: the target's value at each column's time, in the order of the columns; it becomes public.
+        penalty: lambda; `default_penalty` when absent.
+        weights_share: share of mu^2 for the weights.
+        perturbation: where noise is added; only ``output`` is private.
+        law: of the noise; ``laplace`` makes the release pure epsilon, with several times the noise at the same price.
+    """
+
+    intervention: Name
+    series: Annotated[tuple[float, ...], Field(min_length=1)]
+    penalty: float | str | None = None
+    weights_share: float | str = "1/2"
+    perturbation: Literal["output", "objective"] = "output"
+    law: Law = "gaussian"
+
+
+def asked(options: SyntheticControlOptions, draft: Draft) -> tuple[ControlProblem, Fraction]:
+    """The problem that a request sets, and the share of the weights.
+
+    Raises:
+        InvalidInput: what is asked for is not private or not offered, there is more than one party, a target or intervention does
+            not fit the columns, or a number is out of range.
+    """
+    if options.perturbation == "objective":
+        raise InvalidInput(OBJECTIVE)
+    if len(draft.columns) != 1:
+        raise InvalidInput(SEVERAL)
+    if draft.target.scope != "joint":
+        raise InvalidInput(
+            "mechanism 'synthetic-control' has one target for a donor's whole series: write scope = \"joint\""
+        )
+    share = read_weight("weights_share", options.weights_share)
+    if not share:
+        raise InvalidInput("weights_share must be above 0: weights need noise as well")
+    (columns,) = draft.columns.values()
+    named = [column.name for column in columns]
+    before = named.index(options.intervention) if options.intervention in named else 0
+    if options.penalty is None:
+        penalty = default_penalty(
+            draft.agreed.rows, max(before, 1), max(len(columns) - before, 1), draft.mu2, options.law
+        )
+    else:
+        penalty = read_rational("penalty", options.penalty)
+    problem = ControlProblem(columns, draft.agreed.rows, options.series, options.intervention, penalty)
+    wrong = problem.wrong(draft.grid_bits)
+    if wrong:
+        raise InvalidInput(wrong)
+    return problem, share
