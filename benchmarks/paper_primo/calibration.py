@@ -30,9 +30,9 @@ from typing import Literal
 import numpy as np
 
 from dprelease.arrays import Floats
+from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import joint, parts
 from dprelease.mechanisms.moments.entries import EntryKind, Layout
-from dprelease.mechanisms.moments.sensitivity import check_positive
 from dprelease.privacy.calibration import least_scale, mu2_of_scales
 
 Body = Literal["ball", "box"]
@@ -53,6 +53,12 @@ class Scales:
     diagonal: float
     off_diagonal: float
     association: float
+
+
+def check_positive(name: str, value: Fraction) -> None:
+    """Refuse what is not positive, by its name."""
+    if value <= 0:
+        raise InvalidInput(f"{name} must be positive, not {value}")
 
 
 def covariance_ball(radius2: Fraction, features: int) -> Fraction:
@@ -97,7 +103,9 @@ def scales(covariance2: Fraction, association2: Fraction, mu2: Fraction, share: 
     Raises:
         InvalidInput: a budget, sensitivity or share that is not positive, or a share above 1.
     """
-    check_positive("a sensitivity", min(covariance2, association2))
+    check_positive("a sensitivity, mu^2 and the share", min(covariance2, association2, mu2, share))
+    if share > 1:
+        raise InvalidInput(f"a share above 1, here {share}, makes the covariance noisier and nothing better")
     first, second = parts(mu2, share)
     return Scales(
         diagonal=least_scale(covariance2, first),
