@@ -26,11 +26,10 @@ from dprelease.arrays import FileRows, Floats, Integers, PieceMap, one_by_one, p
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.mechanisms.noisy_rows.mixing import BernoulliMixing
 from dprelease.mechanisms.noisy_rows.released import BlockRows
-from dprelease.mpc.exchange import masked
+from dprelease.mpc.exchange import masked, share
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import CorrelatedRandomness, Schedule
-from dprelease.mpc.shares import share
 from dprelease.privacy.public_stream import PublicStream
 from party_node.cluster.engine import Cluster
 from party_node.settings import ClusterSettings

@@ -1,10 +1,16 @@
 """The parts of a session that touch secrets: dealing, opening deals, masking our columns, multiplying with a peer's.
 
-An `Exchange` belongs to one session: it can be made once every party's session key is known.
+An `Exchange` belongs to one session: it can be made once every party's session key is known. Products become additive shares
+modulo the schedule's modulus, from columns under one-time masks:
 
-Shares of products are made in `dprelease.mpc.shares`.
+    U_j = Q_j + A_j                                             masked: uniform to whoever has not the seed of A_j
+    first share, at j:  PRG(r) - A_j^T U_k
+    second share, at k: U_j^T Q_k + (C_jk - PRG(r))             C_jk = A_j^T A_k
+    sum: -A_j^T Q_k - A_j^T A_k + Q_j^T Q_k + A_j^T Q_k + A_j^T A_k = Q_j^T Q_k
 
-Everything runs chunk by chunk over rows, so that memory is bounded by the chunk whatever n is.
+Everything runs chunk by chunk over rows, and products are sums over pieces of a few chunks, so that memory is bounded whatever n is.
+A `PieceMap` makes them here or on other machines. Arithmetic is exact, so shares are the same words in any case. Other machines get
+a piece and what it is multiplied with: a seed of our masks, or our own rows. PRG(r) and C_jk - PRG(r) stay here.
 
 Source: docs/protocol.md, steps 4 and 6.
 """
@@ -13,20 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
 
 import numpy as np
 
-from dprelease.arrays import Codes, PieceMap, let_go, one_by_one
+from dprelease.arrays import PIECE_BYTES, Codes, PieceMap, let_go, one_by_one
 from dprelease.errors import IntegrityError
 from dprelease.mpc import encryption
 from dprelease.mpc.correspondence import Correspondence
 from dprelease.mpc.encryption import Context, Draw
 from dprelease.mpc.messages import Kind, Message, MessageHeader, session_digest
+from dprelease.mpc.modulus import Modulus
 from dprelease.mpc.proof.claim import Bits, Claim
 from dprelease.mpc.proof.parts import RangeProver, RangeVerifier
 from dprelease.mpc.proof.plan import ProofPlan
 from dprelease.mpc.proof.same import Fingerprint
-from dprelease.mpc.ring import Words
+from dprelease.mpc.ring import CHUNK_BYTES, Words
 from dprelease.mpc.schedule import (
     COORDINATOR,
     WORD_BYTES,
@@ -37,7 +46,6 @@ from dprelease.mpc.schedule import (
     deal,
     read_randomness,
 )
-from dprelease.mpc.shares import share
 
 
 def masked(codes: Codes, mask: bytes, schedule: Schedule) -> Iterator[Words]:
@@ -221,3 +229,95 @@ def seal_answer(schedule: Schedule, hellos: Sequence[MessageHeader], asked: Mess
     key = next(header.payload for header in hellos if header.sender == asked.sender)
     context = Context("answer", schedule.task, session_digest(hellos), COORDINATOR, asked.sender, asked.dealer)
     return encryption.seal(bytes.fromhex(key), answer, context)
+
+
+def share(
+    pair: Pair,
+    party: str,
+    codes: Codes,
+    dealt: CorrelatedRandomness,
+    partner: Iterable[Words],
+    schedule: Schedule,
+    run: PieceMap = one_by_one,
+) -> Words:
+    """A party's share of one of its pairs' products, (d_j, d_k): the first or the second, by its place in the pair.
+
+    Args:
+        pair: one of the party's.
+        party: whose share.
+        codes: (n, d) its variables.
+        dealt: what the pair's dealer dealt to it.
+        partner: chunks of the other's masked columns.
+        schedule: the public parameters.
+        run: makes the product of each piece.
+
+    Raises:
+        IntegrityError: the partner's columns have another number of rows.
+    """
+    modulus = schedule.modulus
+    if party == pair.first:
+        multiply: Callable[[_Piece], Words] = _MaskProduct(modulus, dealt.mask, codes.shape[1])
+        return reduce(modulus.subtract, run(multiply, _pieces(partner, schedule)), dealt.shares[pair])
+    multiply = _OwnProduct(modulus, schedule.bits)
+    return reduce(modulus.add, run(multiply, _pieces(partner, schedule, codes)), dealt.shares[pair])
+
+
+@dataclass(frozen=True, repr=False)
+class _Piece:
+    """Consecutive rows of masked columns.
+
+    Attributes:
+        start: the first row.
+        chunks: (r, d_partner) each.
+        own: our variables of the same rows, where they are multiplied.
+    """
+
+    start: int
+    chunks: tuple[Words, ...]
+    own: Codes | None
+
+
+def _pieces(partner: Iterable[Words], schedule: Schedule, codes: Codes | None = None) -> Iterator[_Piece]:
+    chunks, start = iter(partner), 0
+    while taken := tuple(islice(chunks, PIECE_BYTES // CHUNK_BYTES)):
+        stop = start + sum(map(len, taken))
+        yield _Piece(start, taken, None if codes is None else codes[start:stop])
+        if codes is not None:
+            let_go(codes)
+        start = stop
+    if start != schedule.rows:
+        raise IntegrityError(f"masked columns of {start} rows where the release has {schedule.rows}")
+
+
+@dataclass(frozen=True, repr=False)
+class _MaskProduct:
+    """A_j^T U_k over the rows of a piece. Its text tells no seed."""
+
+    modulus: Modulus
+    mask: bytes
+    width: int
+
+    def __call__(self, piece: _Piece) -> Words:
+        products, start = [], piece.start
+        for chunk in piece.chunks:
+            own = self.modulus.read(self.mask, start, len(chunk), self.width)
+            products.append(self.modulus.product(own, chunk))
+            start += len(chunk)
+        return reduce(self.modulus.add, products)
+
+
+@dataclass(frozen=True, repr=False)
+class _OwnProduct:
+    """U_j^T Q_k over the rows of a piece."""
+
+    modulus: Modulus
+    bits: int
+
+    def __call__(self, piece: _Piece) -> Words:
+        assert piece.own is not None  # noqa: S101 - pieces for this product have it
+        products, start = [], 0
+        for chunk in piece.chunks:
+            own = piece.own[start : start + len(chunk)]
+            products.append(self.modulus.product(chunk, own, right_bits=self.bits))
+            start += len(chunk)
+        return reduce(self.modulus.add, products)

@@ -75,7 +75,7 @@ from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mpc.schedule import CorrelatedRandomness
 from dprelease.mpc.exchange import masked
 from dprelease.mpc.schedule import Schedule
-from dprelease.mpc.shares import share
+from dprelease.mpc.exchange import share
 from party_node.state.frozen import FrozenRows
 from party_node.state.session import SessionFolder
 from tests.support.measured import forget_peak, measured

@@ -13,11 +13,10 @@ from dprelease.arrays import Codes, PieceMap
 from dprelease.errors import IntegrityError, PeerUnavailable
 from dprelease.mechanisms.moments.privatize import OwnMoments
 from dprelease.mpc.encryption import private_bytes
-from dprelease.mpc.exchange import masked
+from dprelease.mpc.exchange import masked, share
 from dprelease.mpc.modulus import FIELD, RING, Modulus
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import CorrelatedRandomness, Schedule
-from dprelease.mpc.shares import share
 from party_node.cluster.engine import Cluster
 from party_node.computation.sessions import WORTH_SENDING, JointWork
 from party_node.settings import ClusterSettings

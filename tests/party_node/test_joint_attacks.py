@@ -18,11 +18,10 @@ from dprelease.mechanisms.moments.released import add_up, limits
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.mechanisms.moments.words import RANGE_ATTACK
 from dprelease.mpc import exchange as exchange_module
-from dprelease.mpc.exchange import masked
+from dprelease.mpc.exchange import masked, share
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import CorrelatedRandomness, Pair, Schedule
-from dprelease.mpc.shares import share
 from dprelease.release.accounting import trust
 from dprelease.release.block import Block
 from party_node.state.vault import Vault

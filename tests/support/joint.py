@@ -13,12 +13,11 @@ from dprelease.identity.signing import new_private_key
 from dprelease.mechanisms.moments.privatize import coded, schedule_of
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.mpc import in_memory
-from dprelease.mpc.exchange import masked
+from dprelease.mpc.exchange import masked, share
 from dprelease.mpc.modulus import MODULI
 from dprelease.mpc.ring import Words
 from dprelease.mpc.schedule import Pair, deal, read_randomness
 from dprelease.mpc.session import Products
-from dprelease.mpc.shares import share
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.block import Block
 from dprelease.release.spec import ReleaseSpec

@@ -8,10 +8,9 @@ import pytest
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.moments.entries import code
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.exchange import masked
+from dprelease.mpc.exchange import masked, share
 from dprelease.mpc.modulus import FIELD
 from dprelease.mpc.schedule import CorrelatedRandomness
-from dprelease.mpc.shares import share
 from tests.support.specs import build_spec, numeric, random_rows
 
 SPEC = build_spec(
