@@ -8,7 +8,7 @@ modulo the schedule's modulus, from columns under one-time masks:
     second share, at k: U_j^T Q_k + (C_jk - PRG(r))             C_jk = A_j^T A_k
     sum: -A_j^T Q_k - A_j^T A_k + Q_j^T Q_k + A_j^T Q_k + A_j^T A_k = Q_j^T Q_k
 
-Everything runs chunk by chunk over rows, and products are sums over pieces of a few chunks, so that memory is bounded whatever n is.
+Everything runs chunk by chunk over rows. Products are sums over pieces of a few chunks, so memory is bounded whatever n is.
 A `PieceMap` makes them here or on other machines. Arithmetic is exact, so shares are the same words in any case. Other machines get
 a piece and what it is multiplied with: a seed of our masks, or our own rows. PRG(r) and C_jk - PRG(r) stay here.
 
