@@ -23,7 +23,7 @@ from dprelease.mechanisms.ranges.released import Ranges
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.mechanisms.synthetic_control.released import Panel
 from dprelease.mechanisms.view import View
-from dprelease.one_line import listed, nearest, one_line
+from dprelease.one_line import listed, nearest, one_line, quoted
 from dprelease.release.accounting import ReleasePromise
 from dprelease.release.block import Block, values_of
 from dprelease.release.reaches import Reach, reaches_of
@@ -154,7 +154,9 @@ class Release:
         """
         if released not in self._columns:
             near = nearest(released, [*self._columns, *(column.name for column in self.spec.columns)])
-            raise InvalidInput(f"not in this release: {released}{near or f'; it has {listed(self.spec.released)}'}")
+            raise InvalidInput(
+                f"not in this release: {quoted(released)}{near or f'; it has {listed(self.spec.released)}'}"
+            )
         return self._columns[released]
 
     def width(self, released: str) -> float:

@@ -16,6 +16,9 @@ from learner.cli.analyze import ANALYSES
 
 _MADE: Mapping[str, Callable[..., Analysis]] = {made.__name__: made for made, *_ in ANALYSES.values()}
 
+LARGEST = 256 << 20
+"""Bytes of a saved analysis; correlations of a thousand columns have half of it."""
+
 analysis_option = click.option(
     "--analysis",
     "analyses",
@@ -42,7 +45,9 @@ def kept(path: Path, release: Release) -> Analysis:
     """
     nothing = f"{path} is no analysis; save one: learner analyze ... --output {path}"
     try:
-        saved = Saved.model_validate_json(path.read_bytes())
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        saved = Saved.model_validate_json(data if len(data) <= LARGEST else b"")
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
     except ValidationError as error:

@@ -178,24 +178,35 @@ def test_no_number_of_a_file_gets_into_a_page(
         ({"arguments": {"outcome": "ward=a", "on": "sex"}}, "is no analysis"),
         ({"arguments": {"outcome": "ward=a", "on": ["sex"], "release": 1}}, "is no analysis"),
         ({"arguments": {"outcome": "ward=a", "on": ["weight"]}}, "not in this release: weight"),
+        ({"arguments": {"outcome": "<b>" * 10**5, "on": ["sex"]}}, "[... 300,000 characters ...]"),
+        ({"arguments": {"outcome": "\x1b[31m", "on": ["sex"]}}, r"not in this release: \x1b[31m"),
+        ({"arguments": {"outcome": "ward=a", "on": [[]] * 10**5}}, "is no analysis"),
+        ({"arguments": {"outcome": "ward=a", "on": {"sex": 1}}}, "is no analysis"),
+        ({"arguments": []}, "is no analysis"),
+        ("[" * 10**6, "is no analysis"),
+        ({"padding": " " * 2_000_000}, "is no analysis"),
         (None, "is no analysis"),
     ],
 )
 def test_what_is_no_analysis_of_the_release_is_refused(
-    altered: dict[str, Any] | None,
+    altered: dict[str, Any] | str | None,
     says: str,
     run: Run,
     release: Opened,
     saved: dict[str, dict[str, Any]],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "altered.json"
-    path.write_text("not JSON" if altered is None else json.dumps(saved["logistic"] | altered))
+    whole = json.dumps(saved["logistic"] | altered) if isinstance(altered, dict) else altered or "not JSON"
+    path.write_text(whole)
+    monkeypatch.setattr("learner.cli.kept.LARGEST", 1_500_000)
     refused = run("report", release.folder.path, "--analysis", path, "--output", tmp_path / "page.html")
     assert (refused.exit_code, refused.stdout) == (EXIT["InvalidInput"], "")
     assert refused.stderr.startswith("error: ")
     assert says in refused.stderr
     assert refused.stderr.count("\n") == 1
+    assert len(refused.stderr) < 1000
     assert not (tmp_path / "page.html").exists()
 
 
