@@ -148,3 +148,18 @@ def drowned() -> Release:
 def places(rows: NoisyRows, *names: str) -> list[int]:
     """Where released columns stand among the rows."""
     return [rows.lookup(name)[0] for name in names]
+
+
+@pytest.fixture
+def decompositions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[int, ...]]]:
+    """What numpy decomposes from now on: the name of each call and the shape of its matrix."""
+    seen: list[tuple[str, tuple[int, ...]]] = []
+    for name in ("eigh", "eigvalsh", "eig", "svd", "qr", "cholesky", "inv", "pinv", "solve", "lstsq"):
+        original = getattr(np.linalg, name)
+
+        def recorded(*args, _original=original, _name=name, **kwargs):
+            seen.append((_name, args[0].shape))
+            return _original(*args, **kwargs)
+
+        monkeypatch.setattr(np.linalg, name, recorded)
+    return seen

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.special import gammainc, gammaincc
 
 from dprelease.data.ranges import Range
-from dprelease.estimators.evidence.before_clipping import PublishedSpreads, _kept, before_clipping
+from dprelease.estimators.evidence.before_clipping import PublishedSpreads, before_clipping
 from dprelease.mechanisms.moments.clipping import Ball, Clipping, Norm
 from dprelease.mechanisms.moments.entries import Layout
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -110,38 +109,6 @@ def test_published_spreads_are_what_the_ends_of_ranges_are_made_of() -> None:
     found = PublishedSpreads.of(released, {})
     np.testing.assert_allclose(found.deviation[:2], [1 / (3 * 1.25**4), 1 / 3])
     assert not found.error.any()
-
-
-def within(numbers: int, radius2: float) -> float:
-    """E min(chi^2, r^2) / d, of independent normal numbers."""
-    half = radius2 / 2
-    return float(gammainc(numbers / 2 + 1, half) + radius2 / numbers * gammaincc(numbers / 2, half))
-
-
-def test_known_parts() -> None:
-    equal = np.full((1, 4), 1 / 5.0)
-    np.testing.assert_allclose(_kept(equal, 1.0), within(4, 5.0), rtol=1e-6)
-    np.testing.assert_allclose(_kept(np.array([[1 / 4, 0.0]]), 1.0)[0, 0], within(1, 4.0), rtol=1e-6)
-
-
-def test_what_is_not_clipped_stays_and_a_column_without_spread_is_no_error() -> None:
-    rows = rows_of(0.3)
-    rows[:, 5] = 0.0
-    wide = (Ball((1, 2, 3), (9.0, 9.0, 9.0)), Ball((5,), (9.0,)), Ball((6, 7), (9.0, 9.0)))
-    matrix = moments(rows)
-    np.testing.assert_allclose(before_clipping(matrix[None], wide, SPREADS).draws[0], matrix, atol=1e-6)
-
-
-def test_matrices_stay_positive_semidefinite_where_no_rows_can_have_them() -> None:
-    """Numbers of two blocks that are the same after clipping, which shortens the one by rows of the other alone."""
-    generator = np.random.default_rng(8)
-    values = generator.normal(size=(5, 9, 7)) / 6
-    values[:, :, 5] = values[:, :, 0]
-    draws = np.stack([moments(each) for each in values])
-    found = before_clipping(draws, BALLS, SPREADS).draws
-    assert np.linalg.eigvalsh(found).min() > -1e-9
-    mean = found[:, 0, 1:]
-    assert np.isfinite(mean).all()
 
 
 def test_an_error_of_a_published_spread_is_an_error_of_what_comes_out() -> None:

@@ -14,7 +14,7 @@ import pytest
 from distributed import Client
 
 from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
-from dprelease.estimators import by_dask, fit
+from dprelease.estimators import by_dask
 from dprelease.estimators.normal_equations import RegressionRows, RowProducts
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.mechanisms.noisy_rows.released import BlockRows
@@ -79,12 +79,6 @@ def test_sums_are_those_of_this_process(release: Release, targets: int, *, inter
     )
     for one, other in zip(found, local, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
-
-
-def test_a_fit_is_that_of_this_process(release: Release) -> None:
-    local, found = (fit(replace(release, engine=engine), ["north0"]) for engine in ("local", "dask"))  # type: ignore[arg-type]
-    np.testing.assert_allclose(found.coef, local.coef, rtol=1e-8)
-    np.testing.assert_allclose(found.inference.standard_error, local.inference.standard_error, rtol=1e-8)
 
 
 def test_parts_carry_places_in_files_and_no_numbers_of_blocks(release: Release) -> None:

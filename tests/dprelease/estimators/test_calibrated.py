@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
-from dprelease.estimators import fit, ridge
-from dprelease.estimators.bounded_mean import range_means
+from dprelease.estimators import fit
 from dprelease.estimators.normal_equations import RegressionRows
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.rows.calibrated import Spectrum, averaged, calibrated
 from dprelease.estimators.rows.errors import optimism
 from dprelease.mechanisms.expected_error import EXPLAINED
 from dprelease.release.release import Release
-from tests.dprelease.estimators.conftest import exact_codes, places, released
-from tests.support.noise import SeededNoise
+from tests.dprelease.estimators.conftest import places
 
 STANDARD_ERRORS = 5.0
 
@@ -91,21 +89,6 @@ def test_without_noise_and_residual_it_is_least_squares_on_the_mixing_rows(inter
     assert np.abs(found.quality.mse + found.quality.optimism).max() < 1e-10
 
 
-def test_without_noise_a_residual_leaves_a_ridge_of_the_stated_size():
-    """Weights differ from least squares by at most d v / (3e-4 c_i) of it, in practice by e_min / e of that."""
-    rows, _ = release(2, k=400, x_sd=1e-6, y_sd=1e-6, residual=0.3)
-    spectrum = Spectrum.of(rows, intercept=True)
-    shrink = averaged(spectrum, rows.y_variance)
-    variance = float(spectrum.rest[0]) / (spectrum.degrees - 4)
-    stated = 4 * variance / (3e-4 * spectrum.roots**2)
-    lost = 1 - shrink[:, 0]
-    assert (lost > 0).all()
-    assert (lost < 1.05 * stated).all()
-    assert lost.max() < 0.05
-    expected = least_squares(rows, intercept=True)
-    np.testing.assert_allclose(fitted(rows).weights, expected, rtol=0, atol=0.05 * np.abs(expected).max())
-
-
 @pytest.mark.parametrize("mixed", [True, False])
 def test_with_many_rows_the_attenuation_is_gone_whatever_each_columns_noise(mixed: bool):
     """20000 rows under noise of 0.5 to 2 times the features' size: weights within 5 s.e. of the truth, where least squares
@@ -118,16 +101,6 @@ def test_with_many_rows_the_attenuation_is_gone_whatever_each_columns_noise(mixe
     error = np.sqrt((residual * (1 / 3 + sd**2) + (w[:, 0] * sd**2) ** 2) / 20_000) * 3
     assert (np.abs(found.weights - w)[:, 0] < STANDARD_ERRORS * error).all()
     assert (np.abs(least_squares(rows, intercept=True) - w)[:, 0] > 2 * STANDARD_ERRORS * error)[1:].all()
-
-
-def test_features_without_signal_leave_the_constant_predictor():
-    rows, _ = release(4, outcomes=2)
-    hidden = replace(rows, x_variance=np.full(4, 1e4))
-    found = fitted(hidden)
-    np.testing.assert_array_equal(found.weights, 0)
-    np.testing.assert_array_equal(found.offsets, found.constant)
-    np.testing.assert_array_equal(found.constant, range_means(rows, rows.y, rows.y_variance, np.full(2, -1.0))[0])
-    assert "noise hides 4 of 4 directions" in found.diagnostics.warnings[0]
 
 
 @pytest.mark.parametrize("k", [15, 60, 600])
@@ -145,48 +118,15 @@ def test_an_outcome_that_is_all_noise_gets_weights_near_zero(k: int):
 # Symmetries.
 
 
-def test_turning_a_column_round_turns_its_weight_round():
-    rows, _ = release(7, outcomes=2)
-    sign, side = np.array([1.0, -1.0, 1.0, -1.0]), np.array([-1.0, 1.0])
-    straight = fitted(rows)
-    turned = fitted(replace(rows, x=rows.x * sign, y=rows.y * side))
-    np.testing.assert_allclose(turned.weights, sign[:, None] * straight.weights * side, rtol=1e-8)
-    np.testing.assert_allclose(turned.offsets, side * straight.offsets, rtol=1e-8)
-
-
 def one(rows: RegressionRows, target: int) -> RegressionRows:
     return replace(rows, y=rows.y[:, [target]], y_variance=rows.y_variance[[target]])
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-def test_targets_together_are_targets_one_by_one(intercept: bool, monkeypatch: pytest.MonkeyPatch):
-    """Over more outcomes than are worked on at once."""
-    monkeypatch.setattr(ridge, "_AT_ONCE", 1000)
-    rows, _ = release(9, outcomes=10)
-    rows = replace(rows, y_variance=np.linspace(0.5, 1.5, 10))
-    together = fitted(rows, intercept=intercept)
-    for target in range(10):
-        alone = fitted(one(rows, target), intercept=intercept)
-        np.testing.assert_allclose(alone.weights[:, 0], together.weights[:, target], rtol=1e-9)
-        np.testing.assert_allclose(alone.offsets[0], together.offsets[target], rtol=1e-9)
-        for name, value in vars(together.quality).items():
-            np.testing.assert_allclose(vars(alone.quality)[name][0], value[target], rtol=1e-7)
-
-
-def test_ten_thousand_outcomes_need_no_more_factorisations_than_one(monkeypatch: pytest.MonkeyPatch):
+def test_ten_thousand_outcomes_need_no_more_factorisations_than_one(decompositions: list[tuple[str, tuple[int, ...]]]):
     random = np.random.default_rng(10)
     rows, _ = release(10, d=100, k=310, outcomes=10_000, weights=random.uniform(-0.1, 0.1, (100, 10_000)))
-    seen: list[tuple[str, tuple[int, ...]]] = []
-    for name in ("eigh", "eigvalsh", "eig", "svd", "qr", "cholesky", "inv", "pinv", "solve", "lstsq"):
-        original = getattr(np.linalg, name)
-
-        def recorded(*args, _original=original, _name=name, **kwargs):
-            seen.append((_name, args[0].shape))
-            return _original(*args, **kwargs)
-
-        monkeypatch.setattr(np.linalg, name, recorded)
     assert fitted(rows).weights.shape == (100, 10_000)
-    assert seen == [("eigh", (100, 100)), ("eigh", (100, 100)), ("svd", (100, 100))]
+    assert decompositions == [("eigh", (100, 100)), ("eigh", (100, 100)), ("svd", (100, 100))]
 
 
 # The average over ridges.
@@ -219,56 +159,7 @@ def test_the_weights_are_those_of_the_book(x_sd: float, y_sd: float):
         np.testing.assert_allclose(found[:, target], expected, rtol=0, atol=1e-3 * np.abs(expected).max())
 
 
-def test_an_outcome_beyond_all_bounds_is_not_lost_beside_others():
-    """The ridge that would suit it is off its prior by e^18: only the lattice of another outcome reaches that far."""
-    rows, _ = release(17, outcomes=2, x_sd=1e-3, y_sd=0.1, k=4000, residual=0.0)
-    rows.y[:, 1] *= 1e4
-    rows = replace(rows, y_variance=np.array([1e-8, 0.01]))
-    found = fitted(rows).weights
-    assert np.isfinite(found).all()
-    for target in range(2):
-        np.testing.assert_allclose(found[:, target], fitted(one(rows, target)).weights[:, 0], rtol=1e-9)
-
-
-def test_an_outcome_that_is_zero_throughout_gets_zero_weights_beside_others():
-    rows, _ = release(16, outcomes=2, x_sd=1.0, y_sd=0.0)
-    rows.y[:, 1] = 0.0
-    found = fitted(rows).weights
-    np.testing.assert_array_equal(found[:, 1], 0)
-    np.testing.assert_allclose(found[:, 0], fitted(one(rows, 0)).weights[:, 0], rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("variance", "se", "taken"), [(0.2, 0.01, 0.22), (0.3, 0.1, 1 / 3), (-0.4, 0.05, 1 / 9), (0.05, 0.1, 0.25)]
-)
-def test_the_features_variance_counts_only_as_far_as_it_is_known(variance: float, se: float, taken: float):
-    rows, _ = release(12, x_sd=5.0, y_sd=5.0)
-    spectrum = replace(Spectrum.of(rows, intercept=True), feature_variance=variance, feature_variance_se=se)
-    certain = replace(spectrum, feature_variance=taken, feature_variance_se=0.0)
-    np.testing.assert_allclose(averaged(spectrum, rows.y_variance), averaged(certain, rows.y_variance), rtol=1e-12)
-    other = replace(spectrum, feature_variance=0.9 * taken if taken > 0.2 else 0.2, feature_variance_se=0.0)
-    assert not np.allclose(averaged(spectrum, rows.y_variance), averaged(other, rows.y_variance), rtol=1e-6)
-
-
 # Intercept and anchor.
-
-
-def test_the_model_passes_through_the_means():
-    rows, _ = release(13, outcomes=2)
-    found = fitted(rows)
-    x = range_means(rows, rows.x, rows.x_variance, np.full(4, -1.0))[0]
-    y = range_means(rows, rows.y, rows.y_variance, np.full(2, -1.0))[0]
-    np.testing.assert_allclose(found.offsets + x @ found.weights, y, rtol=1e-12)
-    np.testing.assert_array_equal(found.constant, y)
-
-
-def test_without_an_intercept_the_anchor_takes_no_part_in_the_fit():
-    rows, _ = release(14)
-    x = rows.x.copy()
-    x[0] += 500.0
-    straight, moved = fitted(rows, intercept=False), fitted(replace(rows, x=x), intercept=False)
-    np.testing.assert_array_equal(straight.weights, moved.weights)
-    np.testing.assert_array_equal(straight.offsets, [0.0])
 
 
 def test_no_intercept_can_be_fitted_to_a_constant_column_of_zeros():
@@ -303,24 +194,6 @@ def test_it_is_the_default_and_answers_in_original_units(noisy: Release, interce
     np.testing.assert_allclose(result.constant, [50 + 50 * found.constant[0], found.constant[1]], rtol=1e-12)
     np.testing.assert_allclose(result.constant_noise_sd, [50, 1] * found.constant_noise_sd, rtol=1e-12)
     np.testing.assert_allclose(result.quality.gain, [2500, 1] * found.quality.gain, rtol=1e-9)
-
-
-def test_an_indicators_range_begins_at_zero_as_feature_and_as_target():
-    """Sixty patients under so much noise that means are half guessed from the range, and some slope is left to the feature."""
-    noisy = released(exact_codes(60), outputs=60, anchor_weight="1/50", noise=SeededNoise(26), noise_sd=3.0)
-    scaled = noisy.scaled()
-    rows = RegressionRows.of(
-        scaled,
-        places(scaled, "sex=male"),
-        places(scaled, "score"),
-        mixed=True,
-    )
-    own, other = (calibrated(rows, np.array([lower]), np.array([-1.0]), intercept=True) for lower in (0.0, -1.0))
-    result = fit(noisy, ["score"], ["sex=male"])
-    np.testing.assert_allclose(result.intercept, 50 + 50 * own.offsets, rtol=1e-12)
-    assert abs(own.offsets[0] - other.offsets[0]) > 1e-3
-    silent = released(exact_codes(8), outputs=5, noise=SeededNoise(3), noise_sd=1e4)
-    np.testing.assert_allclose(fit(silent, ["sex"], ["age"]).constant, 0.5, atol=0.05)
 
 
 # What it says of itself.
@@ -362,10 +235,3 @@ def test_pure_noise_does_not_pass_for_a_good_model():
     rows, _ = release(16, k=90, x_sd=8.0, y_sd=8.0, residual=0.0, weights=np.zeros((4, 2000)))
     better = np.array(["better" in verdict for verdict in fitted(rows).quality.verdicts()])
     assert better.mean() < 0.05
-
-
-def test_a_clear_relation_is_recognised():
-    rows, _ = release(17, k=300, n=200_000, x_sd=4.0, y_sd=4.0, weights=np.full((4, 1), 0.3))
-    quality = fitted(rows).quality
-    assert quality.verdicts() == ("better than the constant predictor",)
-    assert quality.gain[0] == pytest.approx(4 * 0.09 / 3, rel=0.3)

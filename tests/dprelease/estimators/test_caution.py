@@ -4,27 +4,11 @@ import numpy as np
 
 from dprelease.estimators.moments.gain import (
     IN_PUBLIC_BOUNDS,
-    IN_RANGES,
     STEP_LENGTHS,
-    step_length,
     step_length_by_draws,
     step_length_by_signal,
-    warnings,
 )
 from dprelease.estimators.moments.posterior_fit import _fit
-
-
-def test_a_model_goes_as_far_as_nearly_all_of_the_best_cautious_gain_allows():
-    steps = STEP_LENGTHS[:, None]
-    slopes = np.array([1.0, 0.6, 0.0, -0.5])
-    gain = 2 * steps * slopes - steps**2
-    # 2 a s - a^2 >= .95 s^2 up to a = s (1 + sqrt(.05)); the lattice has steps of 1/40.
-    np.testing.assert_allclose(step_length(gain), [1.0, np.floor(0.6 * 40 * (1 + np.sqrt(0.05))) / 40, 0.0, 0.0])
-
-
-def test_it_stays_where_every_step_is_expected_to_harm():
-    assert step_length(-STEP_LENGTHS) == 0
-    assert step_length(np.where(STEP_LENGTHS > 0.5, -1.0, STEP_LENGTHS)) == 0.5
 
 
 def test_in_public_bounds_it_goes_no_further_than_rare_cases_allow():
@@ -35,14 +19,6 @@ def test_in_public_bounds_it_goes_no_further_than_rare_cases_allow():
         found = step_length_by_draws(np.where(wrong, 0.21 * steps - steps**2, 2 * steps - steps**2), IN_PUBLIC_BOUNDS)
         np.testing.assert_allclose(found, expected)
     assert step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), IN_PUBLIC_BOUNDS) == 0
-
-
-def test_in_ranges_it_goes_where_three_of_five_cases_gain():
-    steps = STEP_LENGTHS[:, None, None]
-    for harmed, expected in ((38, 1.0), (42, 0.0)):
-        wrong = (np.arange(100) < harmed)[:, None]
-        found = step_length_by_draws(np.where(wrong, -steps, 2 * steps - steps**2), IN_RANGES)
-        np.testing.assert_allclose(found, expected)
 
 
 def test_a_step_is_no_longer_than_the_unbiased_gain_warrants():
@@ -77,10 +53,3 @@ def test_the_gain_that_bounds_a_step_is_unbiased_under_a_prior_that_shrinks():
     assert abs(off.mean()) < 4 * off.std() / np.sqrt(len(off))
     vague = (w * w).sum(axis=1) - left_open - (w * truth).sum(axis=1)
     assert vague.mean() < -4 * vague.std() / np.sqrt(len(vague))
-
-
-def test_targets_that_were_given_up_and_means_that_are_unsure_are_counted():
-    assert warnings(np.array([1.0, 0.2]), np.array([0.1, 0.25])) == ()
-    given_up, unsure = warnings(np.array([0.0, 0.0, 1.0]), np.array([0.3, 0.0, 0.0]))
-    assert given_up.startswith("For 2 of 3 targets noise hides any relation")
-    assert unsure.startswith("For 1 of 3 targets the noise in the mean")

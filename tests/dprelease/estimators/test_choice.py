@@ -192,11 +192,3 @@ def test_public_outcomes_apart_are_projected_by_their_released_rows() -> None:
     assert (default.algorithm, default.reason) == ("projected", "outcomes of the release are public")
     np.testing.assert_array_equal(default.coef, named.coef)
     assert not np.array_equal(default.coef, fit(release, ["y"], method="spectral").coef)
-
-
-def test_a_method_that_is_one_algorithm_says_so(release: Release, noisy_rows: Release) -> None:
-    assert fit(release, ["c"], method="ols").algorithm == "ols"
-    default = fit(noisy_rows, ["score"])
-    assert (default.algorithm, default.reason) == ("calibrated", "it is the default on rows")
-    with pytest.raises(InvalidInput, match="'public_features' does not apply here: 1 of 2 features are private"):
-        fit(release, ["c"], method="public_features")

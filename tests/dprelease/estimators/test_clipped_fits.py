@@ -223,11 +223,3 @@ def test_in_ranges_of_another_release_tails_are_guessed(far: Release) -> None:
         )
         assert ours.kept == pytest.approx(theirs.kept, abs=0.1)
     assert "Tails are guessed from means and spreads" in fitted(later).summary()
-
-
-def test_in_public_bounds_nothing_stands_beside_the_fit(far: Release) -> None:
-    public = replace(far, spec=build_spec({"clinic": COLUMNS}, mechanism="moments", grid_bits=BITS, rows=ROWS))
-    public.__dict__["view"] = replace(far.moments(), clipping=None)
-    plain = fitted(public)
-    assert (plain.inference.reaches, plain.inference.wider, plain.inference.clipping_notes) == ((), None, ())
-    assert "clipp" not in plain.summary()

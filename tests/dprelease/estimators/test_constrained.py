@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from benchmarks.common.fits import fit_moments, problem_of
+from benchmarks.common.fits import problem_of
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators import ConvexSet, LinearRegression, fit
@@ -52,20 +52,6 @@ def test_a_projection_is_the_nearest_point(kind: Kind, size: int) -> None:
         assert inside(within, nearest)
         away = point - nearest
         assert support(within, away) - away @ nearest <= 1e-12 * radius * max(1.0, float(np.linalg.norm(away)))
-
-
-@every_kind
-def test_a_projection_of_ties_and_zeros(kind: Kind) -> None:
-    within = ConvexSet(kind, 1.0)
-    assert inside(within, within.project(np.full(4, 3.0)))
-    np.testing.assert_allclose(within.project(np.full(4, 3.0)), 0.5 if kind == "l2" else 0.25)
-    np.testing.assert_allclose(within.project(np.zeros(4)), 0.25 if kind == "simplex" else 0.0)
-
-
-@pytest.mark.parametrize("kind", ["l2", "l1"])
-def test_a_point_of_a_ball_stays_what_it_is(kind: Kind) -> None:
-    point = np.array([0.3, -0.2, 0.0])
-    assert ConvexSet(kind, 0.5).project(point) is point
 
 
 @every_kind
@@ -173,12 +159,6 @@ def test_without_noise_it_is_least_squares_where_the_set_holds_it(intercept: boo
     assert found.diagnostics.warnings == ()
 
 
-def test_a_simplex_that_holds_the_truth_gives_it_back() -> None:
-    rows, truth = np.random.default_rng(6).uniform(-1, 1, (4000, 3)), np.array([0.5, 0.2, 0.3])
-    gram = rows.T @ rows / len(rows)
-    np.testing.assert_allclose(minimum(gram, gram @ truth, ConvexSet("simplex", 1.0)), truth, atol=1e-11)
-
-
 @every_kind
 @pytest.mark.parametrize("intercept", [True, False])
 def test_optimism_is_what_a_constrained_fit_gains_from_the_noise_that_it_saw(kind: Kind, intercept: bool) -> None:
@@ -251,16 +231,3 @@ def test_a_fit_says_its_set_and_is_never_the_default(release: Release) -> None:
 def test_a_set_for_another_method_is_refused(release: Release) -> None:
     with pytest.raises(InvalidInput, match="'ols' keeps weights within no set"):
         fit(release, ["score"], ["age"], "ols", within=ConvexSet("l2", 1.0))
-
-
-@every_kind
-def test_features_in_another_order_and_targets_one_by_one_give_the_same(release: Release, kind: Kind) -> None:
-    within, moments = ConvexSet(kind, 0.3), release.moments()
-    x, y = [1, 2, 3], [4, 6]
-    together = fit_moments(moments, x, y, intercept=True, method="constrained", within=within)
-    turned = fit_moments(moments, [3, 1, 2], y, intercept=True, method="constrained", within=within)
-    np.testing.assert_allclose(turned.weights, together.weights[[2, 0, 1]], rtol=1e-8, atol=1e-12)
-    for place, target in enumerate(y):
-        alone = fit_moments(moments, x, [target], intercept=True, method="constrained", within=within)
-        np.testing.assert_allclose(alone.weights[:, 0], together.weights[:, place], rtol=1e-12)
-        np.testing.assert_allclose(alone.quality.mse[0], together.quality.mse[place], rtol=1e-12)

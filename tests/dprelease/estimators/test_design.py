@@ -1,6 +1,5 @@
 """Which columns take part in a fit."""
 
-import numpy as np
 import pytest
 
 from dprelease.errors import InvalidInput
@@ -50,14 +49,3 @@ def test_names_stand_for_released_columns(
 def test_what_cannot_be_fitted_is_refused_in_words(exact_rows: Release, targets, features, says: str):
     with pytest.raises(InvalidInput, match=says):
         design(exact_rows, targets, features)
-
-
-def test_scaled_models_become_models_in_original_units(exact_rows: Release):
-    resolved = design(exact_rows, ["score", "sex=male"], ["age", "glucose"])
-    weights, offsets = np.array([[0.5, 0.1], [-0.25, 0.2]]), np.array([0.125, 0.3])
-    coef, intercept = resolved.original_model(weights, offsets)
-    scaled = np.array([[0.2, -0.6]])
-    original = np.array([[60 + 60 * 0.2, 16 - 14 * 0.6]])
-    expected = np.array([50, 0]) + np.array([50, 1]) * (offsets + scaled @ weights)
-    np.testing.assert_allclose(original @ coef.T + intercept, expected, rtol=1e-13)
-    np.testing.assert_array_equal(resolved.lower, [-1, 0])

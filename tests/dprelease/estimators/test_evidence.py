@@ -1,10 +1,8 @@
 """What is believed of numbers seen through gains and noise: the posterior mean, worked out again by loops."""
 
 import numpy as np
-import pytest
 
-from dprelease.estimators.moments import public_columns as _evidence
-from dprelease.estimators.moments.public_columns import EXPLAINED, PublicSide, Vectors, clipped_to_feasible
+from dprelease.estimators.moments.public_columns import EXPLAINED, Vectors
 
 SINGULAR = np.array([30.0, 10.0, 3.0, 0.5])
 SPREAD = np.array([[0.02, 0.1, 0.3], [0.03, 0.1, 0.5]])
@@ -51,14 +49,6 @@ def test_in_much_noise_nothing_is_believed() -> None:
     assert (variance > SPREAD.min()).all()
 
 
-def test_columns_together_are_columns_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    g = seen()
-    together = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).posterior()
-    monkeypatch.setattr(_evidence, "_AT_ONCE", 4)
-    for one, other in zip(together, Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).posterior(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
-
-
 def test_variances_are_those_of_the_errors() -> None:
     """Drawn from the prior itself, with as many columns; the mean square of errors over their deviation is 1."""
     generator, count = np.random.default_rng(3), 3000
@@ -72,14 +62,3 @@ def test_variances_are_those_of_the_errors() -> None:
     assert abs(((t - mean) ** 2).sum() / variance.sum() - 1) < 0.06
     assert abs(np.mean(ratios) - 1) < 5 * ratios.std() / np.sqrt(count) + 0.03
     assert ((t - mean) ** 2).sum() < ((t - g / SINGULAR[:, None]) ** 2).sum() / 2
-
-
-def test_nothing_goes_further_than_the_projection() -> None:
-    side, g = PublicSide(SINGULAR, np.eye(4)), seen()
-    mean, _ = Vectors.of(SINGULAR, g, NOISE, SPREAD, ROWS).posterior()
-    np.testing.assert_array_equal(clipped_to_feasible(side, g, mean, np.full(3, 1e9)), mean)
-    for radius in (0.0, 0.3, 1.0):
-        kept = clipped_to_feasible(side, g, mean, np.full(3, radius))
-        assert (np.linalg.norm(kept, axis=0) <= radius * (1 + 1e-12)).all()
-        assert (np.abs(kept) <= np.abs(mean)).all()
-        assert (kept * mean >= 0).all()

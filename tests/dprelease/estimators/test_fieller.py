@@ -42,13 +42,6 @@ def test_zero_is_left_out_exactly_where_it_is_rejected(quantile: float):
     assert (np.isinf(lower) | np.isinf(upper)).any() is np.bool_(quantile > 1.5)
 
 
-def test_a_variance_that_is_the_same_everywhere_gives_the_usual_interval():
-    found = ProfiledEstimates(np.array([2.0, -1.0]), np.array([1.0, 16.0]), np.zeros(2), np.zeros(2))
-    np.testing.assert_allclose(found.interval(1.5), [[0.5, -7.0], [3.5, 5.0]])
-    np.testing.assert_allclose(found.ratio, [2.0, -0.25])
-    np.testing.assert_allclose(found.standard_error, [1.0, 4.0])
-
-
 def test_a_ratio_of_two_normal_numbers_by_hand():
     """3 / 2 with errors of 0.5 and 0.8: all b with (3 - 2 b)^2 <= t^2 (0.25 + 0.64 b^2); none above for t >= 2.5."""
     value = 1.5
@@ -66,21 +59,3 @@ def test_a_ratio_of_two_normal_numbers_by_hand():
     roots = np.roots([4 - 9 * 0.64, -12, 9 - 9 * 0.25])
     np.testing.assert_allclose(lower, roots[roots > 0])
     assert [end[0] for end in ratio.interval(7.0)] == [-np.inf, np.inf]
-
-
-def test_units_go_through():
-    found, unit = estimates(50), np.linspace(-3, 2, 50)
-    turned = found.in_units(unit, 5.0)
-    lower, upper = found.interval(1.0)
-    expected = np.sort([5 + unit * lower, 5 + unit * upper], axis=0)
-    np.testing.assert_allclose(turned.interval(1.0), expected, rtol=1e-9)
-
-
-def test_nothing_known_is_nothing_and_certainty_is_a_point():
-    unknown = ProfiledEstimates(*(np.array([np.nan]),) * 4)
-    assert np.isnan(unknown.interval(1.96)).all()
-    withheld = ProfiledEstimates(*(np.array([9.0]),) * 4).in_units(np.array([np.nan]))
-    assert np.isnan(withheld.interval(1.96)).all()
-    certain = ProfiledEstimates(np.array([2.0]), *(np.zeros(1),) * 3)
-    np.testing.assert_array_equal(certain.interval(1.96), [[2.0], [2.0]])
-    assert certain.ratio[0] == np.inf

@@ -23,19 +23,6 @@ def cells(result: FitResult, term: str) -> list[str]:
     return line.split()[1:]
 
 
-def test_the_head_says_what_was_fitted_on_what(clear: Release):
-    result = fit(clear, ["score"], FEATURES)
-    head = result.summary().split("\n\n")[0].splitlines()[1:]
-    assert [line.split(maxsplit=1) for line in head] == [
-        ["release", clear.digest],
-        ["method", "calibrated, with an intercept"],
-        ["algorithm", "calibrated: it is the default on mixtures"],
-        ["mechanism", "mixed"],
-        ["patients", "3,000"],
-        ["degrees", f"of freedom  {result.inference.degrees:.0f}"],
-    ]
-
-
 def test_every_coefficient_has_one_estimate_and_its_inference(clear: Release):
     result = fit(clear, ["score"], FEATURES)
     found, (lower, upper) = result.inference, result.inference.interval()
@@ -97,19 +84,6 @@ def test_rows_have_a_t_and_its_degrees_and_moments_a_z(clear: Release):
     assert "|t|" not in unlimited
 
 
-def test_an_interval_without_an_end_says_so(clear: Release):
-    result = fit(clear, ["score"], FEATURES)
-    profiled = replace(result.inference.profiled, bend=np.ones((1, len(FEATURES))))
-    unbounded = replace(result, infer=lambda: replace(result.inference, profiled=profiled))
-    assert cells(unbounded, "sex=male")[4:6] == ["none", "none"]
-
-
-def test_it_says_once_what_errors_take_for_granted(clear: Release):
-    result = fit(clear, ["score"], FEATURES)
-    assert result.summary().count(EQUAL_SPREAD) == 1
-    assert EQUAL_SPREAD in result.document().to_json()["notes"]
-
-
 def test_errors_are_said_to_be_those_of_rows_of_a_patient_that_are_alike(clear: Release):
     several = replace(clear, spec=clear.spec.model_copy(update={"rows_per_subject": 3}))
     assert ALIKE in fit(several, ["score"], FEATURES).summary()
@@ -155,13 +129,6 @@ def test_without_an_intercept(clear: Release):
     assert "without an intercept" in shown
     assert f"through the midpoints of the public ranges, {result.intercept[0]:.6g} at 0" in shown
     assert not any(line.startswith("intercept") for line in shown.splitlines())
-
-
-def test_warnings_are_printed(drowned: Release):
-    result = fit(drowned, ["score"], FEATURES)
-    for warning in result.diagnostics.warnings:
-        assert warning in result.summary()
-    assert result.diagnostics.warnings
 
 
 @pytest.mark.parametrize("noise_sd", [0.05, 50.0])

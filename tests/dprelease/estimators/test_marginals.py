@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dprelease.estimators.evidence import marginals as _marginals
 from dprelease.estimators.evidence.density import EDGE, SHARE, SPREAD
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.mechanisms.moments.released import NoisyMoments
@@ -74,21 +73,3 @@ def test_with_little_noise_or_none_mean_and_variance_are_those_of_the_rows(sd: f
     np.testing.assert_allclose(found.variance, rows.var(axis=0), atol=15 * sd + 1e-9)
     np.testing.assert_allclose(found.constant, found.mean, atol=5 * sd + 1e-9)
     assert found.mean_sd.max() < 1.1 * sd + 1e-9
-
-
-def test_a_column_that_is_tight_at_an_end_is_known_better_than_its_sum():
-    rows = mixed_rows(3000)
-    found = [Marginals.of(noisy_moments(MIXED, rows, 0.05, np.random.default_rng(i)), np.array([2])) for i in range(8)]
-    errors = np.array([each.mean[0] - rows[:, 1].mean() for each in found])
-    assert np.sqrt((errors**2).mean()) < 0.03
-    assert np.sqrt(np.mean([each.mean_sd[0] ** 2 for each in found])) < 0.03
-
-
-def test_many_together_are_each_by_itself(monkeypatch: pytest.MonkeyPatch):
-    moments = noisy_moments(MIXED, mixed_rows(300), 0.05, np.random.default_rng(4))
-    monkeypatch.setattr(_marginals, "_AT_ONCE", 2)
-    together = Marginals.of(moments, EVERY)
-    for place, index in enumerate(EVERY):
-        alone = vars(Marginals.of(moments, np.array([index])))
-        for name, value in vars(together.take(np.array([place]))).items():
-            np.testing.assert_allclose(value, alone[name], rtol=1e-12)

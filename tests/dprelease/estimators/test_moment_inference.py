@@ -50,18 +50,6 @@ def test_three_rows_of_a_patient_that_are_alike_have_the_errors_of_one():
         np.testing.assert_allclose(getattr(found, each).variance, degrees * getattr(expected, each).variance, rtol=1e-6)
 
 
-@pytest.mark.parametrize("chosen", [[0, 1, 3, 5, 6], [1, 2, 5, 8]])
-def test_the_second_moment_is_the_sum_over_all_noisy_entries(chosen: list[int]):
-    """E[N K N] = sum of sd^2 E K E over the entries' patterns E, which draws no conclusions from the layout."""
-    moments = noisy_moments(MIXED, ROWS, 0.3)
-    inner = np.cov(np.random.default_rng(0).normal(size=(len(chosen), 9)))
-    expected = np.zeros_like(inner)
-    for pattern in patterns(moments):
-        own = pattern[np.ix_(chosen, chosen)]
-        expected += own @ inner @ own
-    np.testing.assert_allclose(_Noise.of(moments, chosen).second_moment(inner), expected, rtol=1e-9, atol=1e-15)
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("target", [OUTCOME, 4, 3])
 def test_the_noise_of_a_square_is_the_sum_over_all_noisy_entries(intercept: bool, target: int):
@@ -168,16 +156,6 @@ def test_the_variance_follows_what_is_tested_and_what_goes_with_it():
             assert parabola == pytest.approx(covariance(fitted + off * path)[place, place], rel=0.02)
 
 
-def test_targets_together_are_targets_one_by_one():
-    moments = noisy_moments(MIXED, ROWS, 0.003, np.random.default_rng(1))
-    together = learned_from_moments(moments, [1, 3], [OUTCOME, 5, 2], np.zeros(2), intercept=True)
-    for index, target in enumerate([OUTCOME, 5, 2]):
-        alone = learned_from_moments(moments, [1, 3], [target], np.zeros(2), intercept=True)
-        for whole, part in ((together.weights, alone.weights), (together.offsets, alone.offsets)):
-            for name in ("value", "variance", "lean", "bend"):
-                np.testing.assert_allclose(getattr(whole, name)[..., index], getattr(part, name)[..., 0], rtol=1e-8)
-
-
 def test_a_feature_that_noise_hides_makes_all_unknown_and_is_named():
     """`tight` has a standard deviation of 0.03 in scaled units, so noise of 0.001 in its square and in its mean hides it."""
     seen = [
@@ -190,23 +168,3 @@ def test_a_feature_that_noise_hides_makes_all_unknown_and_is_named():
     assert [found.dropped for found in (seen[0], seen[-1])] == [(), (1,)]
     without = learned_from_moments(noisy_moments(MIXED, ROWS, 1e-3), [1, 3], [OUTCOME], np.zeros(2), intercept=True)
     assert without.noise_ratio < LIMIT
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_a_matrix_that_is_not_definite_tells_nothing(intercept: bool):
-    generator = np.random.default_rng(2)
-    moments = noisy_moments(MIXED, ROWS, 3.0, generator)
-    found = learned_from_moments(moments, X, [OUTCOME], ORIGIN, intercept=intercept)
-    assert found.noise_ratio == np.inf
-    assert sorted(found.dropped) == list(range(6))
-    assert np.isnan(found.weights.variance).all()
-    exact = noisy_moments(MIXED, np.zeros_like(ROWS), 0.0)
-    assert learned_from_moments(exact, [1], [OUTCOME], np.zeros(1), intercept=intercept).dropped == (0,)
-
-
-def test_features_are_looked_at_once_where_all_are_known(monkeypatch: pytest.MonkeyPatch):
-    calls, whole = [], _Solvable.of
-    monkeypatch.setattr(_Solvable, "of", lambda *given: calls.append(1) or whole(*given))
-    found = learned_from_moments(noisy_moments(MIXED, ROWS, 1e-5), [1, 3], [OUTCOME], np.zeros(2), intercept=True)
-    assert found.dropped == ()
-    assert len(calls) == 1

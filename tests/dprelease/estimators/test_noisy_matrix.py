@@ -119,29 +119,9 @@ def test_noise_that_drowns_the_matrix_is_told():
     assert found.quality.gain[0] == -np.inf
 
 
-def test_the_constant_stays_in_its_range():
-    moments = noisy_moments(MIXED, ROWS, 2.0, np.random.default_rng(6))
-    found = inverted(moments, [1], [8, 4], intercept=True)
-    expected = np.clip(moments.gram[0, [8, 4]] / 2000, [-1, 0], 1)
-    np.testing.assert_array_equal(found.constant, expected)
-    np.testing.assert_allclose(found.constant_noise_sd, 2.0, rtol=1e-12)
-
-
 def test_features_that_repeat_each_other_are_refused():
     with pytest.raises(InvalidInput, match="singular"):
         inverted(noisy_moments(MIXED, ROWS, 0.0), [4, 5, 6, 7], [Y], intercept=True)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_targets_of_every_kind_together_are_targets_one_by_one(intercept: bool):
-    moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(7))
-    targets = [Y, 5, 2, 6]
-    together = inverted(moments, [1, 3], targets, intercept=intercept)
-    for index, target in enumerate(targets):
-        alone = inverted(moments, [1, 3], [target], intercept=intercept)
-        np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9)
-        for name, values in vars(together.quality).items():
-            np.testing.assert_allclose(values[index], vars(alone.quality)[name][0], rtol=1e-9)
 
 
 @pytest.mark.parametrize(("features", "target"), [([1, 3, 5, 6], Y), ([1, 2, Y], 5), ([1, 5, Y], 3), ([4, 5], 1)])

@@ -14,7 +14,7 @@ from dprelease.release.release import Release
 from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.dprelease.estimators.public import least_squares, r_squared, table
 from tests.support.joint import compute
-from tests.support.noise import SeededNoise, ZeroNoise
+from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, numeric, one_block_each, random_rows
 
 FEATURES = 6
@@ -80,20 +80,6 @@ def test_features_are_the_columns_that_are_no_outcomes() -> None:
     assert found.coef.shape == (2, 2)
     with pytest.raises(InvalidInput, match="y1 cannot be a feature: it is an outcome of this release"):
         fit(released(SeededNoise(1)), ["y2"], ["x1", "y1"])
-
-
-@pytest.mark.usefixtures("short_chains")
-def test_a_feature_can_be_a_target_too() -> None:
-    found = fit(released(ZeroNoise()), ["x1"], method="ols")
-    assert found.features == ("x2",)
-    tables = [random_rows(released(ZeroNoise()).spec, party, place).codes for place, party in enumerate("ab")]
-    x1, x2 = tables[0][:, 1] / 2.0**14 * 5 + 5, tables[1][:, 0] / 2.0**14
-    slope, offset = np.polyfit(x2, x1, 1)
-    assert found.coef[0, 0] == pytest.approx(slope)
-    assert found.intercept[0] == pytest.approx(offset)
-    assert fit(released(SeededNoise(1)), ["x1"]).features == (
-        "x2",
-    )  # the default method, on draws of the features' moments
 
 
 def test_the_papers_ridge_is_safe_where_the_inverse_is_wild_and_ours_better_once_signal_is_strong_not_before() -> None:

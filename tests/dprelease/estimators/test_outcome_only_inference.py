@@ -65,24 +65,3 @@ def test_intervals_are_not_too_short_where_noise_hides_how_far_residuals_spread(
     held = np.array([shares_held(learned("y", seed, 32.0, spread=0.03)) for seed in range(DRAWS)])
     error = np.maximum(held.std(axis=0) / np.sqrt(DRAWS), np.sqrt(0.0475 / (OUTCOMES * DRAWS)))
     assert (held.mean(axis=0) > 0.95 - 4 * error).all()
-
-
-def test_features_that_determine_each_other_tell_nothing_about_weights() -> None:
-    """All levels of a category and an intercept."""
-    random = np.random.default_rng(0)
-    levels = np.eye(3)[random.choice(3, 500)]
-    data = np.column_stack([random.uniform(-1, 1, 500), levels, random.uniform(-1, 1, (500, 2))])
-    columns, names = sides(2, 2, "x")
-    columns = (columns[0], categorical("ward", "south", "north", public=True), *columns[2:])
-    moments = outcome_only_of(data, columns, names, epsilon=1e5)
-    found, without, kept = (
-        learned_from_moments(moments, x, [5, 6], np.zeros(len(x)), intercept=intercept)
-        for x, intercept in (([1, 2, 3, 4], True), ([1, 2, 3, 4], False), ([1, 2, 3], True))
-    )
-    assert found.noise_ratio == np.inf
-    assert np.isnan(found.weights.value).all()
-    assert len(found.dropped) == 1
-    assert found.dropped[0] > 0  # a level
-    for each in (without, kept):
-        assert (each.noise_ratio, each.dropped) == (0, ())
-        assert np.isfinite(each.weights.variance).all()

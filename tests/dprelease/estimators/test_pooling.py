@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,6 @@ from dprelease.estimators.evidence.marginals import (
     _others,
     _posterior,
     of_others,
-    pooled,
     shares,
 )
 from dprelease.estimators.moments import public_columns as _public_side
@@ -64,26 +61,6 @@ def test_numbers_lie_about_what_is_suggested_as_far_as_is_said(spread: float, no
     square = (((numbers - centre) / sd) ** 2).mean()
     assert square < 1 + 5 * np.sqrt(2 / 400)
     assert square > 1 - 5 * np.sqrt(2 / 400) or sd.max() < 0.4 * noise
-
-
-@dataclass(frozen=True)
-class Given:
-    evidence: np.ndarray
-
-    def take(self, places: np.ndarray) -> Given:
-        return Given(self.evidence[:, places])
-
-    def explained(self) -> np.ndarray:
-        return self.evidence
-
-
-def test_one_alone_is_told_nothing():
-    centre, sd = of_others(np.array([0.3]), np.array([0.1]))
-    assert (centre[0], sd[0]) == (0.0, np.inf)
-    np.testing.assert_array_equal(shares(np.array([[5.0], [0.0], [-5.0]])), 1 / 3)
-    law = pooled(Given(np.array([[9.0, 9.0, 9.0], [0.0, 0.0, 0.0]])), 2, np.array([True, False, True]))
-    np.testing.assert_array_equal(law[:, 1], 0.5)
-    assert (law[0, [0, 2]] > 0.5).all()
 
 
 @pytest.mark.parametrize(("outcomes", "sharpness"), [(30, 3.0), (1000, 0.3)])

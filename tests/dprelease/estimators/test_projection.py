@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import dprelease.estimators.moments.public_columns as projection
 from dprelease.errors import InvalidInput
 from dprelease.estimators.moments.public_columns import PublicSide
 
@@ -39,16 +38,6 @@ def test_coordinates_shrink_onto_their_radius_and_only_if_they_are_longer(shape:
     )
     np.testing.assert_array_equal(multiplier > 0, given > radius)
     np.testing.assert_allclose(lengths, np.minimum(given, radius), rtol=1e-9)
-
-
-@pytest.mark.parametrize("condition", [10.0, 1e12])
-def test_a_dozen_steps_are_enough(monkeypatch: pytest.MonkeyPatch, condition: float):
-    side = PublicSide.of_rows(public(60, 20, condition))
-    noisy = np.random.default_rng(1).normal(size=(20, 300)) * np.geomspace(1e-12, 1e12, 300)
-    found = side.multipliers(side.right.T @ noisy, np.ones(300))
-    monkeypatch.setattr(projection, "_MOST_STEPS", 12)
-    np.testing.assert_array_equal(side.multipliers(side.right.T @ noisy, np.ones(300)), found)
-    assert (found > 0).sum() > 100
 
 
 def test_what_rounding_leaves_of_constants_has_rank_zero():

@@ -5,17 +5,12 @@ import pytest
 
 from benchmarks.common.fits import fit_moments
 from benchmarks.paper_primo.projection import project
-from dprelease.data.bounding import BoundedRows
 from dprelease.errors import InvalidInput
-from dprelease.estimators import fit
 from dprelease.estimators.baselines.inverted import inverted
 from dprelease.estimators.evidence.marginals import Marginals
 from dprelease.estimators.moments.public_columns import PublicSide, Vectors, _Whitened, associated
-from dprelease.release.accounting import guarantee
 from tests.dprelease.estimators.public import ROWS, declared, least_squares, moments_of, r_squared, table
-from tests.support.joint import compute
-from tests.support.noise import SeededNoise
-from tests.support.specs import build_spec, categorical, numeric, one_block_each
+from tests.support.specs import categorical
 
 # Label privacy.
 
@@ -34,28 +29,6 @@ def test_without_noise_it_is_least_squares_on_the_rows(intercept: bool) -> None:
     np.testing.assert_allclose(found.quality.constant_mse, rows[:, 5:].var(axis=0), rtol=1e-6)
     assert found.quality.gain_se.max() < 1e-8
     assert not found.diagnostics.warnings
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_a_public_target_is_fitted_exactly_beside_a_private_one(intercept: bool) -> None:
-    rows = table(5, 3)
-    noisy = moments_of(rows, declared(6, 2), 0.01, np.random.default_rng(1))
-    found = fit_moments(noisy, [1, 2], [6, 7], intercept=intercept)
-    expected = least_squares(rows, [1, 2], [6], intercept=intercept)
-    np.testing.assert_allclose(found.weights[:, :1], expected[-2:], atol=1e-8)
-
-
-@pytest.mark.parametrize("sd", [0.003, 0.03, 0.3])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_targets_together_are_targets_one_by_one(sd: float, intercept: bool) -> None:
-    noisy = moments_of(table(4, 6), declared(4, 6), sd, np.random.default_rng(1))
-    together = fit_moments(noisy, [1, 2, 4], list(range(5, 11)), intercept=intercept)
-    for place, target in enumerate(range(5, 11)):
-        alone = fit_moments(noisy, [1, 2, 4], [target], intercept=intercept)
-        np.testing.assert_allclose(together.weights[:, [place]], alone.weights, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(together.offsets[[place]], alone.offsets, rtol=1e-9)
-        for name, values in vars(together.quality).items():
-            np.testing.assert_allclose(values[[place]], getattr(alone.quality, name), rtol=1e-7, atol=1e-12)
 
 
 def test_noise_never_makes_it_worse_than_the_constant_predictor_by_much() -> None:
@@ -144,15 +117,6 @@ def test_noise_is_white_where_it_is_judged() -> None:
     assert np.abs(covariance - np.eye(3)).max() < 5 * np.sqrt(2 / 400)
 
 
-def test_the_radius_is_that_of_the_range() -> None:
-    columns = (numeric("a", public=True), numeric("b"), categorical("c", "d", "e"), categorical("f", "g"))
-    rows = np.column_stack([table(2, 0, rows=100), np.eye(3)[np.arange(100) % 3], np.ones(100)])
-    found = _Whitened.of(moments_of(rows, columns, 0.1), [1], [2, 3, 4, 5, 6], intercept=True)
-    np.testing.assert_array_equal(found.radius, [10, 5, 5, 5, 10])  # sqrt n times half a width
-    without = _Whitened.of(moments_of(rows, columns, 0.1), [1], [2, 3, 4, 5, 6], intercept=False)
-    np.testing.assert_array_equal(without.radius, 10)
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 def test_whatever_is_believed_the_model_stays_feasible(monkeypatch: pytest.MonkeyPatch, intercept: bool) -> None:
     """Were all that is seen believed, predictions would lie where no column within its bounds can be explained by them."""
@@ -173,24 +137,3 @@ def test_whatever_is_believed_the_model_stays_feasible(monkeypatch: pytest.Monke
     side = PublicSide.of_gram(np.cov(rows[:, 4:].T, bias=True) * ROWS)
     helped -= ROWS * np.outer(rows[:, 4:].mean(axis=0), means)
     np.testing.assert_allclose(project(side, helped, np.sqrt(ROWS) * 1.0001), helped, rtol=1e-6)
-
-
-# Through a release.
-
-
-def test_the_default_on_a_release_uses_its_public_side() -> None:
-    unit = 1 << 10
-    codes = np.rint(table(4, 2) * unit).astype(np.int32)
-    columns = declared(4, 2)
-    parties = {"north": columns[:4], "south": columns[4:]}
-    held = {"north": codes[:, :4], "south": codes[:, 4:]}
-    spec = build_spec(parties, mechanism="moments", rows=ROWS, epsilon=8.0, grid_bits=10, guarantee="label-DP")
-    bounded = {name: BoundedRows(held[name], parties[name], 10) for name in parties}
-    blocks = compute(spec, bounded, {name: SeededNoise(index) for index, name in enumerate(parties)}).blocks
-    release = one_block_each(spec, blocks, guarantee(spec).words())
-    result = fit(release, ["column4", "column5"])
-    direct = fit_moments(release.moments(), [1, 2, 3, 4], [5, 6], intercept=True)
-    np.testing.assert_allclose(result.coef, direct.weights.T, rtol=1e-12)
-    assert result.method == "shrinkage"
-    scaled = codes / unit
-    assert (r_squared(scaled, [1, 2, 3, 4], [5, 6], result.intercept, result.coef.T) > 0.3).all()

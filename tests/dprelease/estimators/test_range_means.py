@@ -58,19 +58,6 @@ def test_the_anchor_gives_the_mean_and_its_noise():
     np.testing.assert_allclose(noise_sd, 2 / math.sqrt(weight))
 
 
-def test_without_an_anchor_the_mixing_of_the_spread_makes_the_mean_uncertain():
-    """The released mean is outside the range; the less it is believed, the further inside is what is made of it."""
-    random = np.random.default_rng(1)
-    ones = random.normal(size=50)
-    values = 1.5 * ones[:, None] + random.normal(size=(50, 1))
-    found = {}
-    for mixed in (True, False):
-        given = rows(ones, values, 1e-4, anchor=False, mixed=mixed)
-        found[mixed] = float(range_means(given, given.y, given.y_variance, np.array([-1.0]))[0][0])
-    assert found[True] < found[False] < 1
-    assert 1 - found[False] < 1e-4 < 1e-2 < 1 - found[True]
-
-
 def test_a_release_that_says_nothing_about_means_leaves_the_midpoint():
     given = rows(np.zeros(2), np.ones((2, 2)), 1.0, anchor=False, mixed=True)
     means, noise_sd = range_means(given, given.y, given.y_variance, np.array([-1.0, 0.0]))

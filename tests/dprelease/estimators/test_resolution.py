@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators import FitResult, fit
-from dprelease.estimators.quality import Quality, hidden_error, hidden_share, is_hidden, unresolved
+from dprelease.estimators.quality import Quality, hidden_share, is_hidden
 from dprelease.estimators.result import MOST_TABLES
 from dprelease.release.release import Release
 from tests.dprelease.estimators.conftest import FEATURES
@@ -33,11 +33,6 @@ def test_a_share_is_told_where_it_can_be_one(share: float, standard_error: float
     assert (words in found) if words else found == ""
 
 
-def test_an_error_is_no_negative_number() -> None:
-    assert hidden_error(0.0, 1.0) == ""
-    assert hidden_error(-0.78, 2.0) == "cannot be told: noise is larger than the error (standard error 2)"
-
-
 @pytest.mark.parametrize(("noise_sd", "expected"), [(0.0, False), (24.9, False), (25.0, True), (np.inf, True)])
 def test_a_mean_is_hidden_where_its_noise_covers_the_range(noise_sd: float, expected: bool) -> None:
     assert is_hidden(noise_sd, 100.0) is expected
@@ -47,14 +42,6 @@ def quality(mse: float, constant_mse: float, se: float = 0.1) -> Quality:
     numbers = {"mse": mse, "mse_se": se, "optimism": 0.0, "constant_mse": constant_mse, "constant_mse_se": se}
     numbers |= {"gain": constant_mse - mse, "gain_se": se}
     return Quality(**{name: np.array([value]) for name, value in numbers.items()})
-
-
-def test_each_thing_that_is_hidden_has_its_reason() -> None:
-    assert unresolved(quality(3.0, 10.0), 0, 1.0, 100.0) == {}
-    found = unresolved(quality(-0.78, 4.0), 0, 30.0, 100.0)
-    assert list(found) == ["explained", "mse", "constant"]
-    assert found["constant"] == "cannot be told: noise sd 30 in a range of 100"
-    assert list(unresolved(quality(2.0, -33.5637), 0, 1.0, 100.0)) == ["explained", "constant_mse"]
 
 
 def impossible(result: FitResult) -> FitResult:
@@ -91,11 +78,3 @@ def test_many_targets_in_a_line_each_hide_it_too(clear: Release) -> None:
         infer=lambda: found,
     )
     assert all({"explained", "mse", "constant_mse", "constant"} == set(each) for each in result.unresolved)
-
-
-def test_data_keep_what_is_printed_in_words(clear: Release) -> None:
-    result = impossible(fit(clear, ["score"], FEATURES))
-    data = result.document().to_json()
-    assert data["quality"]["mse"] == [-0.782218]
-    assert data["unresolved"] == list(result.unresolved)
-    assert set(data["unresolved"][0]) == {"explained", "mse", "constant_mse", "constant"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dprelease.estimators.intervals.estimates import LIMIT
-from dprelease.estimators.intervals.of_rows import _Directions, learned_from_rows
+from dprelease.estimators.intervals.of_rows import learned_from_rows
 from dprelease.estimators.normal_equations import RegressionRows
 
 
@@ -34,10 +34,6 @@ def rows_of(
         anchor=mixed,
         mixed=mixed,
     )
-
-
-def scaled(rows: RegressionRows, factors: np.ndarray) -> RegressionRows:
-    return replace(rows, x=rows.x * factors, x_variance=rows.x_variance * factors**2)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -138,33 +134,6 @@ def test_the_variance_follows_what_is_tested_and_what_goes_with_it():
             assert parabola * stretched == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("mixed", [True, False])
-def test_units_and_the_order_of_features_do_not_matter(mixed: bool):
-    rows, origin = rows_of(np.random.default_rng(3), mixed=mixed), np.array([0.2, -0.5, 0.7])
-    straight = learned_from_rows(rows, 4000, origin, intercept=True)
-    factors, order = np.array([10.0, 0.01, 3.0]), [2, 0, 1]
-    found = learned_from_rows(scaled(rows, factors), 4000, origin * factors, intercept=True)
-    np.testing.assert_allclose(found.weights.value * factors[:, None], straight.weights.value, rtol=1e-8)
-    np.testing.assert_allclose(found.weights.variance * factors[:, None] ** 2, straight.weights.variance, rtol=1e-8)
-    np.testing.assert_allclose(found.offsets.variance, straight.offsets.variance, rtol=1e-8)
-    assert found.noise_ratio == pytest.approx(straight.noise_ratio)
-    turned = replace(rows, x=rows.x[:, order], x_variance=rows.x_variance[order])
-    found = learned_from_rows(turned, 4000, origin[order], intercept=True)
-    np.testing.assert_allclose(found.weights.variance, straight.weights.variance[order], rtol=1e-8)
-
-
-@pytest.mark.parametrize("mixed", [True, False])
-def test_targets_together_are_targets_one_by_one(mixed: bool):
-    rows = rows_of(np.random.default_rng(4), mixed=mixed)
-    together = learned_from_rows(rows, 4000, np.zeros(3), intercept=True)
-    for index in range(2):
-        one = replace(rows, y=rows.y[:, [index]], y_variance=rows.y_variance[[index]])
-        alone = learned_from_rows(one, 4000, np.zeros(3), intercept=True)
-        for whole, part in ((together.weights, alone.weights), (together.offsets, alone.offsets)):
-            for name in ("value", "variance", "lean", "bend"):
-                np.testing.assert_allclose(getattr(whole, name)[..., index], getattr(part, name)[..., 0], rtol=1e-9)
-
-
 def test_features_drowned_in_noise_are_unknown_and_the_worst_is_named():
     generator = np.random.default_rng(5)
     rows = rows_of(generator, sd=0.05)
@@ -206,10 +175,3 @@ def test_what_rounding_leaves_of_a_public_constant_is_no_signal(constant: float)
     found = learned_from_rows(replace(rows, x=x, x_variance=variance), 4000, np.zeros(3), intercept=True)
     assert found.noise_ratio == np.inf
     assert found.dropped == (1,)
-
-
-def test_features_are_looked_at_once_where_all_are_known(monkeypatch: pytest.MonkeyPatch):
-    calls, whole = [], _Directions.of
-    monkeypatch.setattr(_Directions, "of", lambda *given: calls.append(1) or whole(*given))
-    assert learned_from_rows(rows_of(np.random.default_rng(8)), 400, np.zeros(3), intercept=True).dropped == ()
-    assert len(calls) == 1

@@ -51,29 +51,6 @@ def test_more_variables_than_can_be_drawn_are_fitted_in_closed_form(monkeypatch:
 
 
 @pytest.mark.usefixtures("short_chains")
-@pytest.mark.parametrize("intercept", [True, False])
-def test_targets_together_are_targets_one_by_one(intercept: bool):
-    moments = noisy_moments(MIXED, ROWS, 0.01, np.random.default_rng(1))
-    together = fit_moments(moments, [1, 3], [OUTCOME, 5, 2], intercept=intercept)
-    for index, target in enumerate([OUTCOME, 5, 2]):
-        alone = fit_moments(moments, [1, 3], [target], intercept=intercept)
-        np.testing.assert_allclose(together.weights[:, index], alone.weights[:, 0], rtol=1e-9)
-        for name in ("offsets", "constant", "constant_noise_sd"):
-            np.testing.assert_allclose(getattr(together, name)[index], getattr(alone, name)[0], rtol=1e-9)
-        for name, values in vars(together.quality).items():
-            np.testing.assert_allclose(values[index], vars(alone.quality)[name][0], rtol=1e-9)
-
-
-@pytest.mark.usefixtures("short_chains")
-def test_the_order_of_features_does_not_matter():
-    moments = noisy_moments(MIXED, ROWS, 0.02, np.random.default_rng(1))
-    straight = fit_moments(moments, [1, 2, 3, 5], [OUTCOME], intercept=True)
-    turned = fit_moments(moments, [5, 1, 3, 2], [OUTCOME], intercept=True)
-    np.testing.assert_allclose(turned.weights, straight.weights[[3, 0, 2, 1]], rtol=1e-9)
-    np.testing.assert_allclose(turned.offsets, straight.offsets, rtol=1e-9)
-
-
-@pytest.mark.usefixtures("short_chains")
 @pytest.mark.parametrize("fitted", [fit_moments, fit_spectral])
 def test_where_noise_hides_everything_the_model_is_the_constant_predictor_and_says_so(fitted):
     moments = noisy_moments(MIXED, ROWS, 1.0, np.random.default_rng(3))

@@ -11,8 +11,6 @@ from dprelease.estimators.intervals.inference import Inference, infer
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import category, number
 from tests.dprelease.analyses.releases import released as moments_released
-from tests.dprelease.estimators.conftest import UNIT, exact_codes, released
-from tests.support.noise import SeededNoise
 from tests.support.specs import categorical, numeric
 
 ROWS, NOISE = 4000, 0.004  # a count's noise has a standard deviation of 16 patients
@@ -100,32 +98,3 @@ def test_a_table_and_plain_data_name_what_is_counted_together() -> None:
     assert saved["counted_together"] == {"stage=early": ["stage=none"]}
     early = next(row for row in saved["coefficients"] if row["feature"] == found.features[1])
     assert early["coefficient"]["estimate"] is None
-
-
-def test_where_many_patients_may_have_it_nothing_is_told_as_before() -> None:
-    found = of_features(stages((0.55, 0.05, 0.4), noise=0.05, seed=None), ("age", "stage"))
-    assert not found.identified.any()
-    assert not found.merged
-    assert "stage=early" in found.unidentified
-
-
-def test_what_else_hides_the_features_still_does() -> None:
-    release = stages((0.6, 0, 0.4), noise=0.05)  # age is hidden, too
-    found = of_features(release, ("age", "stage"))
-    assert not found.identified.any()
-    assert not found.merged
-
-
-def test_a_fit_without_an_intercept_has_no_reference() -> None:
-    assert not of_features(stages((0.6, 0, 0.4)), ("age", "stage"), intercept=False).merged
-
-
-def test_mixed_rows_do_the_same() -> None:
-    codes = exact_codes(3000)
-    male = codes["north"][:, 2] > 0
-    codes["north"][:, 1:] = np.column_stack([~male, male, np.zeros_like(male)]) * UNIT
-    release = released(codes, outputs=400, noise=SeededNoise(22), noise_sd=0.3)
-    found = of_features(release, ("age", "sex", "glucose"), "score")
-    assert found.merged == {"sex=other": ("sex=female",)}
-    alone = of_features(release, ("age", "sex=male", "glucose"), "score")
-    np.testing.assert_array_equal(found.estimate[:, [0, 1, 3]], alone.estimate)

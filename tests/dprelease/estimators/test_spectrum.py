@@ -60,14 +60,6 @@ def test_with_clear_signals_it_is_the_regression_calibration(sd: list[float], in
     np.testing.assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(4), atol=1e-12)
 
 
-def test_unshrunk_scores_give_the_debiased_weights():
-    """L^-1 A^-1 c = (A - k S)^-1 c."""
-    rows = draw(1, 90, np.array([0.02, 0.01, 0.03]))
-    spectrum = Spectrum.of(rows, intercept=False)
-    debiased = np.linalg.solve(rows.x.T @ rows.x - 90 * np.diag(rows.x_variance), rows.x.T @ rows.y)
-    np.testing.assert_allclose(spectrum.weights(np.ones((3, 2))), debiased, rtol=1e-9)
-
-
 def test_spent_parameters_are_those_of_the_weights_as_a_function_of_the_outcomes():
     """tr(J A) + g^T J g / (k tau^2) with J from the weights of unit outcomes: rows whose X^T y is a unit vector."""
     rows = draw(7, 80, np.full(3, 0.9))
@@ -101,13 +93,6 @@ def test_reliability_lies_between_none_and_all_and_knows_strong_signals():
     assert (np.diff(few) <= 0).all()
 
 
-def test_a_huge_signal_does_not_lend_its_reliability_to_the_others():
-    alone = _reliability(np.array([0.9, 1.0, 1.1]), 500)
-    beside = _reliability(np.array([1e-12, 0.9, 1.0, 1.1]), 500)
-    assert alone.max() < 0.05
-    assert (beside[1:] < 0.12).all()
-
-
 def test_equal_signals_are_told_from_the_scatter_of_few_rows():
     """100 draws of 10 features with signal equal to the noise on 40 rows: after drawing together, reliabilities are near
     the true 1/2, where the plain ones scatter over [0, 0.75]."""
@@ -119,24 +104,6 @@ def test_equal_signals_are_told_from_the_scatter_of_few_rows():
         plain.append(np.mean((np.maximum(1 - inverse_mu, 0) - 0.5) ** 2))
         drawn.append(np.mean((_reliability(inverse_mu, 40) - 0.5) ** 2))
     assert np.mean(drawn) < 0.1 * np.mean(plain)
-
-
-def test_one_feature_keeps_its_reliability():
-    np.testing.assert_allclose(_reliability(np.array([0.4]), 12), [0.6])
-
-
-def test_no_visible_signal_leaves_no_direction_and_says_so():
-    rows = draw(3, 50, np.array([0.1, 0.1]))
-    hidden = RegressionRows(rows.ones, rows.x, rows.y, np.full(2, 100.0), rows.y_variance, rows.patients, False, True)
-    spectrum = Spectrum.of(hidden, intercept=True)
-    assert spectrum.roots.shape == (0,)
-    np.testing.assert_array_equal(spectrum.weights(np.zeros((0, 2))), np.zeros((2, 2)))
-    found = spectrum.diagnostics(hidden.patients)
-    assert found.smallest_eigenvalue == 0
-    assert found.condition_number == np.inf
-    assert not found.indefinite
-    assert found.warnings == ("The noise hides 2 of 2 directions of the features; the model does without them.",)
-    assert Spectrum.of(rows, intercept=True).diagnostics(rows.patients).warnings == ()
 
 
 def test_the_features_variance_is_estimated_from_the_diagonal():
@@ -165,15 +132,3 @@ def test_a_singular_gram_matrix_is_refused(case: str):
             RegressionRows(rows.ones, x, rows.y, rows.x_variance, rows.y_variance, rows.patients, False, True),
             intercept=True,
         )
-
-
-def test_features_of_very_different_scales_are_not_singular():
-    rows = draw(6, 60, np.full(3, 0.05))
-    scale = np.array([1.0, 1e-4, 1e4])
-    rescaled = RegressionRows(
-        rows.ones, rows.x * scale, rows.y, rows.x_variance * scale**2, rows.y_variance, rows.patients, False, True
-    )
-    found = Spectrum.of(rescaled, intercept=True)
-    np.testing.assert_allclose(
-        np.linalg.norm(found.scores, axis=0), np.linalg.norm(Spectrum.of(rows, intercept=True).scores, axis=0)
-    )

@@ -89,16 +89,6 @@ def test_correlations_stay_correlations_under_any_noise():
         assert (found.mean <= MIDPOINT + HALF_WIDTH + 1e-9).all()
 
 
-def test_a_release_too_wide_to_draw_says_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evidence, "WIDEST", 3)
-    moments = noisy_moments(COLUMNS, ROWS, 0.01, np.random.default_rng(2))
-    found = summarise(moments)
-    assert np.isnan(found.standard_deviation_sd).all()
-    assert np.isnan(found.correlation_sd).all()
-    np.testing.assert_allclose(found.mean_sd, HALF_WIDTH * 0.01)
-    np.testing.assert_allclose(found.mean, MIDPOINT + HALF_WIDTH * moments.gram[0, 1:] / 3000, rtol=1e-12)
-
-
 @pytest.mark.usefixtures("half_chains")
 def test_shares_and_their_spreads_are_those_of_indicators_where_noise_hides_them():
     found = summarise(noisy_moments(COLUMNS, ROWS[:10], 5.0, np.random.default_rng(1)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dprelease.estimators.result import per, squared
+from dprelease.estimators.result import per
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,3 @@ from dprelease.estimators.result import per, squared
 )
 def test_a_slope_has_the_outcome_per_one_of_the_feature(unit: str, of: str, expected: str) -> None:
     assert per(unit, of) == expected
-
-
-def test_a_square_has_the_whole_unit_in_brackets() -> None:
-    assert (squared("mg/l"), squared("")) == ("(mg/l)²", "")
