@@ -97,14 +97,6 @@ def test_a_budget_of_all_releases_is_signed_and_absent_where_none_is_declared() 
     read_data(ReleaseSpec, data, "the request")
 
 
-def test_the_kind_of_the_curator_is_signed_and_absent_where_nobody_says_it() -> None:
-    bare = build_spec(about=read_data(About, WHOLE, "it"))
-    assert b"curator" not in bare.to_bytes()
-    told = build_spec(about=read_data(About, {**WHOLE, "curator": "Nonprofit"}, "it"))
-    assert ReleaseSpec.from_bytes(told.to_bytes()) == told
-    assert told.about.facts["curator"] == "Nonprofit"
-
-
 @pytest.mark.parametrize("identifier", ["05gq02987", "04wxnsj81", "02nr0ka47", "05dxps055", "03vek6s52"])
 def test_identifiers_of_organisations_are_known_by_their_check_digits(identifier: str) -> None:
     read_data(Creator, {"name": "A", "ror": f"https://ror.org/{identifier}"}, "it")

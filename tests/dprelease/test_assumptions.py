@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-from dprelease.data.columns import released_names
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.assumptions import Scenario, chosen, evenly
 from dprelease.planning.forecast import forecast
@@ -23,39 +21,12 @@ def setting(mechanism: str = "mixed", **others: Any) -> Scenario:
     return changed(planned(1000, PARTIES, Target(scope="joint", epsilon=1.0, delta=1e-6), mechanism), **others)
 
 
-def test_a_category_is_guessed_by_its_dummies() -> None:
-    levels = released_names((PARTIES["south"][0],))
-    assert len(levels) == 4
-    covariance = np.diag(np.full(3, 1 / 4)) - 1 / 16
-    found = PARTIES["south"][0].assumption(0.1, signs=True)
-    assert found.width == 3
-    assert found.variance == pytest.approx(covariance[0, 0])
-    assert found.free == pytest.approx(1 / np.linalg.inv(covariance)[0, 0])
-    assert found.mean == 1 / 4
-
-
 def test_a_binary_is_plus_or_minus_one_in_moments_alone() -> None:
     sex = PARTIES["north"][1]
     coded, plain = sex.assumption(0.1, signs=True), sex.assumption(0.1, signs=False)
     assert (coded.width, coded.variance, coded.free, coded.mean, coded.own) == (1, 1.0, 1.0, 0.0, 0.0)
     assert (plain.width, plain.variance, plain.free) == (1, 0.25, 0.25)
     assert coded.reach == 4 * plain.reach
-
-
-def test_the_assumed_regression() -> None:
-    assumed = setting(spread=0.2).fit.assumed(0.3)
-    assert assumed.free == pytest.approx([0.2, 0.25, *[1 / 8] * 3])
-    assert assumed.explained == pytest.approx(0.06)
-    assert assumed.residual == pytest.approx(0.14)
-    assert assumed.squares @ assumed.free == pytest.approx(assumed.explained)
-    turned = setting(features=("stage", "age"), spread=0.2).fit.assumed(0.3)
-    assert turned.free == pytest.approx([*[1 / 8] * 3, 0.2])
-
-
-@pytest.mark.parametrize("signal", [0.0, -0.1, 1.01, float("nan")])
-def test_a_share_that_is_none(signal: float) -> None:
-    with pytest.raises(InvalidInput, match="share of variance"):
-        setting().fit.assumed(signal)
 
 
 @pytest.mark.parametrize(
@@ -79,15 +50,6 @@ def test_a_share_that_is_none(signal: float) -> None:
 def test_settings_that_make_no_sense(others: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         forecast(setting(**others), 0.5)
-
-
-def test_widths() -> None:
-    parties = evenly("2, 1,3")
-    assert [[column.name for column in columns] for columns in parties.values()] == [
-        ["x1", "x2"],
-        ["x3"],
-        ["x4", "x5", "x6"],
-    ]
 
 
 @pytest.mark.parametrize("widths", ["", "3,,2", "3,0", "three", "-1", "3.5", "1,999999"])

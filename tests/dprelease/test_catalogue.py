@@ -6,7 +6,6 @@ Ordered categories: how levels are coded, what is refused, and what hospitals an
 """
 
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,13 @@ from dprelease.data.columns import (
     check_weights,
     numbers,
     private_weights,
-    released_names,
     squared_sensitivity,
-    weights_of,
 )
 from dprelease.description.columns import describe
 from dprelease.errors import InvalidInput
-from dprelease.estimators.fitting import fit
 from dprelease.release.release import Release
-from party_node.source.first_look import look_at
 from tests.dprelease.analyses.releases import released
 from tests.party_node.tables import codes_by_subject, csv, read, settings
-from tests.support.kinds import is_binary
 from tests.support.specs import categorical, numeric, ordered
 
 
@@ -98,28 +92,7 @@ def test_it_has_no_field_for_a_cell_or_an_identifier() -> None:
     assert set(Catalogue.model_fields) == fields
 
 
-def test_the_largest_table_and_the_longest_names_are_taken() -> None:
-    longest = (categorical("sex", "f" * 200), numeric("age", unit="y" * 200))
-    assert catalogue(*longest, rows=2**53, rows_per_subject=1_000_000).rows == 2**53
-
-
 SEX = categorical("sex", "female", "male", exhaustive=True, fill="male")
-
-
-def test_numeric_column_is_scaled_by_its_public_bounds() -> None:
-    age = numeric("age", 20.0, 100.0, unit="years")
-    assert (age.midpoint, age.half_width, age.fill) == (60.0, 40.0, 60.0)
-    assert age.released == ("age",)
-
-
-def test_categorical_column_has_a_level_for_the_rest_unless_levels_are_exhaustive() -> None:
-    assert categorical("sex", "female", "male").released == ("sex=female", "sex=male", "sex=other")
-    assert categorical("sex", "female").fill == "other"
-    assert categorical("sex", "female").told == ("sex=female",)
-    assert categorical("sex", "f", "m").told == ("sex=f", "sex=m", "sex=other")
-    assert SEX.released == ("sex=female", "sex=male")
-    columns = (categorical("sex", "female"), SEX, categorical("sex", "female", "male"))
-    assert [is_binary(each) for each in columns] == [True, True, False]
 
 
 def test_only_exhaustive_levels_say_so_in_canonical_bytes() -> None:
@@ -182,11 +155,6 @@ def test_names_are_plain(name: str) -> None:
         numeric(name)
 
 
-def test_released_names_follow_the_declared_order() -> None:
-    columns = (categorical("sex", "f"), numeric("age"))
-    assert released_names(columns) == ("sex=f", "sex=other", "age")
-
-
 @pytest.mark.parametrize("numerics", [0, 1, 3])
 @pytest.mark.parametrize("categoricals", [0, 1, 2])
 def test_sensitivity_is_four_for_a_number_and_two_for_a_category(numerics: int, categoricals: int) -> None:
@@ -198,11 +166,6 @@ def test_sensitivity_is_four_for_a_number_and_two_for_a_category(numerics: int, 
 
 SHOWN = numeric("seen").model_copy(update={"public": True})
 WEIGHED = (numeric("age"), categorical("sex", "f", "m"), SHOWN)
-
-
-def test_weights_are_listed_only_where_one_is_not_1() -> None:
-    assert weights_of(WEIGHED, {"sex": 3, "elsewhere": 2}) == (1, 3, 1)
-    assert weights_of(WEIGHED, {"age": 1, "elsewhere": 2}) == weights_of(WEIGHED, {}) == ()
 
 
 def test_a_weight_counts_squared_and_for_every_level() -> None:
@@ -241,20 +204,6 @@ def test_changing_a_level_moves_the_one_hot_row_by_exactly_root_two(
 
 EDUCATION = ordered("education", "none", "primary", "secondary", "tertiary", fill="primary")
 YEARS = ordered("education", "none", "primary", "tertiary", scores=(0.0, 6.0, 16.0), unit="years")
-BITS = 16
-UNIT = 1 << BITS
-
-
-def test_levels_are_equally_spaced_from_end_to_end() -> None:
-    codes = bound({"education": [*EDUCATION.levels, None, "Primary"]}, (EDUCATION,), BITS)[:, 0]
-    third = round(UNIT / 3)
-    assert codes.tolist() == [-UNIT, -third, third, UNIT, -third, -third]
-    assert (EDUCATION.released, EDUCATION.ends, EDUCATION.midpoint) == (("education",), (0.0, 3.0), 1.5)
-
-
-def test_scores_say_where_levels_lie() -> None:
-    assert bound({"education": YEARS.levels}, (YEARS,), BITS)[:, 0].tolist() == [-UNIT, -UNIT // 4, UNIT]
-    assert YEARS.ends == (0.0, 16.0)
 
 
 def test_only_scores_that_are_declared_stand_in_canonical_bytes() -> None:
@@ -317,35 +266,6 @@ def test_a_forecast_takes_all_levels_to_be_as_frequent() -> None:
 DECLARED = {"kind": "ordered", "levels": ["none", "primary", "tertiary"], "fill": "none"}
 
 
-def test_a_hospital_reads_levels_and_counts_what_is_none(tmp_path: Path) -> None:
-    spelt = {"education": DECLARED | {"spellings": {"tertiary": ["university"]}}}
-    lines = "id,education\na,none\nb, primary \nc,university\nd,?\ne,\n"
-    table = read(csv(tmp_path, lines), spelt)
-    assert codes_by_subject(table, list("abcde")) == {
-        "a": [-1 << 10],
-        "b": [0],
-        "c": [1 << 10],
-        "d": [-1 << 10],
-        "e": [-1 << 10],
-    }
-    assert (table.findings["education"].outside, table.findings["education"].missing) == (1, 1)
-
-
-def test_a_first_look_counts_its_levels(tmp_path: Path) -> None:
-    found = look_at(settings(csv(tmp_path, "id,education\na,none\nb,primary\nc,none\nd,?\n"), {"education": DECLARED}))
-    levels = {"none": 2, "primary": 1, "tertiary": 0}
-    assert asdict(found.columns["education"].distribution) == {"levels": levels, "undeclared": 1}
-
-
-@pytest.mark.parametrize(("aggregate", "expected"), [("min", [-1, 0, -1]), ("max", [1, 0, -1])])
-def test_the_lowest_or_highest_level_of_several_rows(tmp_path: Path, aggregate: str, expected: list[int]) -> None:
-    lines = "id,education\na,none\nb,?\na,tertiary\nb,primary\nc,?\na,primary\n"
-    table = read(csv(tmp_path, lines), {"education": DECLARED | {"aggregate": aggregate}}, rows="first")
-    assert codes_by_subject(table, list("abc")) == {
-        name: [code << 10] for name, code in zip("abc", expected, strict=True)
-    }
-
-
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
@@ -390,16 +310,6 @@ def published(columns: tuple[Column, ...], seed: int = 0) -> tuple[Release, Any]
     income = 10 + 3 * education + generator.normal(0, 1, 4000)
     cells = {"education": np.array(EDUCATION.levels)[education], "income": income}
     return released(columns, cells, sd=1e-5), np.polyfit(education, income, 1)
-
-
-def test_it_is_a_feature_and_an_outcome_in_its_own_scale() -> None:
-    release, (slope, intercept) = published((EDUCATION, numeric("income", 0.0, 40.0)))
-    found = fit(release, ["income"], ["education"])
-    assert found.coef[0, 0] == pytest.approx(slope, rel=1e-3)
-    assert found.intercept[0] == pytest.approx(intercept, rel=1e-3)
-    assert fit(release, ["education"]).coef[0, 0] > 0
-    assert LEGEND in found.summary()
-    assert "per level" in found.summary()
 
 
 def test_its_mean_is_told_with_the_names_of_its_levels() -> None:

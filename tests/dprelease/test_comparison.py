@@ -70,21 +70,6 @@ def test_moments_are_recommended_where_blocks_learn_nothing() -> None:
     assert "trust" not in alone
 
 
-def test_blocks_are_recommended_where_they_are_as_good() -> None:
-    plenty = compare(setting(10**9))
-    assert {cell.mechanism for cell in plenty.cells if cell.forecast.useful} >= {"mixed", "moments"}
-    assert plenty.recommendation().startswith("Choose mixed: ")
-    middling = compare(setting(3_000_000))  # both are useful throughout, and blocks lose too much
-    assert all(cell.forecast.useful for cell in middling.cells if cell.mechanism != "rows")
-    assert middling.recommendation().startswith("Choose moments: ")
-
-
-def test_what_helps_at_weak_signals_comes_first() -> None:
-    said = compare(setting(1_000_000), ("mixed", "moments")).recommendation()
-    assert said.startswith("Choose moments: ")
-    assert "(mixed from R^2 = 0.3 on, moments in ranges from R^2 = 0.1 on)" in said
-
-
 def test_ranges_first_are_recommended_for_few_patients() -> None:
     found = compare(setting(1_600, widths="5,7,3", delta=1e-6))
     said = found.recommendation()

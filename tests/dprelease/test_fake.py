@@ -56,19 +56,6 @@ def test_all_names_say_fake_and_no_number_changes(mechanism: str) -> None:
     assert [part.mu2 for part in check_spec(fake).parties] == [part.mu2 for part in guarantee(real).parties]
 
 
-def test_long_names_and_titles_are_cut_to_what_a_spec_allows() -> None:
-    name, title = "n" * 64, "t" * 200
-    assert len(marked(name)) == 64
-    assert made_up(build_spec({name: TWO_PARTIES["south"]}, title=title))[0].title == f"FAKE: {'t' * 194}"
-    one, other = "n" * 63 + "a", "n" * 63 + "b"
-    with pytest.raises(InvalidInput):
-        fake_spec(
-            build_spec({one: TWO_PARTIES["north"], other: TWO_PARTIES["south"]}),
-            dict.fromkeys([marked(one)], "0" * 64),
-            40,
-        )
-
-
 def test_fewer_patients_but_not_fewer_than_mixing_rows() -> None:
     real = build_spec(rows=40, outputs=8)
     assert made_up(real, 8)[0].rows == 8
@@ -118,26 +105,6 @@ def test_the_outcome_depends_on_the_others_and_they_on_nothing(outcome: str) -> 
         abs(1 - left.var() / y.var() - SIGNAL) < 0.06
     )  # 5 standard errors of R^2, and a bend that lines do not follow
     assert abs(np.corrcoef(others)[0, 1]) < 5 / math.sqrt(ROWS)
-
-
-def test_a_lone_column_is_made_up_too() -> None:
-    spec, _ = made_up(build_spec({"solo": (numeric("x"),)}, rows=100))
-    assert len(numbers(fake_cells(spec, "x")["x"])) == 100
-
-
-def test_a_categorical_outcome_keeps_its_levels() -> None:
-    cells = fake_cells(spec_of(), "colour")
-    assert set(cells["colour"]) == {"red", "green", "other"}
-
-
-def test_rows_are_bounded_the_way_a_hospital_bounds_its_own() -> None:
-    spec = spec_of()
-    rows = fake_rows(spec, "y")
-    assert [table.columns for table in rows.values()] == [part.columns for part in spec.parties]
-    assert {len(table.codes) for table in rows.values()} == {ROWS}
-    unit = 1 << spec.grid_bits
-    expected = np.rint((numbers(fake_cells(spec, "y")["x"]) - 15) / 5 * unit)
-    assert np.array_equal(rows["FAKE-a"].codes[:, 0], expected)
 
 
 THREE_OF_REHEARSAL = {**TWO_PARTIES, "west": (numeric("weight", 30.0, 200.0),)}
@@ -191,30 +158,11 @@ def test_a_spec_that_does_not_add_up_is_refused_before_anything_is_made(tmp_path
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "steps"), [("mixed", {"query and draw noise"}), ("moments", {"deal randomness", "draw noise"})]
-)
-def test_every_step_is_measured(mechanism: str, steps: set[str], tmp_path: Path) -> None:
-    watch = Stopwatch()
-    simulated(build_spec(mechanism=mechanism), "glucose", tmp_path, ZeroNoise(), watch)
-    assert steps | {"make up rows", "read back and verify"} <= watch.seconds.keys()
-    assert all(seconds >= 0 for seconds in watch.seconds.values())
-
-
 def test_a_step_in_parts_adds_up_also_when_it_fails() -> None:
     watch = Stopwatch({"one": 5.0})
     with pytest.raises(ValueError, match="no"), watch.step("one"):
         raise ValueError("no")
     assert watch.seconds["one"] > 5.0
-
-
-def test_the_traffic_of_blocks_is_known_from_the_spec() -> None:
-    spec = build_spec()
-    found = traffic(spec)
-    assert {name: each.block for name, each in found.items()} == {
-        name: block_size(spec, name) for name in ("north", "south")
-    }
-    assert all((each.columns, each.dealt) == (0, 0) for each in found.values())
 
 
 def test_the_traffic_of_moments_is_that_of_the_plan() -> None:

@@ -142,54 +142,37 @@ def noisy_moments(where: Scenario, moments: Floats, random: np.random.Generator)
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "widths", "rows", "epsilon", "signal", "draws", "fit"),
+    ("mechanism", "widths", "rows", "epsilon", "signal", "draws", "fit", "others"),
     [
-        ("mixed", "2,2,2", 150_000, 1.0, 0.5, 120, fit_mixed),
-        ("mixed", "2,2,2", 1_000_000, 1.0, 0.1, 120, fit_mixed),
-        ("mixed", "2,2,2", 300_000, 1.0, 0.9, 100, fit_mixed),
-        ("mixed", "5,5,1", 400_000, 1.0, 0.5, 120, fit_mixed),
-        ("mixed", "5,5,1", 3_000_000, 0.5, 0.3, 80, fit_mixed),
-        ("mixed", "10,10,11", 10_000_000, 1.0, 0.3, 30, fit_mixed),
-        ("rows", "2,2,2", 2_000, 30.0, 0.5, 60, fit_rows),
-        ("rows", "2,2,2", 20_000, 20.0, 0.3, 40, fit_rows),
-        pytest.param("moments", "3,3,4", 2_500, 1.0, 0.3, 8, fit_moments, marks=pytest.mark.slow),
-        ("moments", "5,5,1", 10_000, 1.0, 0.1, 100, invert),
-        ("moments", "10,10,11", 20_000, 1.0, 0.5, 40, invert),
+        ("mixed", "2,2,2", 150_000, 1.0, 0.5, 120, fit_mixed, {}),
+        ("mixed", "2,2,2", 1_000_000, 1.0, 0.1, 120, fit_mixed, {}),
+        ("mixed", "2,2,2", 300_000, 1.0, 0.9, 100, fit_mixed, {}),
+        ("mixed", "5,5,1", 400_000, 1.0, 0.5, 120, fit_mixed, {}),
+        ("mixed", "5,5,1", 3_000_000, 0.5, 0.3, 80, fit_mixed, {}),
+        ("mixed", "10,10,11", 10_000_000, 1.0, 0.3, 30, fit_mixed, {}),
+        ("mixed", "2,2,2", 150_000, 1.0, 0.5, 120, fit_mixed, {"weights": {"x6": 2}}),
+        ("mixed", "3,3,3,3,3", 300_000, 1.0, 0.9, 60, fit_mixed, {"scope": "per-party", "weights": {"x15": 2}}),
+        ("mixed", "5,5,1", 400_000, 1.0, 0.5, 100, fit_mixed, {"weights": {"x11": 3, "x2": 2}}),
+        ("rows", "2,2,2", 2_000, 30.0, 0.5, 60, fit_rows, {}),
+        ("rows", "2,2,2", 20_000, 20.0, 0.3, 40, fit_rows, {}),
+        ("rows", "2,2,2", 20_000, 20.0, 0.3, 40, fit_rows, {"weights": {"x6": 2}}),
+        pytest.param("moments", "3,3,4", 2_500, 1.0, 0.3, 8, fit_moments, {}, marks=pytest.mark.slow),
+        ("moments", "5,5,1", 10_000, 1.0, 0.1, 100, invert, {}),
+        ("moments", "10,10,11", 20_000, 1.0, 0.5, 40, invert, {}),
     ],
 )
 def test_forecasts_are_what_simulated_releases_give(
-    mechanism: str, widths: str, rows: int, epsilon: float, signal: float, draws: int, fit: Fit
-) -> None:
-    """Fits that draw take `make test-slow`, here and in `test_forecasts_are_what_shrinkage_on_moments_gives`."""
-    where = setting(mechanism, rows, widths, epsilon)
-    expected = forecast(where, signal)
-    assert HALF <= expected.kept < 0.999
-    error, r2 = simulated(where, signal, draws, fit)
-    assert error == pytest.approx(expected.coefficient_error, rel=WITHIN)
-    assert r2 == pytest.approx(expected.r2, rel=WITHIN)
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "widths", "scope", "epsilon", "rows", "signal", "draws", "fit", "weights"),
-    [
-        ("mixed", "2,2,2", "joint", 1.0, 150_000, 0.5, 120, fit_mixed, {"x6": 2}),
-        ("mixed", "3,3,3,3,3", "per-party", 1.0, 300_000, 0.9, 60, fit_mixed, {"x15": 2}),
-        ("mixed", "5,5,1", "joint", 1.0, 400_000, 0.5, 100, fit_mixed, {"x11": 3, "x2": 2}),
-        ("rows", "2,2,2", "joint", 20.0, 20_000, 0.3, 40, fit_rows, {"x6": 2}),
-    ],
-)
-def test_forecasts_with_weights_are_what_simulated_releases_give(
     mechanism: str,
     widths: str,
-    scope: str,
-    epsilon: float,
     rows: int,
+    epsilon: float,
     signal: float,
     draws: int,
     fit: Fit,
-    weights: dict[str, int],
+    others: dict[str, Any],
 ) -> None:
-    where = setting(mechanism, rows, widths, epsilon, scope=scope, weights=weights)
+    """Fits that draw take `make test-slow`, here and in `test_forecasts_are_what_shrinkage_on_moments_gives`."""
+    where = setting(mechanism, rows, widths, epsilon, **others)
     expected = forecast(where, signal)
     assert HALF <= expected.kept < 0.999
     error, r2 = simulated(where, signal, draws, fit)
@@ -218,22 +201,6 @@ def test_forecasts_are_what_shrinkage_on_moments_gives(widths: str, rows: int, s
     error, r2 = simulated(where, signal, draws, fit_moments)
     assert 1 - BETTER < error / expected.coefficient_error < 1 + WITHIN
     assert 1 - WITHIN < r2 / expected.r2 < 1 + BETTER
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "rows", "draws", "fit"), [("mixed", 20_000, 60, fit_mixed), ("rows", 300, 60, fit_rows)]
-)
-def test_below_the_threshold_nothing_is_learned_and_the_forecast_says_so(
-    mechanism: str, rows: int, draws: int, fit: Fit
-) -> None:
-    where = setting(mechanism, rows, "5,5,1")
-    expected = forecast(where, 0.3)
-    assert not expected.useful
-    assert expected.coefficient_error == pytest.approx(1, abs=0.05)
-    assert expected.r2 - expected.constant_r2 < 0.05
-    error, r2 = simulated(where, 0.3, draws, fit)
-    assert error == pytest.approx(1, abs=0.1)
-    assert r2 == pytest.approx(expected.r2, abs=0.05 + abs(expected.r2))
 
 
 @pytest.mark.parametrize("scope", ["joint", "per-party"])
@@ -335,35 +302,6 @@ def test_forecasts_with_an_outcome_apart_are_what_simulated_releases_give(
     assert r2 == pytest.approx(expected.r2, rel=WITHIN)
 
 
-def test_k_and_rho_may_be_given() -> None:
-    terms = proposed(setting("mixed", 1000, k=77, rho="1/7")).spec.terms
-    assert isinstance(terms, MixedTerms)
-    assert (terms.mixing.outputs, terms.rho) == (77, Fraction(1, 7))
-    without = setting("mixed", 100_000, rho="0")
-    assert forecast(without, 0.5).constant_r2 < 10 * forecast(setting("mixed", 100_000), 0.5).constant_r2
-    assert forecast(setting("mixed", 10**9, k=5), 0.9).kept == 0  # five rows for five features and a mean
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_the_mean_of_a_fit_is_off_by_more_than_the_released_mean(mechanism: str) -> None:
-    """The features' means, which go with the slopes, are noisy too."""
-    where = setting(mechanism, {"mixed": 10**6, "rows": 10**8, "moments": 2000}[mechanism])
-    found = forecast(where, 0.9)
-    assert found.useful
-    lost = found.signal * found.kept - found.r2
-    assert lost == pytest.approx(-found.constant_r2 * (1 + found.kept * where.fit.assumed(0.9).squares.sum()), rel=0.05)
-
-
-def test_a_per_party_target_gives_every_column_what_its_party_needs() -> None:
-    where = setting("rows", 10**8, "4,1,1", scope="per-party")
-    variance = proposed(where).noise.variance
-    assert variance["party1"] == pytest.approx(4 * variance["party2"], rel=1e-6)
-    assert proposed(where).mean_variance() == pytest.approx(3 * variance["party2"], rel=1e-6)
-    assert forecast(changed(where, outcome="x6"), 0.5).constant_r2 == pytest.approx(
-        forecast(changed(where, outcome="x1", features=("x2", "x6")), 0.5).constant_r2 / 4, rel=1e-4
-    )
-
-
 def test_curious_hospitals_cost_what_their_noise_is_worth() -> None:
     one, two = (
         proposed(setting("moments", 1000, collusion_threshold=count)).noise.variance["party1"] for count in (1, 2)
@@ -394,12 +332,3 @@ def test_nothing_is_enough_for_five_mixing_rows() -> None:
     assert rows_needed(where, 0.9) is None
     assert epsilon_needed(where, 0.9) is None
     assert epsilon_needed(setting("moments", 10**9), 0.9) == 1e-3
-
-
-def test_categories_are_forecast_too() -> None:
-    target = Target(scope="joint", epsilon=1.0, delta=1e-6)
-    for mechanism in MECHANISMS:
-        where = planned(10**4, MIXED_KINDS, target, mechanism, "sex", ("stage", "glucose"))
-        found = forecast(where, 0.5)
-        assert found.r2 <= 0.5
-        assert found.useful is (mechanism == "moments")

@@ -3,12 +3,10 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import dprelease
 from dprelease.errors import IntegrityError, InvalidInput, NotFound
-from dprelease.estimators import LinearRegression, fit
 from dprelease.release.folder import ReleaseFolder
 from tests.support.noise import SeededNoise
 from tests.support.specs import Consortium, build_spec, new_consortium, publish
@@ -33,14 +31,6 @@ def folder(consortium: Consortium, tmp_path: Path) -> Path:
     (tmp_path / "root.pem").write_text(published.root)
     (tmp_path / "other.pem").write_text(new_consortium("north").root.certificate)
     return tmp_path
-
-
-def test_one_line_gives_a_verified_release_that_can_be_fitted(folder: Path):
-    release = dprelease.load(folder / "release", root=folder / "root.pem")
-    assert release.digest == dprelease.load(str(folder / "release"), str(folder / "root.pem")).digest
-    assert release.guarantee
-    made = LinearRegression().fit(release, ["glucose"], ["age"])
-    np.testing.assert_array_equal(made.coef_, fit(release, ["glucose"], ["age"]).coef)
 
 
 def test_the_lines_of_the_readme_print_a_fit(

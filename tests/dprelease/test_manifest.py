@@ -5,7 +5,6 @@ from pydantic import ValidationError
 
 from dprelease.errors import IntegrityError, InvalidInput
 from dprelease.identity.signing import new_private_key
-from dprelease.release.accounting import guarantee, trust
 from dprelease.release.manifest import Manifest, assemble, sign_block, sign_manifest, verify_block, verify_manifest
 from tests.support.certificates import NOW
 from tests.support.specs import TWO_PARTIES, build_spec, new_consortium, seal, sign_approval
@@ -15,30 +14,6 @@ SPEC = build_spec(keys=TRIAL.keys)
 BLOCKS = {name: seal(member, SPEC, b"block of " + name.encode()) for name, member in TRIAL.parties.items()}
 APPROVALS = {name: sign_approval(member, SPEC) for name, member in TRIAL.parties.items()}
 MANIFEST = assemble(SPEC, BLOCKS.values(), APPROVALS, TRIAL.hub.certificate, "0.1.0", NOW)
-
-
-def test_the_manifest_says_what_was_given() -> None:
-    assert MANIFEST.spec == SPEC
-    assert [entry.sealed.party for entry in MANIFEST.blocks] == ["north", "south"]
-    assert MANIFEST.guarantee == guarantee(SPEC).words()
-    assert MANIFEST.trust == trust(SPEC)
-    assert MANIFEST.published == "2026-03-01T12:00:00Z"
-
-
-def test_bytes_give_back_the_manifest() -> None:
-    assert Manifest.from_bytes(MANIFEST.to_bytes()) == MANIFEST
-
-
-def test_entries_follow_the_spec_whatever_their_order_of_arrival() -> None:
-    late = assemble(
-        SPEC,
-        reversed(BLOCKS.values()),
-        dict(reversed(APPROVALS.items())),
-        TRIAL.hub.certificate,
-        "0.1.0",
-        NOW,
-    )
-    assert late.to_bytes() == MANIFEST.to_bytes()
 
 
 @pytest.mark.parametrize("field", ["blocks", "approvals"])

@@ -11,7 +11,7 @@ import pytest
 from dprelease import progress
 from dprelease.progress import shown_on_stderr
 from party_node.source.reader import FilesReader, batches_of
-from tests.party_node.tables import COLUMNS, csv, parquet, read, settings
+from tests.party_node.tables import csv, parquet, settings
 
 ROWS = 4000
 
@@ -61,14 +61,6 @@ def test_time_left_follows_from_the_share_that_was_read(
     assert caplog.messages[0].endswith(says)
 
 
-def test_the_share_of_a_parquet_file_is_that_of_its_rows(tmp_path: Path) -> None:
-    reader, shares = FilesReader(settings(of_parquet(tmp_path)).source), []
-    with patch("party_node.source.reader.MOST_ROWS", 1000):
-        for _ in reader.batches(["id"]):
-            shares.append(reader.share())
-    assert shares == [0.25, 0.5, 0.75, 1.0]
-
-
 def test_commands_show_the_lines_and_leave_the_log_as_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,10 +71,3 @@ def test_commands_show_the_lines_and_leave_the_log_as_it_was(
     with patch("dprelease.progress.EVERY_SECONDS", 0.0):
         list(batches_of(reader, ["id"]))
     assert capsys.readouterr().err == ""
-
-
-def test_sorting_the_rows_has_lines_as_well(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    with patch("dprelease.progress.EVERY_SECONDS", 0.0):
-        read(of_parquet(tmp_path), {"x": COLUMNS["x"]})
-    assert [line for line in caplog.messages if line.startswith("sorted 4,000 rows, ") and line.endswith(" left")]

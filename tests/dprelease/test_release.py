@@ -18,7 +18,7 @@ from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from tests.support.blocks import privatize
 from tests.support.noise import SeededNoise, ZeroNoise
-from tests.support.specs import SEED, build_spec, categorical, numeric, one_block_each, random_rows
+from tests.support.specs import SEED, build_spec, numeric, one_block_each, random_rows
 
 SPECS = {
     "anchored": build_spec(),
@@ -140,12 +140,6 @@ def test_means_without_noise(name: str) -> None:
     np.testing.assert_allclose(sd, expected, rtol=1e-12)
 
 
-def test_means_of_constant_columns_are_exact_even_from_mixing_rows_alone() -> None:
-    scaled = released(SPECS["plain"], ZeroNoise()).scaled()
-    constant = NoisyRows(("c",), 0.25 * scaled.ones[:, None], scaled.ones, np.ones(1), scaled.rows, (), anchor=False)
-    assert constant.means()[0] == pytest.approx(0.25, rel=1e-12)
-
-
 def test_mixing_rows_that_cancel_say_nothing_about_means() -> None:
     empty = NoisyRows(("c",), np.ones((2, 1)), np.zeros(2), np.ones(1), 40, (), anchor=False)
     means, sd = empty.means()
@@ -169,32 +163,12 @@ def test_means_err_by_the_stated_standard_deviation() -> None:
 RELEASE = released(SPECS["anchored"], ZeroNoise())
 
 
-def test_the_release_is_known_by_its_spec() -> None:
-    assert RELEASE.digest == SPECS["anchored"].digest()
-
-
 def test_names_are_found_or_refused_with_those_there_are() -> None:
     scaled = RELEASE.scaled()
     assert [scaled.lookup(name)[0] for name in ("glucose", "age")] == [4, 0]
     for look in (lambda: scaled.lookup("weight"), lambda: RELEASE.column("weight")):
         with pytest.raises(InvalidInput, match="not in this release: weight; it has age, sex=female"):
             look()
-
-
-def test_columns_stand_for_their_levels() -> None:
-    levels = ("sex=female", "sex=male", "sex=other")
-    assert RELEASE.expand(("age", "sex"), reference=False) == ("age", *levels)
-    assert RELEASE.expand(("sex", "age"), reference=True) == (*levels[1:], "age")
-    assert RELEASE.expand(("sex=male", "sex", "sex=male"), reference=True) == ("sex=male", "sex=other")
-    assert RELEASE.column("sex=male") == categorical("sex", "female", "male")
-    with pytest.raises(InvalidInput, match="weight"):
-        RELEASE.expand(("age", "weight"), reference=True)
-
-
-def test_original_units() -> None:
-    midpoint, half_width = RELEASE.original_units()
-    assert midpoint.tolist() == [60.0, 0.0, 0.0, 0.0, 16.0]
-    assert half_width.tolist() == [60.0, 1.0, 1.0, 1.0, 14.0]
 
 
 def test_a_notebook_shows_what_it_is_with_strangers_names_as_mere_text() -> None:

@@ -27,13 +27,6 @@ def folder(published: Published, tmp_path: Path) -> ReleaseFolder:
     return made
 
 
-def test_what_was_written_is_read_back_and_verifies(folder: ReleaseFolder, published: Published) -> None:
-    assert folder.signed_manifest() == (published.manifest, published.signature)
-    assert folder.manifest().to_bytes() == published.manifest
-    release = folder.verify(published.root)
-    assert {party: block.to_bytes() for party, (block,) in release.blocks.items()} == dict(published.blocks)
-
-
 @pytest.mark.parametrize("name", [MANIFEST, SIGNATURE])
 def test_a_folder_without_a_manifest_holds_no_release(folder: ReleaseFolder, published: Published, name: str) -> None:
     (folder.path / name).unlink()

@@ -60,9 +60,3 @@ def test_a_file_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
         read_settings(tmp_path / "absent.toml", Example)
     with pytest.raises(InvalidInput, match="cannot read"):
         read_settings(tmp_path, Example)
-
-
-def test_settings_are_frozen(tmp_path: Path) -> None:
-    settings = read_settings(written(tmp_path, '[server]\nport = 1\nkeys = "k"\n'), Example)
-    with pytest.raises(ValueError, match="frozen"):
-        settings.timeout_seconds = 1.0  # type: ignore[misc]

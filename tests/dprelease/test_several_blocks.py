@@ -110,14 +110,6 @@ def test_a_manifest_has_every_block_once_in_order(
         Manifest.model_validate({**dict(manifest), "blocks": tuple(change(manifest.blocks))})
 
 
-def test_a_release_of_two_blocks_verifies(folder: ReleaseFolder, blocks: dict[tuple[str, int], bytes]) -> None:
-    release = folder.verify(TRIAL.root.certificate)
-    found = {(party, at): each.to_bytes() for party, own in release.blocks.items() for at, each in enumerate(own)}
-    assert found == blocks
-    names = sorted(path.name for path in (folder.path / "blocks").iterdir())
-    assert names == ["north.0.block", "north.1.block", "south.0.block", "south.1.block"]
-
-
 def test_a_missing_or_exchanged_second_block_is_named(folder: ReleaseFolder) -> None:
     folder.block("north", 1).write_bytes(folder.block("south", 1).read_bytes())
     with pytest.raises(IntegrityError, match="block 1 of north differs from the digest"):

@@ -5,8 +5,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dprelease.canonical import Value
 from dprelease.errors import InvalidInput
-from dprelease.mechanisms.moments.terms import layout_of
-from dprelease.release.spec import BlockKey, BlockShape, ReleaseSpec, Sequence
+from dprelease.release.spec import ReleaseSpec, Sequence
 from dprelease.spec_base import PartyColumns, Target
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric
 
@@ -27,27 +26,6 @@ def plain(value: Value) -> object:
 
 
 NOISE = [plain(noise) for noise in SPEC.terms.noise]
-
-
-def test_bytes_give_back_the_spec() -> None:
-    assert ReleaseSpec.from_bytes(SPEC.to_bytes()) == SPEC
-    assert SPEC.digest() == build_spec().digest()
-
-
-def test_what_follows_from_a_mixed_spec() -> None:
-    assert SPEC.released == ("age", "sex=female", "sex=male", "sex=other", "glucose")
-    assert SPEC.blocks("north")[0].rows == 9
-    assert SPEC.terms.squared_norm == 8
-    assert build_spec(anchor_weight="0").blocks("north")[0].rows == 8
-    assert SPEC.party("north") == SPEC.parties[0]
-    assert SPEC.party("west") is None
-    assert SPEC.terms.noise_of("south") == SPEC.terms.noise[1]
-
-
-def test_what_follows_from_a_spec_of_rows() -> None:
-    spec = build_spec(mechanism="rows")
-    assert (spec.blocks("south")[0].rows, spec.terms.squared_norm) == (40, 1)
-    assert "mixing" not in spec.model_dump()["terms"]
 
 
 def test_weights_are_left_out_of_canonical_bytes_where_all_are_1() -> None:
@@ -154,18 +132,6 @@ THREE = build_spec({**TWO_PARTIES, "west": (categorical("smoker", "yes"),)}, mec
 ALONE = build_spec({"a": (numeric("x"),)}, mechanism="moments")
 
 
-def test_what_follows_from_a_spec_of_moments() -> None:
-    # Five variables (age, three sexes, glucose) and the constant: 21 entries, of which n, the three sexes with one
-    # another and their squares are public or derived.
-    assert not {"mixing", "noise", "anchor_weight"} & JOINT.model_dump()["terms"].keys()
-    assert layout_of(JOINT).entries == 21 - 1 - 6
-    assert [JOINT.blocks(party)[0].columns for party in ("north", "south")] == [14, 14]
-    assert JOINT.blocks("north")[0].rows == 1
-    assert JOINT.party("north") == SPEC.party("north")
-    assert ReleaseSpec.from_bytes(JOINT.to_bytes()) == JOINT
-    assert SPEC.blocks("north")[0].columns == 4
-
-
 def _joint(spec: ReleaseSpec = JOINT, **changes: object) -> dict[str, object]:
     return {**dict(spec), **termed(spec, **changes)}
 
@@ -216,16 +182,6 @@ def test_parameters_of_moments_without_sense_are_refused(change: dict[str, objec
         ReleaseSpec.model_validate(_joint(**change))
 
 
-def test_dealers_that_make_sense() -> None:
-    assert [spec.terms.dealer for spec in (ALONE, JOINT, THREE)] == [
-        "none",
-        "coordinator",
-        "rotating",
-    ]
-    for change in ({"dealer": "coordinator"}, {"dealer": "coordinator", "curious": 2}):
-        ReleaseSpec.model_validate(_joint(THREE, **change))
-
-
 def test_two_parties_may_not_share_a_key() -> None:
     parts = tuple(part.model_copy(update={"key": "0" * 64}) for part in SPEC.parties)
     with pytest.raises(ValidationError, match="must be distinct"):
@@ -273,12 +229,6 @@ def test_the_digest_is_kept_out_of_bytes_and_equality_and_copies_have_their_own(
 def test_bytes_of_another_thing_are_refused() -> None:
     with pytest.raises(InvalidInput, match="not a valid ReleaseSpec"):
         ReleaseSpec.from_bytes(SPEC.target.to_bytes())
-
-
-def test_one_block_is_the_special_case() -> None:
-    assert BlockKey("ab" * 32, "north") == ("ab" * 32, "north", 0)
-    assert BlockKey("ab" * 32, "north", 3).words == "block 3 of north"
-    assert BlockShape(9, 4).public == 0
 
 
 @pytest.mark.parametrize("number", [-1, 1 << 32, "0", 1.5])

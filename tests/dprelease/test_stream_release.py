@@ -21,7 +21,6 @@ from dprelease.analyses import (
     rates,
     two_stage_least_squares,
 )
-from dprelease.description.columns import describe
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, fit
 from dprelease.release.release import Release
@@ -154,15 +153,3 @@ def test_every_analysis_reads_a_checkpoint(exact: tuple[Hospitals, list[Release]
     plain, other = ({k: v for k, v in each.items() if k not in own} for each in (found, expected))
     assert json.dumps(plain) == json.dumps(other)
     assert found["patients"] == sum(BATCHES)
-
-
-def test_a_checkpoint_is_described(exact: tuple[Hospitals, list[Release]]) -> None:
-    hospitals, releases = exact
-    found, expected = (describe(each).document().to_json() for each in (releases[-1], at_once(releases[-1])))
-    for part in ("patients", "columns", "correlation", "correlation_noise_sd"):
-        assert json.dumps(found[part]) == json.dumps(expected[part])
-    table = raw(hospitals)
-    for column in found["columns"]:
-        assert column["mean"]["estimate"] == pytest.approx(
-            table[column["name"]].mean(), abs=5 * column["mean"]["standard_error"]
-        )

@@ -8,8 +8,6 @@ import pytest
 
 import dprelease.analyses as analyses
 from dprelease.analyses import Analysis, compare_groups, contingency_table, correlations, logistic, nested
-from dprelease.analyses.clipped import tables_of, taken
-from dprelease.analyses.draws import draws_of
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.instruments import two_stage_least_squares
 from dprelease.release.reaches import Reach
@@ -114,27 +112,6 @@ def test_a_mean_is_wider_by_what_both_rounds_disagree_by() -> None:
     assert means.wider == pytest.approx(np.sqrt(2) * away)
 
 
-def test_a_covariance_of_which_draws_disagree_may_lose_what_they_leave_open() -> None:
-    """Draws that noise pulls towards 0 show a small loss on average, and true covariances are as large as single draws."""
-    kept, away = 0.8, 0.4
-    draws = draws_of(clipped(kept), ("x", "y"))
-    both = np.repeat(draws.covariance, 2, axis=0)
-    both[:, 0, 1] = both[:, 1, 0] = -away, away
-    off = taken(replace(draws, covariance=both))
-    assert off is not None
-    assert abs(off.together[0, 1]) == pytest.approx(away * (kept**-2 - 1))
-
-
-@pytest.mark.parametrize("names", [("x", "y"), ("x", "y", "z")])
-def test_errors_that_go_together_add_up(names: tuple[str, ...]) -> None:
-    away = 0.3
-    release = clipped(1.0, **{name: float(patients()[name].mean()) + away for name in names})
-    draws = draws_of(release, names)
-    total = tables_of(draws, lambda draws: {"total": Estimates(("total",), draws.mean.sum(axis=1, keepdims=True))})
-    many = len(names)
-    assert total["total"].wider == pytest.approx(away * np.sqrt(many + many**2))
-
-
 def confounded() -> tuple[Release, Release, tuple[str, ...]]:
     """A slope of 0 beside many skewed numbers that are cut off at 2.5, and the same as they are."""
     random = np.random.default_rng(6)
@@ -228,12 +205,6 @@ def test_a_table_says_that_its_intervals_hold_clipping_too() -> None:
     assert "not chosen gets no width" in ASKED["lasso"](clipped(0.8)).summary()
 
 
-def test_far_ends_of_the_scale_of_correlations_have_a_p_value() -> None:
-    with np.errstate(all="raise"):
-        found = correlations(clipped(0.1), ["x", "y"]).tables["correlations"]
-        assert replace(found, taken=np.array([[1e4]])).p_value == pytest.approx([1.0])
-
-
 def long_tailed() -> tuple[Release, Release]:
     """Exact moments of a lognormal amount that is cut off at 3, and of the same as it is."""
     random = np.random.default_rng(5)
@@ -262,12 +233,3 @@ def test_intervals_hold_all_rows_where_those_of_clipped_rows_do_not() -> None:
         assert not lower < truth < upper
         (lower,), (upper,) = found.interval()
         assert lower < truth < upper
-
-
-def test_the_output_says_which_rows_and_how_far() -> None:
-    said = correlations(clipped(0.8), ["x", "y"]).summary()
-    assert "Estimates describe all rows; intervals are wider by what clipping may take, which is estimated." in said
-    assert "How far: x: reaches -1 to 1; slopes keep 80%; y: reaches" in said
-    whole = clipped(1.0)
-    whole.__dict__["reaches"] = tuple(replace(each, narrower=False) for each in whole.reaches)
-    assert "all rows" not in correlations(whole, ["x", "y"]).summary()

@@ -4,35 +4,12 @@ import numpy as np
 import pytest
 
 from dprelease.analyses import correlations, cronbach_alpha, nested, rates
-from dprelease.analyses.draws import draws_of, number
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import WIDEST
 from dprelease.release.release import Release
 from tests.dprelease.analyses.releases import category, released
 from tests.dprelease.analyses.survey import anes
 from tests.support.specs import numeric
-
-
-def test_exact_moments_are_those_of_the_rows() -> None:
-    table, release = anes()
-    draws = draws_of(release, ("income", "vote=dole", "party=right", "age"))
-    rows = np.column_stack([table["income"], table["vote"] == "dole", table["party"] == "right", table["age"]]).astype(
-        float
-    )
-    assert draws.mean[0] == pytest.approx(rows.mean(axis=0))
-    assert draws.covariance[0] == pytest.approx(np.cov(rows.T, bias=True))
-    x = np.column_stack([np.ones(len(rows)), rows])
-    assert draws.sums()[0] == pytest.approx(x.T @ x)
-
-
-def test_the_two_levels_of_a_binary_mirror_each_other() -> None:
-    release = anes()[1]
-    one, other = (draws_of(release, (name, "age")) for name in ("vote=dole", "vote=other"))
-    assert other.mean[0, 0] == pytest.approx(1 - one.mean[0, 0])
-    assert other.covariance[0, 0, 1] == pytest.approx(-one.covariance[0, 0, 1])
-    assert number(release, "vote") == "vote=dole"
-    with pytest.raises(InvalidInput, match="the same column"):
-        draws_of(release, ("vote=dole", "vote=other"))
 
 
 def wide(count: int) -> Release:

@@ -18,7 +18,6 @@ from dprelease.analyses import compare_groups, logistic, mediation, two_stage_le
 from dprelease.errors import InvalidInput
 from tests.dprelease.analyses.releases import category, number, released
 from tests.dprelease.analyses.survey import anes, fair
-from tests.support.specs import categorical
 
 
 def test_two_groups_are_the_pooled_t_test() -> None:
@@ -101,17 +100,6 @@ def test_bad_names_are_refused(outcome: str, by: list[str], told: str) -> None:
         compare_groups(anes()[1], outcome, by)
 
 
-def test_the_reference_is_the_first_level_that_has_patients() -> None:
-    generator = np.random.default_rng(5)
-    group = generator.choice(["b", "c"], 300)
-    y = generator.normal(size=300) + (group == "c")
-    columns = (category("group", "a", "b", "c"), number("y", y))
-    found = compare_groups(released(columns, {"group": group, "y": y}), "y", ["group"])
-    assert found.tables["means of group"].names == ("group=b", "group=c")
-    difference = found.tables["differences of group to group=b"]
-    assert difference.p_value[0] == pytest.approx(ttest_ind(y[group == "c"], y[group == "b"]).pvalue)
-
-
 def test_a_single_group_is_refused() -> None:
     columns = (category("group", "a", "b"), number("y", [0, 1]))
     with pytest.raises(InvalidInput, match="fewer than two groups of group"):
@@ -188,16 +176,6 @@ def test_it_is_the_linear_discriminant(survey: str) -> None:
     assert found.tables["coefficients"].estimate == pytest.approx(beta)
     assert found.tables["intercept"].estimate[0] == pytest.approx(start)
     assert found.tables["odds ratios"].estimate == pytest.approx(np.exp(beta))
-
-
-def test_of_no_and_yes_it_models_yes_unless_told_otherwise() -> None:
-    x = np.random.default_rng(6).normal(size=500)
-    columns = (categorical("ill", "no", "yes", exhaustive=True, fill="no"), number("x", x))
-    release = released(columns, {"ill": np.where(x > 0, "yes", "no"), "x": x})
-    for outcome, level, sign in (("ill", "yes", 1), ("ill=no", "no", -1)):
-        found = logistic(release, outcome, ["x"])
-        assert f"Logistic regression of ill={level}," in found.summary()
-        assert np.sign(found.tables["coefficients"].estimate) == sign
 
 
 @pytest.mark.parametrize("survey", SURVEYS)

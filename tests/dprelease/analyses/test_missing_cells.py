@@ -102,17 +102,6 @@ def test_cells_that_are_missing_at_random_are_found_as_often_as_it_says(
     assert binom.ppf(1e-4, half, 0.02) <= refused / 2 <= binom.isf(1e-4, half, 0.075)
 
 
-def test_what_depends_is_found_and_the_number_of_tests_is_said() -> None:
-    found = missing_cells(release_of(20_000, 3, 30.0, of_cost=0.1))
-    assert found.tests["whether crp_missing=yes does not depend on cost"].p_value < 1e-4
-    lower, upper = found.tables["patterns"].interval(0.999)
-    rows = table(20_000, 3, of_cost=0.1)
-    both = np.sum((rows["crp_missing"] == "yes") & (rows["bmi_missing"] == "yes"))
-    assert lower[0] <= both <= upper[0]
-    assert "There are 6 tests" in found.summary()
-    assert "Believe a P below 0.0083" in found.summary()
-
-
 def test_a_level_may_say_that_cells_are_missing() -> None:
     """A band's `missing` without an indicator, and a level that the question names; neither is tested against its own column."""
     rows = table(2000, 4)

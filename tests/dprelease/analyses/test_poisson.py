@@ -6,7 +6,6 @@ import statsmodels.api as sm
 from scipy.stats import binom
 
 from dprelease.analyses import poisson
-from dprelease.analyses.rates import _count
 from dprelease.errors import InvalidInput
 from tests.dprelease.analyses.releases import category, released
 from tests.support.specs import categorical
@@ -57,15 +56,6 @@ def test_intervals_hold_the_truth(effects: np.ndarray) -> None:
         lower, upper = slopes.interval()
         held.append(((lower <= effects) & (effects <= upper)).mean())
     assert np.mean(held) * 2 * releases >= binom.ppf(1e-4, 2 * releases, 0.92)
-
-
-@pytest.mark.parametrize(
-    ("level", "count"),
-    [("0", 0), ("12", 12), ("5.5", 5.5), ("< 1", 0), ("2 to 3", 2), (">= 4", 4)]
-    + [(level, None) for level in ("other", "missing", "< 2", "2 to 4", ">= 2 to 3", "0.5 to 1.5", "-1", "1e3", "")],
-)
-def test_levels_are_read_as_counts(level: str, count: float | None) -> None:
-    assert _count(level) == count
 
 
 def test_levels_that_are_no_counts_are_refused() -> None:

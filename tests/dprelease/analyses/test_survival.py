@@ -220,12 +220,6 @@ def test_three_groups_are_tested_together_and_one_needs_no_name() -> None:
     assert alone.tables["survival"].estimate == pytest.approx(truth, abs=0.03)
 
 
-def test_a_median_that_is_not_reached_is_said() -> None:
-    found = survival(released(Patients(rate=(0.1,))), "exit", "group")
-    assert "median survival" not in found.tables
-    assert "not reached by 1.5: group=a, group=b" in found.summary()
-
-
 @pytest.mark.parametrize(
     ("people", "asked", "told"),
     [

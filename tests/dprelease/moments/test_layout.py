@@ -64,17 +64,6 @@ def gram(rows: BoundedRows) -> Integers:
 # Variables.
 
 
-def test_columns_become_named_variables() -> None:
-    assert [(each.name, kind_of(each), each.column) for each in Layout(FOUR).variables] == [
-        ("age", "numeric", 0),
-        ("stage=I", "level", 1),
-        ("stage=II", "level", 1),
-        ("stage=other", "level", 1),
-        ("smoker=yes", "binary", 2),
-        ("weight", "numeric", 3),
-    ]
-
-
 def test_rows_are_coded_as_the_table_says() -> None:
     raw = {
         "age": np.array([1.0, -7.0, np.nan]),
@@ -125,17 +114,6 @@ def test_noisy_entries_are_the_upper_triangle_without_what_is_public_or_derived(
     assert (layout.rows <= layout.cols).all()
     assert (np.diff(size * layout.rows + layout.cols) > 0).all()  # row by row, each entry once
     assert layout.rows.dtype == layout.cols.dtype == np.int64
-
-
-def test_entries_of_a_small_table() -> None:
-    layout = Layout((categorical("stage", "I", "II"), numeric("age"), categorical("smoker", "yes")))
-    entries = list(zip(layout.rows.tolist(), layout.cols.tolist(), layout.diagonal.tolist(), strict=True))
-    assert entries == [
-        *((0, column, False) for column in range(1, 6)),
-        *((level, column, False) for level in (1, 2, 3) for column in (4, 5)),
-        (4, 4, True),
-        (4, 5, False),
-    ]
 
 
 # From entries to the matrix.
@@ -220,18 +198,6 @@ def test_more_rows_of_a_patient_and_more_curious_hospitals_take_more_noise() -> 
 def test_a_side_without_columns_is_refused(outcomes: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput, match="a feature and an outcome"):
         least_noise(Layout(COLUMNS, outcomes), MU2, 1, 0, "none", 14, 1)
-
-
-def test_many_outcomes_cost_less_apart_than_together() -> None:
-    columns = (*(numeric(f"x{place}") for place in range(10)), *(numeric(f"y{place}") for place in range(100)))
-    names = tuple(f"y{place}" for place in range(100))
-    apart, together = (
-        build_spec({"a": columns}, mechanism="moments", grid_bits=14, outcomes=outcomes).terms
-        for outcomes in (names, ())
-    )
-    assert apart.association is not None
-    assert apart.scale < 0.25 * together.scale
-    assert apart.association.scale < 0.7 * together.scale
 
 
 def test_joint_calibration_needs_much_less_noise_than_halving_the_budget() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dprelease.data.columns import Column
 from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
-from dprelease.mechanisms.moments.entries import EntryKind, Layout
+from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.released import OutcomeMoments
 from dprelease.mechanisms.moments.terms import layout_of
 from dprelease.privacy.gaussian import mu_of
@@ -157,12 +157,6 @@ def test_forgetting_that_outcomes_are_apart_is_refused() -> None:
     spec = spec_of("full")
     with pytest.raises(SpecRefused, match="noise scales"):
         check_spec(with_terms(spec, association=None))
-
-
-def test_outcomes_are_many_and_the_entries_few() -> None:
-    columns = tuple(numeric(f"x{place}") for place in range(5)) + tuple(numeric(f"y{place}") for place in range(3000))
-    layout = Layout(columns, tuple(f"y{place}" for place in range(3000)))
-    assert layout.entries == 5 + 15 + 6 * 3000 + 3000
 
 
 def stated(norm2: Fraction | None) -> ReleaseSpec:

@@ -5,7 +5,6 @@ Rows in whole ranges, of equal weights and without norms, are the rows of public
 Public columns must not outweigh the private ones (P2 <= gamma, docs/guarantees.md 17): otherwise claim 17 asks for more noise.
 """
 
-import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.moments.clipping import Clipping, numbers_of
-from dprelease.mechanisms.moments.clipping_rule import ClippingInputs, choose_clipping
 from dprelease.mechanisms.moments.privatize import coded
 from dprelease.mechanisms.moments.released import NoisyMoments, add_up, limits
 from dprelease.mechanisms.moments.sensitivity import RowBounds
@@ -222,12 +220,3 @@ def test_every_number_is_that_of_public_bounds(grid_bits: int, rows_per_subject:
     assert np.array_equal(values, others)
     assert read.gram.tobytes() == again.gram.tobytes()
     assert read.noise_sd.tobytes() == again.noise_sd.tobytes()
-
-
-def test_a_request_without_norms_weighs_columns_without_tails_less() -> None:
-    found = choose_clipping(
-        WHOLE_PARTIES, list(map(Range.whole, NAMES)), ClippingInputs(0.2, 2000, 2, 1, 16), {}, math.inf
-    )
-    assert not found.norms
-    assert found.weights[0] == 1 << 16
-    assert found.constant == found.weights[1] == found.weights[3] < found.weights[0]

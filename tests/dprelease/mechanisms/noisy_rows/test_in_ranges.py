@@ -13,7 +13,7 @@ from dprelease.data.bounding import BoundedRows, bound
 from dprelease.data.columns import Column, NumericColumn
 from dprelease.data.decades import CELLS
 from dprelease.data.ranges import share
-from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.errors import SpecRefused
 from dprelease.estimators.fitting import fit
 from dprelease.mechanisms.assumptions import PlannedFit, Scenario, draft_of
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds, Inputs
@@ -149,14 +149,6 @@ def test_both_rounds_together_keep_to_the_target() -> None:
             check_spec(with_terms(SPEC, **lie))
 
 
-def test_a_release_of_one_round_is_what_it_was() -> None:
-    assert b'"first"' not in PLAIN.to_bytes()
-    assert PLAIN.rounds() == (range(1),)
-    assert SPEC.rounds() == (range(1), range(1, 2))
-    with pytest.raises(InvalidInput, match="bounds"):
-        ranges_first(with_bounds_unknown(PLAIN), ranges="none")
-
-
 def with_bounds_unknown(spec: ReleaseSpec) -> ReleaseSpec:
     part = spec.parties[0]
     unknown = NumericColumn.model_validate({"name": "age", "bounds": "unknown"})
@@ -185,18 +177,6 @@ def wide() -> tuple[ReleaseSpec, BoundedRows]:
     cells: dict[str, Any] = {"x": x, "y": 3 + 2 * x + random.normal(0, 4, 10_000)}
     spec = build_spec({"north": columns}, mechanism="mixed", grid_bits=20, rows=10_000, epsilon=30.0)
     return spec, BoundedRows(bound(cells, columns, 20), columns, 20)
-
-
-def test_readers_see_numbers_in_their_own_units() -> None:
-    plain, rows = wide()
-    release = made_alone(ranges_first(plain), rows, SeededNoise(1))
-    view = release.scaled()
-    assert release.ranged.keys() == {"x", "y"}
-    ends = {name: column.ends for name, column in release.ranged.items()}
-    assert all(-100 < lower < 20 < upper < 200 for lower, upper in ends.values())
-    means = dict(zip(view.names, view.original_units()[0] + view.original_units()[1] * view.means()[0], strict=True))
-    assert means["x"] == pytest.approx(20, abs=1)
-    assert means["y"] == pytest.approx(43, abs=2)
 
 
 def test_a_fit_in_ranges_finds_what_public_bounds_hide() -> None:

@@ -271,16 +271,6 @@ def test_terms_that_are_not_the_least_noise_are_refused() -> None:
     assert check_spec(build_spec(PARTIES, mechanism="ranges", rows=10**7, delta=1e-9)).joint_epsilon <= 1.0
 
 
-def test_codes_of_a_coarse_grid_are_shifted() -> None:
-    spec = build_spec(PARTIES, mechanism="ranges", rows=500, grid_bits=3, epsilon=2.0)
-    noise = ZeroNoise()
-    codes = random_rows(spec, "south")
-    fine = spec.model_copy(update={"grid_bits": 20})
-    same = BoundedRows(codes.codes << 17, codes.columns, 20)
-    one, other = privatize(codes, spec, "south", noise), privatize(same, fine, "south", noise)
-    np.testing.assert_array_equal(one[0].values, other[0].values)
-
-
 HEAPS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "stays": lambda random, n: random.choice([1.0, 2.0, 3.0], n),
     "visits": lambda random, n: np.where(random.random(n) < 0.1, random.integers(1, 11, n), 0.0),
@@ -324,18 +314,6 @@ def test_two_far_heaps_are_in_range_where_counts_show_them() -> None:
         range_ = found.of("doses").range
         assert range_.half_width / STEPS * 5 > 2 * cells["doses"].std()
         assert abs(5 + 5 * range_.centre / STEPS - cells["doses"].mean()) < 0.5 * cells["doses"].std()
-
-
-def test_the_window_reaches_a_cell_around_its_centre() -> None:
-    column = (numeric("constant", 0.0, 10.0),)
-    spec = build_spec({"north": column}, mechanism="ranges", rows=500, epsilon=20.0, grid_bits=16)
-    rows = BoundedRows(bound({"constant": np.full(500, 7.01)}, column, 16), column, 16)
-    (block,) = privatize(rows, spec, "north", ZeroNoise())
-    first = Row.of(block.values[0]).first
-    assert 4 * first.scale >= CELL * STEPS
-    (found,) = Release(spec, {"north": (block,)}, ()).ranges().columns
-    assert found.mean == pytest.approx(7.01, abs=0.01)
-    assert found.deviation <= 2 * found.deviation_error + 1e-3
 
 
 def counted(cells: Floats, noise: float) -> Distribution:

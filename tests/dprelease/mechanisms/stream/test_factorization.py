@@ -18,7 +18,6 @@ from dprelease.mechanisms.stream.factorization import (
     FactorName,
     coefficients,
     decoding,
-    error,
 )
 
 NAMES: tuple[FactorName, ...] = get_args(FactorName)
@@ -65,24 +64,9 @@ def test_errors_of_prefix_sums(checkpoints: int) -> None:
     np.testing.assert_allclose(found, PUBLISHED[checkpoints], atol=1e-3)
 
 
-@pytest.mark.parametrize(("checkpoints", "worst"), [(10_000, 3.998), (100_000, 4.731)])
-def test_errors_of_long_streams(checkpoints: int, worst: float) -> None:
-    assert np.sum(coefficients(HALF, checkpoints) ** 2) == pytest.approx(worst, abs=1e-3)
-
-
 def test_the_default_has_a_third_of_the_trees_worst_error() -> None:
     default, tree = (math.sqrt(each.max()) for each in (variances("square-root", 1000), plain_tree(1000)))
     assert default <= 0.33 * tree
-
-
-def test_coefficients_of_the_square_root() -> None:
-    values = coefficients(HALF, 16)
-    assert values[:6].tolist() == [1, 0.5, 0.375, 0.3125, 0.2734375, 0.24609375]
-    assert np.sum(values**2) == pytest.approx(1.943879, abs=1e-6)
-    bounds = {4: 1.488281, 8: 1.718379, 12: 1.850677, 52: 2.322469, 64: 2.388848, 365: 2.944054, 1024: 3.272554}
-    for checkpoints, bound in bounds.items():
-        assert np.sum(coefficients(HALF, checkpoints) ** 2) == pytest.approx(bound, abs=1e-6)
-    np.testing.assert_allclose(np.convolve(values, values)[:16], 1, atol=1e-15)  # its square is all ones
 
 
 def test_levels_of_the_tree() -> None:
@@ -136,11 +120,6 @@ def test_decoding_is_the_shortest_solution_whatever_fails(data: st.DataObject) -
         np.testing.assert_allclose(weights @ whole, 1, atol=1e-10)
         shortest = np.linalg.lstsq(whole.T, np.ones(len(used)), rcond=None)[0]
         np.testing.assert_allclose(weights, shortest, atol=1e-9)
-
-
-def test_the_tree_is_read_better_than_by_the_fewest_nodes() -> None:
-    for t in range(1, 200):
-        assert error("tree", 200, tuple(range(1, t + 1))) <= math.sqrt(8 * t.bit_count()) + 1e-12
 
 
 def test_unknown_length_costs_half_the_variance_of_a_known_one_more() -> None:

@@ -52,14 +52,6 @@ def test_the_default_is_the_rule() -> None:
     assert small.denominator <= 1 << 32
 
 
-def test_a_request_that_says_no_lambda_gets_it_and_one_that_says_its_own_keeps_that() -> None:
-    spec = panel_spec(SERIES, "t4", donors=200, epsilon=50.0, delta=1e-3)
-    terms: Any = spec.terms
-    assert Fraction(terms.penalty) == default_penalty(200, 4, 2, Fraction(terms.mu2))
-    own: Any = panel_spec(SERIES, "t4", donors=200, epsilon=50.0, delta=1e-3, penalty="7/2").terms
-    assert own.penalty == "7/2"
-
-
 @pytest.mark.parametrize(("donors", "epsilon"), [(30, 5.0), (30, 1000.0), (2000, 100.0)])
 def test_the_forecast_is_the_band_that_a_reader_gets(donors: int, epsilon: float) -> None:
     """Donors as they are guessed: bands of four releases are within a quarter of the forecast, and so is its pull."""
