@@ -53,14 +53,6 @@ def test_batches_are_shown_the_latest_first(world: World) -> None:
     assert found(world)["batches"].words == "none is complete yet"
 
 
-def test_the_key_check_is_equal_at_both_hospitals(world: World) -> None:
-    words = [
-        {finding.what: finding.words for finding in checked(hospital)}["alignment key"]
-        for hospital in (world.north, world.south)
-    ]
-    assert words[0] == words[1]
-
-
 def no_source(world: World) -> None:
     world.north.source.unlink()
 
@@ -148,36 +140,6 @@ def test_each_trouble_is_found_and_says_how_to_mend_it(
     assert result.exit_code == exit_code(DataRefused(""))
     assert json.loads(result.stdout) == [asdict(finding) for finding in found(world, connectivity=True).values()]
     assert f"not in order: {what}" in result.stderr or f", {what}" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("level", "cells", "ok"), [("female", 40, True), ("nobody's", 40, False), ("female", 19, False)]
-)
-def test_what_is_not_a_single_declared_level_is_no_trouble(world: World, level: str, cells: int, ok: bool) -> None:
-    header, *lines = world.north.source.read_text().splitlines()
-    row = ["female", *["male"] * (len(lines) - 1)]
-    cut = [",".join([*line.split(",")[:2], row[i] if i < cells else ""]) for i, line in enumerate(lines)]
-    world.north.source.write_text("\n".join([header, *cut]))
-    world.north.edit(r'levels = \["female", "male"\]', f'levels = ["{level}"]')
-    assert found(world)["column sex"].ok == ok
-
-
-def test_a_certificate_that_is_good_for_a_fortnight_is_in_order(world: World) -> None:
-    certificate_for(14.5)(world)
-    assert found(world)["enrolment"].ok
-
-
-def test_without_enrolment_nobody_is_dialled(world: World) -> None:
-    no_enrolment(world)
-    assert not {"coordinator", "hub"} & set(found(world, connectivity=True))
-    assert world.coordinator.received == []
-
-
-def test_offline_nobody_is_dialled(world: World) -> None:
-    no_coordinator(world)
-    result = world.north.run("check", "--offline")
-    assert result.exit_code == 0, result.output
-    assert "coordinator" not in result.output
 
 
 def test_checking_changes_nothing_and_sends_nothing(world: World) -> None:

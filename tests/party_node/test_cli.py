@@ -16,7 +16,6 @@ from dprelease.errors import (
     NotFound,
     SpecRefused,
 )
-from dprelease.version import __version__
 from dprelease.wire.boundary import exit_code
 from party_node.cli.main import main
 from party_node.state.ledger import Ledger
@@ -69,10 +68,6 @@ def test_there_are_the_commands_that_the_manual_names() -> None:
         ("public", "list"),
         ("public", "norm"),
     }
-
-
-def test_the_version() -> None:
-    assert __version__ in CliRunner().invoke(main, ["--version"]).output
 
 
 @pytest.fixture

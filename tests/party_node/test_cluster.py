@@ -92,14 +92,6 @@ def test_a_reading_is_the_same_to_the_bit_also_where_a_worker_is_killed(
     assert local.findings["x"].missing > 0
 
 
-def test_one_row_of_a_patients_several_is_the_same(cluster: ClusterSettings, tmp_path: Path) -> None:
-    patients = pa.array((np.arange(ROWS) // 3).astype(str))
-    here = settings(table(tmp_path, id=patients), COLUMNS, rows="last", by="seen")
-    local, found = read(here), read(on_cluster(here, cluster))
-    assert len(local.names) == ROWS // 3
-    assert np.array_equal(found.codes, local.codes)
-
-
 @pytest.mark.parametrize("mixing", ["bernoulli", "buckets"])
 def test_mixtures_are_the_same_to_the_bit(cluster: ClusterSettings, tmp_path: Path, mixing: str) -> None:
     spec = build_spec(TWO_PARTIES, rows=400, outputs=5, mixing=mixing)

@@ -87,40 +87,6 @@ def test_a_coordinator_that_is_away_is_dialled_until_it_is_back(world: World, ca
     assert sum("next attempt in" in line for line in warned) == 2  # at the first attempt of each time
 
 
-def test_a_hub_that_is_away_is_warned_of_once_each_time(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="party_node")
-    daemon = world.north.daemon()
-    with world.north.dialled() as coordinator:
-        for column in ("age", "sex"):
-            caplog.clear()
-            release = world.approved(column, 8, (column,))
-            world.hub.raises = PeerUnavailable("for a while")
-            for _ in range(3):
-                daemon.cycle(coordinator)
-            told = [line.levelno for line in caplog.records if f"{release[:12]} waits: the hub" in line.getMessage()]
-            assert told == [logging.WARNING, logging.INFO, logging.INFO]
-            world.hub.raises = None
-            daemon.cycle(coordinator)
-            assert world.north.status(release) == "delivered"
-
-
-def test_a_coordinator_that_is_away_is_not_taken_for_the_hub(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="party_node")
-    release = world.propose()
-    daemon = world.north.daemon()
-    with world.north.dialled() as coordinator:
-        world.coordinator.raises["Approve"] = PeerUnavailable("x")
-        daemon.cycle(coordinator)
-        del world.coordinator.raises["Approve"]
-        daemon.cycle(coordinator)
-        world.south_approves(release)
-        world.hub.raises = PeerUnavailable("x")
-        daemon.cycle(coordinator)
-    told = [(line.levelno, line.getMessage()) for line in caplog.records if " waits: " in line.getMessage()]
-    assert [level for level, _ in told] == [logging.INFO, logging.WARNING]
-    assert ["waits: the coordinator" in words for _, words in told] == [True, False]
-
-
 @pytest.mark.parametrize(
     "error", [InternalError("x"), Conflict("x"), AccessDenied("x"), Unauthenticated("x"), VersionMismatch("x")]
 )
@@ -144,13 +110,6 @@ def test_a_second_daemon_on_the_same_state_is_refused(world: World) -> None:
     stopped = threading.Event()
     stopped.set()
     world.north.daemon().run(stopped)  # the first one is gone: its place is free
-
-
-def test_stopping_ends_the_wait_for_a_coordinator(world: World) -> None:
-    world.north.edit("longest_wait_seconds = .*", "longest_wait_seconds = 3600.0")
-    world.office.stop()
-    with running(world.north) as stop:
-        stop.set()
 
 
 def start(hospital: Hospital) -> None:
@@ -211,21 +170,6 @@ def test_a_daemon_does_not_start_on_a_broken_ledger(world: World, monkeypatch: p
     monkeypatch.setattr(Ledger, "verify", broken)
     with pytest.raises(IntegrityError):
         start(world.north)
-
-
-def test_the_table_is_reported_once_and_again_when_it_changed(world: World) -> None:
-    daemon = world.north.daemon()
-    with world.north.dialled() as coordinator:
-        for _ in range(3):
-            daemon.cycle(coordinator)
-        assert len(world.coordinator.heard("ReportCatalogue")) == 1
-        lines = world.north.source.read_text().splitlines()
-        world.north.source.write_text("\n".join(lines[:-1]) + "\n")
-        for _ in range(3):
-            daemon.cycle(coordinator)
-    first, second = world.coordinator.heard("ReportCatalogue")
-    assert b'"rows":40' in first
-    assert b'"rows":39' in second
 
 
 @pytest.mark.parametrize("trouble", ["absent", "malformed", "refused"])

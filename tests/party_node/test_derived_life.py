@@ -28,26 +28,6 @@ def complaint(hospital: Hospital) -> str:
     return hospital.run("check", "--offline", "--json").stdout
 
 
-def test_it_is_reported_checked_approved_and_sent_like_any_other(squared: World) -> None:
-    north = squared.north
-    assert [column.name for column in north.hospital_state().catalogue().columns] == ["age", "age_squared", "sex"]
-    assert b'"derivation":"age^2"' in squared.coordinator.heard("ReportCatalogue")[-1]
-    assert "age_squared" in north.run("check", "--offline").stdout
-    release = squared.propose()
-    north.cycle(2)
-    assert north.status(release) == "approved"
-    card = json.loads(north.run("review", "show", release, "--json").stdout)
-    assert "age_squared: 0 to 14400; a missing cell is read as 3600; derived: age^2" in card["own_columns"]
-    assert len(card["own_cells_seen_here_only"]) == 3
-    squared.south_approves(release)
-    north.cycle(3)
-    assert north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert (
-        north.hospital_state().journal.find(release).codes
-        == north.hospital_state().table(north.record(release).spec).bounded.digest()
-    )
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -3,8 +3,6 @@
 import hashlib
 import json
 import math
-import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +62,6 @@ def test_bounds_and_fill_follow_from_the_sources(
     assert found.derivation == text
     assert (found.lower, found.upper, found.fill) == pytest.approx((lower, upper, fill), rel=1e-15)
     assert declared(derived, kind="numeric") == found
-
-
-@pytest.mark.parametrize(
-    ("derived", "text", "fill"),
-    [
-        ({"indicator": "age", "from": 65}, "65 <= age", "other"),
-        ({"indicator": "age", "to": 65.5}, "age < 65.5", "yes"),
-        ({"indicator": "age", "from": 50, "to": 100}, "50 <= age < 100", "yes"),
-        ({"indicator": "stage", "level": "I"}, 'stage = "I"', "other"),
-        ({"indicator": "stage", "level": "II"}, 'stage = "II"', "yes"),
-        ({"indicator": "stage", "level": "other"}, 'stage = "other"', "other"),
-    ],
-)
-def test_an_indicator_is_a_category_of_one_level(derived: dict[str, object], text: str, fill: str) -> None:
-    """A missing number counts as what is declared; a missing category as its own fill."""
-    more = {"fill": fill} if derived["indicator"] == "age" else {}
-    assert declared(derived, **more) == CategoricalColumn(name="x", levels=("yes",), fill=fill, derivation=text)
-    assert declared(derived, levels=["so"], fill="so").released == ("x=so", "x=other")
 
 
 def test_what_is_declared_is_narrower_or_named() -> None:
@@ -274,30 +254,6 @@ def test_a_category_of_codes(tmp_path: Path) -> None:
         (tmp_path / "icd.csv").write_text(text)
         with pytest.raises(ValueError, match=f"column x: derived: map: .*{words}"):
             mapped()
-
-
-def test_the_page_for_hospitals_declares_what_can_be() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"^## Derived columns\n.*?^```toml\n(.*?)^```$", page, re.M | re.S)
-    others = {
-        "age": {"kind": "numeric", "lower": 18, "upper": 100},
-        "bmi": {"kind": "numeric", "lower": 10, "upper": 60},
-        "smoker": {"kind": "categorical", "levels": ["never", "current"]},
-    }
-    found = settings(Path("rows.csv"), others | tomllib.loads(text)["columns"])
-    assert [column.derivation for column in found.declarations()[3:]] == [
-        "log(cost + 1)",
-        "(age - 59)^2",
-        "65 <= age",
-        'smoker = "current"',
-        "age * bmi",
-        "whole years from born to admitted",
-        "days from admitted to discharged",
-        "age cut at 40, 50, 60, 70",
-        "exit by followup and died at 0.5, 1, 2, 5",
-        'diagnosis starts with "E10" or "E11"',
-        "first 3 of diagnosis",
-    ]
 
 
 ENDS = st.floats(-1e6, 1e6).map(lambda end: round(end, 3))

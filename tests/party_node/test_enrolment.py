@@ -226,15 +226,6 @@ def test_an_office_that_does_not_know_the_invite(folder: Path, invite: Invite, o
     )
 
 
-def test_an_office_that_is_away_leaves_the_invite_unused(
-    folder: Path, invite: Invite, listener: Listener, identity: KeyFolder
-) -> None:
-    listener.stop()
-    result = enrol(folder, invite)
-    assert result.exit_code == exit_code(PeerUnavailable(""))
-    assert "nothing listens there" in result.stderr
-
-
 SEEN = Charge(release="ab" * 32, roster="cohort", mu2="1/100", exposure="1/50", published=True)
 ELSEWHERE = Charge(release="cd" * 32, roster="another", mu2="1/50", exposure="1/50", published=True)
 

@@ -102,27 +102,6 @@ def test_policy_approves_no_column_that_turned_unreadable_and_a_person_cannot(wo
     assert not any(str(message).count("unreadable") for message in world.coordinator.received)
 
 
-def test_a_column_that_is_mended_is_approved_by_itself(world: World) -> None:
-    release, good = world.propose(), world.north.source.read_text()
-    decimal_commas(world)
-    world.north.cycle()
-    world.north.source.write_text(good)
-    world.north.cycle()
-    assert world.north.status(release) == "approved"
-
-
-def test_a_release_of_other_columns_is_not_held(world: World) -> None:
-    spec = world.spec()
-    parts = tuple(
-        part.model_copy(update={"columns": part.columns[1:]}) if part.party == "north" else part
-        for part in spec.parties
-    )
-    decimal_commas(world)
-    world.north.cycle()
-    hospital_state = world.north.hospital_state()
-    assert list(hospital_state.findings(spec.model_copy(update={"parties": parts}))) == ["sex"]
-
-
 def test_nothing_is_signed_over_a_table_that_changed_after_a_persons_word(careful: World) -> None:
     release = careful.propose()
     careful.north.cycle()

@@ -2,9 +2,6 @@
 
 import json
 import re
-import sqlite3
-from contextlib import closing
-from csv import reader
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +14,8 @@ from dprelease.errors import DataRefused
 from dprelease.wire.boundary import exit_code
 from party_node.cli.check import STAYS, data_of, plot
 from party_node.cli.main import main
-from party_node.settings import PartySettings
 from party_node.source.first_look import BARS, ColumnLook, Histogram, SourceLook, look_at
 from tests.party_node.tables import csv, parquet, settings
-from tests.party_node.world import World
 
 COLUMNS: dict[str, dict[str, Any]] = {
     "age": {"kind": "numeric", "lower": 18, "upper": 100, "from": "AGE"},
@@ -128,11 +123,6 @@ def test_a_table_that_cannot_be_used(tmp_path: Path, text: str | None, more: dic
     assert not found.in_order
 
 
-def test_columns_without_identifiers_are_looked_at_all_the_same(tmp_path: Path) -> None:
-    found = look_at(settings(csv(tmp_path, "\n".join([HEAD.replace("id", "pid"), *ROWS]) + "\n"), COLUMNS))
-    assert (found.rows, counts(found.columns["age"])) == (8, (0, 1, 3))
-
-
 def test_types_of_a_parquet_file(tmp_path: Path) -> None:
     table = {"id": ["a", "b"], "AGE": [30.0, float("nan")], "weight": pa.array([[1], [2]]), "sex": [1.5, 2.0]}
     found = look_at(settings(parquet(tmp_path, table), {name: COLUMNS[name] for name in ("age", "weight", "sex")}))
@@ -140,27 +130,6 @@ def test_types_of_a_parquet_file(tmp_path: Path) -> None:
     assert shown(found, "age", "unreadable") == [("nan", "row 2")]
     assert "is not a number; convert it first" in found.columns["weight"].problem
     assert "must be text or whole numbers" in found.columns["sex"].problem
-
-
-def test_a_database_is_looked_at_like_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "rows.sqlite"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(f"CREATE TABLE rows ({HEAD})")
-        db.executemany(
-            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)",
-            [[cell.strip('"') for cell in next(reader([row]))] for row in ROWS],
-        )
-        db.commit()
-    keys = {"name": "north", "roster": "c", "columns": COLUMNS}
-    source = {"url": f"sqlite:///{path}", "table": "rows", "subject": "id"}
-    found = look_at(PartySettings.model_validate(keys | {"source": source}))
-    assert (found.rows, found.problems, found.undeclared) == (8, [], ("note",))
-    assert shown(found, "age", "unreadable") == [("61,5", "row 3")]
-    absent = look_at(
-        PartySettings.model_validate(keys | {"source": source | {"url": f"sqlite:///{tmp_path}/no.sqlite"}})
-    )
-    assert len(absent.problems) == 1
-    assert "no.sqlite" in absent.problems[0]
 
 
 def test_of_several_rows_a_patient_the_one_that_counts_is_counted(tmp_path: Path) -> None:
@@ -173,11 +142,6 @@ def test_of_several_rows_a_patient_the_one_that_counts_is_counted(tmp_path: Path
 def test_identifiers_that_break_their_rules_are_counted_over_the_whole_table(tmp_path: Path) -> None:
     found = looked(tmp_path, ROWS, identifiers={"pattern": "[0-9]+"})
     assert [words[:27] for words in found.problems] == ["8 identifiers in id do not "]
-
-
-def test_batches_are_counted(tmp_path: Path) -> None:
-    assert looked(tmp_path, ROWS, batch_rows=3).batches == {1: 3, 2: 3}
-    assert looked(tmp_path, [row.replace(",x", ",2") for row in ROWS], batch="note").batches == {2: 8}
 
 
 def run(folder: Path, *more: str) -> Result:
@@ -195,18 +159,6 @@ def described(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_neither_keys_nor_a_folder_are_needed_or_made(described: Path) -> None:
-    result = run(described)
-    assert result.exit_code == 0, result.output
-    assert "rows.csv: 8 rows" in result.stdout
-    assert "1 below < 18 |▄  ▄" in result.stdout
-    assert "█| 100 > 2 above" in result.stdout
-    assert "unreadable: '61,5' in line 4" in result.stdout
-    assert STAYS in result.stdout
-    assert "source: 8 rows, no identifier twice, 2 columns" in result.stdout
-    assert sorted(path.name for path in described.iterdir()) == ["party.toml", "rows.csv"]
-
-
 def test_what_is_not_in_order_ends_with_the_code_of_the_table(described: Path) -> None:
     csv(described, "\n".join([HEAD, *ROWS, ROWS[0]]) + "\n")
     result = run(described)
@@ -216,15 +168,6 @@ def test_what_is_not_in_order_ends_with_the_code_of_the_table(described: Path) -
     assert (found["rows"], found["in_order"], found["stays_here"]) == (9, False, STAYS)
     assert [column["name"] for column in found["columns"]] == ["age", "sex"]
     assert found["columns"][0]["examples"][0] == {"kind": "unreadable", "text": "61,5", "where": "line 4"}
-
-
-def test_check_begins_with_the_same_look(world: World) -> None:
-    whole, source = world.north.run("check", "--offline"), world.north.run("check", "--source")
-    assert source.exit_code == whole.exit_code == 0
-    table = source.stdout[: source.stdout.index(STAYS)]
-    assert table.count("age") == 1
-    assert whole.stdout.startswith(table)
-    assert world.coordinator.received == []
 
 
 def test_a_screen_without_block_elements_gets_letters() -> None:

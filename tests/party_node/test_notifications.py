@@ -48,16 +48,6 @@ def test_a_release_never_waits_for_a_look(seldom: World) -> None:
     assert released_exactly(seldom, release)
 
 
-def test_a_person_is_heard_too(careful: World) -> None:
-    look_seldom(careful)
-    with running(careful.north):
-        settle(careful, careful.north)
-        release = careful.propose()
-        until(lambda: careful.north.status(release) == "waiting")
-        assert careful.north.run("review", "approve", release[:8], "--yes").exit_code == 0
-        until(lambda: len(careful.coordinator.records[release].consents) == 1)
-
-
 @pytest.mark.parametrize("away", ["office", "shelf"])
 def test_a_server_that_was_away_is_heard_again(seldom: World, away: str) -> None:
     with running(seldom.north), running(seldom.south):
@@ -131,14 +121,3 @@ def test_a_session_that_waits_is_looked_at_for_news_and_not_for_the_clock(world:
         with running(world.south):
             until(lambda: world.north.status(release) == world.south.status(release) == "delivered")
     assert released_exactly(world, release)
-
-
-def test_the_line_is_dialled_anew_after_it_was_hung_up(world: World) -> None:
-    hospital_state = world.north.hospital_state()
-    line = HubConnection(lambda: connect(hospital_state.enrolment.hub, hospital_state.identity.credentials()))
-    line.close()  # never dialled
-    first = line.channel()
-    assert line.channel() is first
-    line.close()
-    assert line.channel() is not first
-    line.close()

@@ -333,12 +333,6 @@ def test_a_stale_declaration_that_was_approved_is_withdrawn_before_any_charge(op
     assert open_north.north.ledger_kinds(release) == ["reserve", "refund"]
 
 
-def test_a_catalogue_on_disk_outlives_a_column(world: World) -> None:
-    declare(world.north, "age")
-    world.north.edit(r"^\[columns.age\]", "[columns.years]")
-    assert [column.public for column in world.north.hospital_state().catalogue().columns] == [False, False]
-
-
 def test_a_column_that_becomes_public_between_two_looks_ends_a_joint_release(world: World) -> None:
     """Approved rows are on disk from then on; what became public is seen all the same, before the charge."""
     release = approved(world)

@@ -62,12 +62,6 @@ def test_little_life_left_means_a_new_certificate_over_the_same_key(world: World
     assert read_identity(new).expires > read_identity(old).expires
 
 
-def test_enough_life_left_means_no_call(world: World, renewing: list[str]) -> None:
-    give(world.north, timedelta(days=16))
-    world.north.cycle()
-    assert renewing == []
-
-
 def test_a_release_goes_on_across_a_renewal(world: World, renewing: list[str]) -> None:
     """Approved under the old certificate, computed, sealed and sent under the new one."""
     old = give(world.north, timedelta(days=10))
@@ -128,16 +122,6 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
     assert world.north.record(release).consent is not None
     assert caplog.text.count("the certificate was not renewed") == 1  # told once, not every few seconds
     assert "party-node enrol TOKEN" in caplog.text
-
-
-def test_a_coordinator_that_does_not_know_the_call_holds_up_nothing(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    give(world.north, timedelta(days=10))
-    release = world.propose()
-    world.north.cycle()
-    assert world.north.record(release).consent is not None
-    assert "the certificate was not renewed" in caplog.text
 
 
 def test_an_expired_certificate_is_told_here_with_what_to_do(

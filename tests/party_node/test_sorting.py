@@ -12,7 +12,6 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dprelease.files.unnamed import UnnamedArray
 from party_node.source.sorting import SortedRows
 
 ROW = np.dtype([("name", "S32"), ("place", "<i8")])
@@ -45,29 +44,6 @@ def test_rows_leave_in_the_order_of_their_names_each_once(
     assert np.array_equal(given_rows[found["place"]], found)
     assert sorted(found["place"]) == list(range(len(given_rows)))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_rows_are_read_once_however_many_runs_they_fill(tmp_path: Path) -> None:
-    """Four rows fill a run, and one row of each of 200 runs is more than may be held."""
-    wide, read = np.dtype([("name", "S32"), ("codes", "<i4", (1000,))]), []
-    generator = np.random.default_rng(1)
-
-    def counted(array: UnnamedArray, start: int, count: int) -> Any:
-        read.append(found := whole(array, start, count))
-        return found
-
-    whole = UnnamedArray.read
-    with (
-        patch("party_node.source.sorting.RUN_BYTES", 4 * wide.itemsize),
-        patch.object(UnnamedArray, "read", counted),
-        closing(SortedRows(tmp_path, wide)) as sorter,
-    ):
-        made = np.zeros(800, wide)
-        made["name"] = np.frombuffer(generator.bytes(32 * len(made)), "S32")
-        for place in range(0, len(made), 4):
-            sorter.add(made[place : place + 4])
-        assert np.array_equal(np.concatenate(list(sorter.merged()))["name"], np.sort(made["name"]))
-    assert sum(each.nbytes for each in read) < 1.1 * made.nbytes
 
 
 SORTS = """

@@ -11,7 +11,7 @@ from dprelease.errors import DataRefused
 from party_node.source.scan import BoundedTable, scan
 from party_node.source.table import all_complete, last_complete, numbers_of
 from party_node.state.streams import CheckpointRows
-from tests.party_node.tables import GRID_BITS, KEY, csv, parquet, read, settings
+from tests.party_node.tables import GRID_BITS, KEY, csv, read, settings
 
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},u,{1 + i // 10}" for i in range(40)]
 """Four batches of ten."""
@@ -27,45 +27,12 @@ def at(path: Path, number: int, released: dict[int, str] | None = None, **more: 
     return scan(described, KEY, described.declarations(), GRID_BITS).table(at=checkpoint)
 
 
-def test_a_batch_is_the_table_that_has_its_rows_alone(tmp_path: Path) -> None:
-    path = csv(tmp_path, text(LINES))
-    whole = read(path, batch="month")
-    assert [(each.number, each.rows) for each in whole.batches] == [(1, 10), (2, 10), (3, 10), (4, 10)]
-    for number in range(1, 5):
-        alone = read(csv(tmp_path, text(LINES[10 * number - 10 : 10 * number]), "alone.csv"))
-        found = at(path, number)
-        assert found.alignment.digest == alone.alignment.digest == whole.batches[number - 1].alignment
-        assert np.array_equal(found.bounded.codes, alone.bounded.codes)
-        assert found.bounded.digest() == alone.bounded.digest()
-
-
-def test_the_whole_table_is_what_it_is_without_batches(tmp_path: Path) -> None:
-    path = csv(tmp_path, text(LINES))
-    with_them, without = read(path, batch="month"), read(path)
-    assert without.batches == ()
-    assert with_them.alignment.digest == without.alignment.digest
-    assert with_them.bounded.digest() == without.bounded.digest()
-
-
-@pytest.mark.parametrize("order", [LINES[::-1], LINES[1::2] + LINES[::2]])
-def test_the_order_of_the_file_does_not_matter_to_a_column(tmp_path: Path, order: list[str]) -> None:
-    there = read(csv(tmp_path, text(LINES)), batch="month")
-    other = read(csv(tmp_path, text(order), "other.csv"), batch="month")
-    assert there.batches == other.batches
-
-
 def test_batches_by_place_count_once_they_are_complete(tmp_path: Path) -> None:
     by_column = read(csv(tmp_path, text(LINES)), batch="month").batches
     assert read(csv(tmp_path, text(LINES[:29]), "short.csv"), batch_rows=10).batches == by_column[:2]
     assert read(csv(tmp_path, text(LINES[:30]), "more.csv"), batch_rows=10).batches == by_column[:3]
     with pytest.raises(DataRefused, match="no rows of batch 3"):
         at(csv(tmp_path, text(LINES[:29]), "short.csv"), 3, batch=None, batch_rows=10)
-
-
-def test_numbers_may_be_integers_of_parquet_and_have_gaps(tmp_path: Path) -> None:
-    ids, months = [f"s-{i:03}" for i in range(4)], [1, 1, 4, 9]
-    path = parquet(tmp_path, {"id": ids, "x": [0.0] * 4, "c": ["u"] * 4, "month": months})
-    assert [each.number for each in read(path, batch="month").batches] == [1, 4, 9]
 
 
 @pytest.mark.parametrize("cell", ["", "0", "-1", "1.5", "2026-01", "x", "1234567890", "²"])

@@ -2,7 +2,6 @@
 
 import decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pytest
 
 from party_node.source.cells import floats, read_cells
 from party_node.source.findings import Findings
-from tests.party_node.tables import COLUMNS, FILL, LEVEL, UNIT, codes_by_subject, csv, parquet, read, settings
+from tests.party_node.tables import COLUMNS, FILL, LEVEL, UNIT, csv, parquet, read, settings
 
 IN_ORDER = Findings()
 MISSING = Findings(missing=1)
@@ -87,15 +86,6 @@ def test_a_cell_that_should_be_a_level(tmp_path: Path, cell: str, codes: list[in
     assert table.findings == {"x": IN_ORDER, "c": found}
 
 
-@pytest.mark.parametrize(
-    ("cell", "code", "found"), [("u", [UNIT, 0], IN_ORDER), ("w", [0, UNIT], OUTSIDE), ("", [0, UNIT], MISSING)]
-)
-def test_a_cell_of_exhaustive_levels(tmp_path: Path, cell: str, code: list[int], found: Findings) -> None:
-    table = read(csv(tmp_path, f"id,c\n1,{cell}\n"), {"c": COLUMNS["c"] | {"exhaustive": True}})
-    assert table.bounded.codes.tolist() == [code]
-    assert table.findings == {"c": found}
-
-
 def test_single_precision_has_the_numbers_that_its_decimals_say() -> None:
     random = np.random.default_rng(3)
     numbers = [0.1, -0.3, 16777216.0, 1e-30, 3.4e38, *np.round(random.normal(0, 40, 500), 3).tolist()]
@@ -103,37 +93,6 @@ def test_single_precision_has_the_numbers_that_its_decimals_say() -> None:
     assert floats(single)[:-2].tolist() == numbers
     assert np.isnan(floats(single)[-2:]).all()
     assert floats(single.slice(1, 2)).tolist() == numbers[1:3]
-
-
-def plain_cell(cell: str) -> str:
-    """A CSV cell without its quotation marks."""
-    return cell[1:-1] if cell.startswith('"') else cell
-
-
-def test_text_in_parquet_reads_as_it_does_in_csv(tmp_path: Path) -> None:
-    numbers, levels = [case[0] for case in NUMBERS], [case[0] for case in LEVELS]
-    size = max(len(numbers), len(levels))
-    cells = [(str(i), numbers[i % len(numbers)], levels[i % len(levels)]) for i in range(size)]
-    by_csv = read(csv(tmp_path, "id,x,c\n" + "".join(f"{i},{x},{c}\n" for i, x, c in cells)))
-    texts = {
-        "id": [i for i, _, _ in cells],
-        "x": [plain_cell(x) for _, x, _ in cells],
-        "c": [plain_cell(c) for _, _, c in cells],
-    }
-    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
-        by_parquet = read(parquet(tmp_path, {name: pa.array(column, kind) for name, column in texts.items()}))
-        assert np.array_equal(by_parquet.bounded.codes, by_csv.bounded.codes)
-        assert by_parquet.findings == by_csv.findings
-        assert by_parquet.alignment.digest == by_csv.alignment.digest
-
-
-def test_counts_add_up_over_a_table(tmp_path: Path) -> None:
-    numbers = ["0.5"] * 5 + ["", "NA"] + ["x"] * 3 + ["inf"] + ["2"] * 4
-    levels = ["u"] * 7 + ["w"] * 2 + [""] * 6
-    rows = "".join(f"{i},{x},{c}\n" for i, (x, c) in enumerate(zip(numbers, levels, strict=True)))
-    table = read(csv(tmp_path, "id,x,c\n" + rows))
-    assert table.findings["x"] == Findings(missing=2, unreadable=4, outside=4)
-    assert table.findings["c"] == Findings(missing=6, unreadable=0, outside=2)
 
 
 @pytest.mark.parametrize(
@@ -166,46 +125,6 @@ def test_numbers_in_parquet(tmp_path: Path, cells: pa.Array, code: int, found: F
     table = read(parquet(tmp_path, {"id": ["1"], "x": cells, "c": ["u"]}))
     assert table.bounded.codes[0, 0] == code
     assert table.findings["x"] == found
-
-
-@pytest.mark.parametrize(
-    ("cells", "levels", "found"),
-    [
-        (pa.array([7], pa.int8()), ["7", "8"], IN_ORDER),
-        (pa.array([7]).dictionary_encode(), ["7", "8"], IN_ORDER),
-        (pa.array([True]), ["true", "false"], IN_ORDER),
-        (pa.array([9]), ["7", "8"], OUTSIDE),
-        (pa.array([None], pa.int64()), ["7"], MISSING),
-        (pa.nulls(1), ["7"], MISSING),
-    ],
-    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else None,
-)
-def test_categories_in_parquet(tmp_path: Path, cells: pa.Array, levels: list[str], found: Findings) -> None:
-    columns: dict[str, dict[str, Any]] = {"c": {"kind": "categorical", "levels": levels}}
-    table = read(parquet(tmp_path, {"id": ["1"], "c": cells}), columns)
-    position = 0 if found == IN_ORDER else len(levels)
-    assert table.bounded.codes.tolist() == [[UNIT if i == position else 0 for i in range(len(levels) + 1)]]
-    assert table.findings["c"] == found
-
-
-def test_missing_markers_are_the_hospitals_own(tmp_path: Path) -> None:
-    path = csv(tmp_path, "id,x,c\n1,-9,-9\n2,NA,NA\n")
-    table = read(path, missing=("-9",))
-    assert codes_by_subject(table, ["1", "2"]) == {"1": [FILL, *LEVEL["v"]], "2": [FILL, *LEVEL["other"]]}
-    assert table.findings == {"x": Findings(missing=1, unreadable=1), "c": Findings(missing=1, outside=1)}
-
-
-def test_a_column_may_have_another_name_in_the_source(tmp_path: Path) -> None:
-    columns = {"x": {"kind": "numeric", "lower": -1, "upper": 1, "from": "X (unit/l)"}}
-    table = read(csv(tmp_path, "id,X (unit/l)\n1,0.25\n"), columns)
-    assert table.bounded.codes.tolist() == [[UNIT // 4]]
-    assert list(table.findings) == ["x"]
-
-
-def test_two_columns_may_come_from_one(tmp_path: Path) -> None:
-    numeric = {"kind": "numeric", "lower": -1, "upper": 1, "from": "x"}
-    columns = {"narrow": numeric, "wide": {**numeric, "lower": -2, "upper": 2}}
-    assert read(csv(tmp_path, "id,x\n1,0.5\n"), columns).bounded.codes.tolist() == [[UNIT // 2, UNIT // 4]]
 
 
 def test_findings_stay_out_of_what_is_printed_by_chance(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from dprelease.data.bounding import bound
 from dprelease.errors import DataRefused
 from party_node.source.findings import Findings
-from party_node.source.scan import BoundedTable, scan
-from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
+from party_node.source.scan import BoundedTable
+from tests.party_node.tables import GRID_BITS, UNIT, codes_by_subject, csv, parquet, read
 
 AGE: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 100, "fill": 40}
 Z: dict[str, Any] = {"kind": "numeric", "lower": -2, "upper": 2}
@@ -226,23 +226,6 @@ def test_days_between_dates(tmp_path: Path, admitted: str, discharged: str, code
     assert table.findings["x"] == found
 
 
-@pytest.mark.parametrize(
-    ("form", "cell", "code"),
-    [
-        ("%d.%m.%Y", "28.02.2024", 2),
-        ("%d.%m.%Y", "8.2.2024", -1000),
-        ("%-d.%-m.%Y", "28.2.2024", 2),
-        ("%Y%m%d", "20240228", 2),
-        ("%m/%d/%Y %H:%M", "02/28/2024 23:59", 2),
-        ("%m/%d/%Y %H:%M", "02/28/2024", -1000),
-        ("[%Y] %m+%d.", "[2024] 02+28.", 2),
-        ("%Y-%m-%d", "2024-02-28.", -1000),
-    ],
-)
-def test_dates_in_other_formats(tmp_path: Path, form: str, cell: str, code: int) -> None:
-    assert days(tmp_path, cell, "2024-03-01", format=form).bounded.codes.tolist() == [[code]]
-
-
 def test_dates_in_parquet(tmp_path: Path) -> None:
     then = [datetime.date(1960, 2, 28), datetime.date(2024, 2, 28), None]
     columns: dict[str, dict[str, Any]] = {
@@ -266,18 +249,6 @@ def test_dates_in_parquet(tmp_path: Path) -> None:
             read(parquet(tmp_path, {"id": ["1", "2", "3"], "a": wrong, "d": then}), columns)
 
 
-def test_a_logarithm_of_what_is_not_positive_is_unreadable(tmp_path: Path) -> None:
-    columns: dict[str, dict[str, Any]] = {
-        "z": Z,
-        "x": {"derived": {"log": "z"}, "lower": -1, "upper": 0.5, "fill": 0.5},
-    }
-    table = read(csv(tmp_path, "id,z\n1,0\n2,-1\n3,1\n4,\n5,0.1\n"), columns)
-    codes = {subject: row[1] for subject, row in codes_by_subject(table, list("12345")).items()}
-    assert codes == {"1": UNIT, "2": UNIT, "3": UNIT // 3, "4": UNIT, "5": -UNIT}
-    assert table.findings["x"] == Findings(missing=1, unreadable=2, outside=1)
-    assert table.findings["z"] == Findings(missing=1)
-
-
 def test_a_cell_is_a_function_of_its_own_row_whatever_the_order_and_the_batch(tmp_path: Path) -> None:
     generator = np.random.default_rng(3)
     cost = generator.uniform(0, 1000, 300).round(2)
@@ -296,18 +267,6 @@ def test_a_cell_is_a_function_of_its_own_row_whatever_the_order_and_the_batch(tm
         assert row == [round((2 * math.log(cost[int(subject)] + 1) / math.log(1001) - 1) * UNIT)]
 
 
-def test_a_source_that_is_released_too_is_read_once_and_counted_once(tmp_path: Path) -> None:
-    columns: dict[str, dict[str, Any]] = {"x": {"derived": {"square": "age"}}, "age": AGE | {"from": "AGE"}}
-    table = read(csv(tmp_path, "id,AGE\n1,50\n2,500\n3,\n"), columns)
-    codes = codes_by_subject(table, list("123"))
-    assert codes == {"1": [-UNIT // 2, 0], "2": [UNIT, UNIT], "3": [round(-0.68 * UNIT), round(-0.2 * UNIT)]}
-    assert table.findings == {"x": MISSING, "age": Findings(missing=1, outside=1)}
-    described = settings(tmp_path / "rows.csv", columns)
-    (square, _) = described.declarations()
-    alone = scan(described, KEY, (square,), GRID_BITS).table()
-    assert np.array_equal(alone.bounded.codes[:, 0], table.bounded.codes[:, 0])
-
-
 def test_a_source_that_cannot_be_read_is_implausible_though_nobody_asked_for_it(tmp_path: Path) -> None:
     columns: dict[str, dict[str, Any]] = {
         "cost": AGE | {"source_only": True},
@@ -318,11 +277,3 @@ def test_a_source_that_cannot_be_read_is_implausible_though_nobody_asked_for_it(
     assert table.findings == {"x": IN_ORDER, "cost": Findings(outside=2)}
     known = columns | {"cost": columns["cost"] | {"mostly_replaced": True}}
     assert read(csv(tmp_path, "id,cost\n1,500\n2,700\n3,3\n"), known).implausible == frozenset()
-
-
-def test_a_source_that_the_file_lacks_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataRefused, match="no column COST"):
-        read(
-            csv(tmp_path, "id,cost\n1,5\n"),
-            {"cost": AGE | {"from": "COST"}, "x": {"derived": {"square": "cost"}}},
-        )

@@ -14,7 +14,7 @@ from dprelease.errors import DataRefused
 from party_node.source.findings import Findings
 from party_node.source.first_look import MOST_EXAMPLES, Example, look_at
 from party_node.source.scan import BoundedTable, scan
-from tests.party_node.tables import FILL, GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
+from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "party.md").read_text(encoding="utf-8")
 NUMBER: dict[str, Any] = {"kind": "numeric", "lower": -1e9, "upper": 1e9}
@@ -120,23 +120,6 @@ def test_days_and_whole_years_between_a_date_and_a_fixed_one(
     }
 
 
-def test_an_indicator_of_missing_cells_is_yes_where_the_fill_stands_and_never_missing_itself(tmp_path: Path) -> None:
-    columns: dict[str, dict[str, Any]] = {
-        "x": {"kind": "numeric", "lower": -1, "upper": 1},
-        "c": {"kind": "categorical", "levels": ["u"]},
-        "no_x": {"derived": {"missing": "x"}},
-        "no_c": {"derived": {"missing": "c"}, "levels": ["gone"]},
-    }
-    described = settings(tmp_path, columns)
-    assert [column.derivation for column in described.declarations()] == ["", "", "x is missing", "c is missing"]
-    table = read(csv(tmp_path, "id,x,c\n1,,v\n2,oops,u\n3,0.5,\n4,7,u\n"), columns)
-    yes, other = [UNIT, 0], [0, UNIT]
-    found = {subject: row[3:] for subject, row in codes_by_subject(table, ["1", "2", "3", "4"]).items()}
-    assert found == {"1": yes + other, "2": yes + other, "3": other + yes, "4": other + other}
-    assert table.findings["no_x"] == Findings(outside=2)
-    assert table.findings["x"] == Findings(missing=1, unreadable=1, outside=1)
-
-
 def test_examples_of_cells_stay_in_memory_and_are_few(tmp_path: Path) -> None:
     texts = ["0", "1,5", "1,5", "x" * 500, "7", *(f"t{i}" for i in range(20))]
     path = csv(tmp_path, "id,x,c\n" + "".join(f'{i},"{text}",u\n' for i, text in enumerate(texts)))
@@ -190,18 +173,3 @@ def test_rules_that_do_not_fit_are_refused_by_column_and_key(
     with pytest.raises(ValidationError) as caught:
         settings(tmp_path / "rows.csv", columns, **source)
     assert re.search(words, str(caught.value))
-
-
-@pytest.mark.parametrize(("odd", "code"), [("oops", None), ("inf", None), ("1e999", None), ("\u00a00.5", UNIT // 2)])
-def test_the_first_cell_that_is_no_plain_number_may_come_late(tmp_path: Path, odd: str, code: int | None) -> None:
-    remark = "r" * 32768  # has the rows span several blocks
-    rows = [f"{place},{place / 400},u,{remark}" for place in range(300)]
-    text = "id,x,c,remark\n" + "\n".join([*rows, f"300,{odd},u,{remark}"]) + "\n"
-    subjects = [str(place) for place in range(301)]
-    table = read(csv(tmp_path, text))
-    found = {subject: row[0] for subject, row in codes_by_subject(table, subjects).items()}
-    assert found.pop("300") == (FILL if code is None else code)
-    assert found == {str(place): round(place / 400 * UNIT) for place in range(300)}
-    assert table.findings["x"] == Findings(unreadable=int(code is None))
-    look = look_at(settings(csv(tmp_path, text)))
-    assert [example.row for example in look.columns["x"].examples] == [301] * (code is None)

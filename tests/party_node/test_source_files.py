@@ -43,25 +43,10 @@ def test_a_folder_of_parquet_files_is_one_table(folder: Path) -> None:
     assert read(folder / "*.p*").bounded.digest() == one.bounded.digest()
 
 
-def test_a_name_with_the_letters_of_a_pattern_is_a_name(tmp_path: Path) -> None:
-    csv(tmp_path, text(LINES), "rows1.csv")
-    path = csv(tmp_path, text(LINES[:7]), "rows[1].csv")
-    assert read(path).alignment.rows == 7
-
-
 @pytest.mark.parametrize("header", ["id,x,c\n", "id,c,x,month\n", "id,x,c,month,more\n"])
 def test_another_header_is_refused(folder: Path, header: str) -> None:
     csv(folder, header + header, "2026-09.csv")
     with pytest.raises(DataRefused, match=r"^2026-09\.csv has other columns than 2026-01\.csv, or in another order"):
-        read(folder / "*.csv")
-
-
-def test_the_file_at_fault_is_named(folder: Path) -> None:
-    path = csv(folder, text(['s-999,0,u,"9']), "2026-09.csv")
-    with pytest.raises(DataRefused, match=f"^{path} has a quotation mark that is never closed"):
-        read(folder / "*.csv")
-    csv(folder, text(["s-999"]), "2026-09.csv")
-    with pytest.raises(DataRefused, match=f"^{path} is not a well-formed csv file"):
         read(folder / "*.csv")
 
 

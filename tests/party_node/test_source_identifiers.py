@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from dprelease.catalogue import Catalogue
 from dprelease.errors import DataRefused
 from party_node.declarations.identifiers import IdentifierSettings
 from party_node.source.first_look import look_at
@@ -85,24 +84,6 @@ def test_patients_that_a_rule_makes_one_are_a_repeated_identifier(tmp_path: Path
         read(path, identifiers={"strip_leading_zeros": True})
     with pytest.raises(DataRefused, match="1 rows have no identifier"):
         read(csv(tmp_path, "id,x,c\n--,0,u\n"), identifiers={"remove": "-"})
-
-
-def test_the_rules_as_text_say_what_is_declared_and_nothing_where_nothing_is(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    assert settings(path).source.identifiers.canonical == ""
-    declared = settings(path, identifiers={"remove": "--. ", "case": "upper", "whole_numbers": False})
-    assert declared.source.identifiers.canonical == '{"case":"upper","remove":" -."}'
-    made = Catalogue(
-        party="north",
-        roster="cohort",
-        rows=1,
-        rows_per_subject=1,
-        alignment="0" * 64,
-        columns=declared.declarations(),
-        identifiers=declared.source.identifiers.canonical,
-    )
-    assert Catalogue.from_bytes(made.to_bytes()) == made
-    assert b"identifiers" not in made.model_copy(update={"identifiers": ""}).to_bytes()
 
 
 @pytest.mark.parametrize("rules", [{"pattern": "["}, {"case": "title"}, {"check_digit": "mod10"}, {"trim": True}])

@@ -24,7 +24,7 @@ from party_node.source.findings import Findings
 from party_node.source.public_columns import PublicDeclaration, covered
 from party_node.source.records import Records
 from party_node.source.scan import BoundedTable, scan
-from tests.party_node.tables import GRID_BITS, KEY, LEVEL, UNIT, codes_by_subject, csv, parquet, read, settings
+from tests.party_node.tables import GRID_BITS, KEY, LEVEL, UNIT, codes_by_subject, csv, read, settings
 from tests.party_node.tables import settings as settings_of
 from tests.party_node.test_public_columns import acts, declare
 from tests.party_node.test_source_sql import settings as anywhere
@@ -178,23 +178,6 @@ def test_a_table_of_visits(tmp_path: Path) -> None:
     assert {subject: row[1:4] for subject, row in codes(first).items()} == {"a": LEVEL["other"], "b": LEVEL["u"]}
     of_file = read(path, COLUMNS | {"c": COLUMNS["c"] | {"aggregate": "last"}}, rows="first")
     assert {subject: row[1:4] for subject, row in codes(of_file).items()} == {"a": LEVEL["u"], "b": LEVEL["u"]}
-
-
-def test_the_same_bytes_from_any_file_and_any_block(tmp_path: Path) -> None:
-    lines = [f"{i % 97},{(i * 37 % 200) / 100 - 1},{'uvw'[i % 3]},2020-01-{i % 28 + 1:02},{i % 5}" for i in range(500)]
-    text = "id,x,c,d,y\n" + "\n".join(lines) + "\n"
-    expected = read(csv(tmp_path, text), COLUMNS, rows="last", by="d")
-    remark = "r" * 16384  # has the same rows span many of Arrow's blocks
-    wide = text.replace("\n", f",{remark}\n")
-    rows = [line.split(",") for line in lines]
-    columns = {name: [row[at] for row in rows] for at, name in enumerate(["id", "x", "c", "d", "y"])}
-    for table in (
-        read(csv(tmp_path, wide, "wide.csv"), COLUMNS, rows="last", by="d"),
-        *(read(parquet(tmp_path, columns, row_group_size=size), COLUMNS, rows="last", by="d") for size in (1, 33, 500)),
-    ):
-        assert table.bounded.digest() == expected.bounded.digest()
-        assert table.alignment.digest == expected.alignment.digest
-        assert table.findings == expected.findings
 
 
 def test_without_a_rule_a_second_row_is_refused_and_the_rule_is_named(tmp_path: Path) -> None:

@@ -79,19 +79,3 @@ def test_a_batch_has_common_patients_only(tmp_path: Path) -> None:
     others = scan(described, KEY, described.declarations(), GRID_BITS, roster((3, 4)))
     with pytest.raises(DataRefused, match="no rows of batch 2"):
         others.table(at=CheckpointRows(number=2))
-
-
-@pytest.mark.parametrize("source", [{}, {"rows": "last"}, {"rows_per_subject": 2, "record": "record"}])
-def test_subjects_are_patients_whatever_their_rows(tmp_path: Path, source: dict[str, Any]) -> None:
-    more = [line.replace(",r", ",q") for line in LINES[8:10]] if source else []
-    path = written(tmp_path, [*LINES, *more], "all.csv")
-    assert roster(range(20)).pseudonyms == read_subjects(settings(path, **source), KEY).tobytes()
-    described = settings(path, **source)
-    assert scan(described, KEY, described.declarations(), GRID_BITS).catalogue(OURS).patients == 20
-
-
-def test_without_alignment_catalogues_are_as_before(tmp_path: Path) -> None:
-    described = settings(written(tmp_path, LINES, "all.csv"))
-    data = scan(described, KEY, described.declarations(), GRID_BITS).catalogue(OURS).to_bytes()
-    assert b"aligned" not in data
-    assert b"subjects" not in data

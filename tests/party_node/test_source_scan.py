@@ -15,7 +15,7 @@ from party_node.source.alignment import Roster, pseudonym
 from party_node.source.scan import Scan, scan
 from party_node.source.table import whole
 from party_node.state.streams import CheckpointRows
-from tests.party_node.tables import COLUMNS, GRID_BITS, KEY, OURS, csv, read, settings, text
+from tests.party_node.tables import COLUMNS, GRID_BITS, KEY, OURS, csv, settings, text
 
 LINES = [f"s-{i:03},{(i % 7) / 7:.5f},{'uvw'[i % 3]},{1 + i // 10}" for i in range(40)]
 COMMON = range(0, 40, 3)
@@ -82,26 +82,6 @@ def test_what_rows_follow_from_beside_the_source_has_to_be_the_same(found: Scan,
     assert not serves(found, settings(path))
     assert not serves(found, settings(path, COLUMNS | {"x": COLUMNS["x"] | {"lower": -2}}, batch="month"))
     assert not serves(found, settings(path, batch="month", rows_per_subject=2, record="x"))
-
-
-def test_some_columns_are_the_table_of_these_alone(found: Scan, described: PartySettings) -> None:
-    x, c = found.columns
-    path = described.source.path
-    assert path is not None
-    for names in ((c,), (x,), (c, x)):
-        alone = read(path, {column.name: COLUMNS[column.name] for column in names}, batch="month")
-        part = found.table(names)
-        assert part.bounded.columns == names
-        assert np.array_equal(part.bounded.codes, alone.bounded.codes)
-        assert (part.alignment.digest, part.batches) == (alone.alignment.digest, alone.batches)
-        assert (part.findings, part.implausible) == (alone.findings, alone.implausible)
-
-
-def test_a_catalogue_has_columns_in_the_order_of_the_declarations(described: PartySettings) -> None:
-    x, c = described.declarations()
-    for_a_release = scan(described, KEY, (c, x), GRID_BITS)
-    assert serves(for_a_release, described, columns=(x, c))
-    assert for_a_release.catalogue(OURS, (x, c)).columns == (x, c)
 
 
 def test_codes_have_no_name_on_disk_and_take_no_memory(found: Scan, described: PartySettings) -> None:

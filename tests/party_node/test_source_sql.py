@@ -8,14 +8,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from dprelease.data.columns import NumericColumn
 from party_node.settings import PartySettings
 from party_node.source.cells import read_cells
 from party_node.source.reader import record_batches
 from party_node.source.scan import BoundedTable, scan
-from party_node.state.streams import CheckpointRows
-from tests.party_node.tables import GRID_BITS, KEY, csv, parquet
-from tests.support.databases import Rows, postgres_table, sqlite_table, told
+from tests.party_node.tables import GRID_BITS, KEY, csv
+from tests.support.databases import Rows, postgres_table, sqlite_table
 from tests.support.postgres import Cluster
 
 ROWS = 3000
@@ -124,29 +122,6 @@ def test_equal_tables_give_equal_bytes(tmp_path: Path, written: Path, place: dic
     assert same(read(settings(tmp_path, **place, query=query, batch="month")), of_file)
 
 
-def test_parquet_and_gzip_give_them_too(tmp_path: Path, written: Path) -> None:
-    of_file = read(settings(tmp_path, path=written))
-    table = pa.csv.read_csv(written)
-    path = parquet(tmp_path, {name: table[name] for name in table.column_names})
-    assert same(read(settings(tmp_path, path=path)), of_file)
-    with pa.CompressedOutputStream(tmp_path / "rows.csv.gz", "gzip") as file:
-        file.write(written.read_bytes())
-    assert same(read(settings(tmp_path, path=tmp_path / "rows.csv.gz")), of_file)
-
-
-def test_a_stream_takes_its_batches_from_a_column(tmp_path: Path, written: Path, place: dict[str, str]) -> None:
-    def checkpoint(described: PartySettings) -> BoundedTable:
-        found = scan(described, KEY, described.declarations(), GRID_BITS)
-        tells_changes = not (described.source.url or "").startswith("postgres")
-        assert (found.stamp is not None) == tells_changes
-        first = found.table(at=CheckpointRows(number=1))
-        return found.table(at=CheckpointRows(number=2, released=((1, first.bounded.digest()),)))
-
-    found = checkpoint(settings(tmp_path, **place, table="patients", batch="month"))
-    assert same(found, checkpoint(settings(tmp_path, path=written, batch="month")))
-
-
-COLUMN = NumericColumn(name="x", lower=-1, upper=1)
 NUMBER = {"x": {"kind": "numeric", "lower": -1, "upper": 1e9}}
 LEVELS = {"x": {"kind": "categorical", "levels": ["true", "4", "[1]"]}}
 
@@ -171,13 +146,6 @@ def test_types_of_postgresql(
     found = read(settings(tmp_path, columns, **on_postgres, query=query))
     path = csv(tmp_path, f"id,x\nf4ab8b22-7cdc-4adb-8d94-3aa6f2d7e8b5,{text}\n")
     assert same(found, read(settings(tmp_path, columns, path=path)))
-
-
-def test_a_database_in_another_encoding_than_utf_8(tmp_path: Path, postgres: Cluster) -> None:
-    told(postgres.database(), "CREATE DATABASE old ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
-    postgres_table(postgres.url("old"), "patients", "id text, x float8", [("Jürgen", 0.5)])
-    found = read(settings(tmp_path, NUMBER, **postgres.source(postgres.url("old")), table="patients"))
-    assert same(found, read(settings(tmp_path, NUMBER, path=csv(tmp_path, "id,x\nJürgen,0.5\n"))))
 
 
 def test_numbers_of_sqlite_to_the_last_bit(tmp_path: Path) -> None:

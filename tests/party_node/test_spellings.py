@@ -7,22 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from party_node.source.findings import Findings
-from party_node.source.first_look import look_at
-from tests.party_node.tables import codes_by_subject, csv, read, settings
+from tests.party_node.tables import settings
 
 SEX: dict[str, Any] = {"kind": "categorical", "levels": ["female", "male"]}
 SPELT = {"c": SEX | {"spellings": {"female": ["F", "1"], "male": "M"}}}
-LINES = "id,c\na,female\nb, F \nc,1\nd,M\ne,f\ng,\n"
-
-
-def test_other_texts_of_a_level_are_the_level(tmp_path: Path) -> None:
-    table = read(csv(tmp_path, LINES), SPELT)
-    found = codes_by_subject(table, list("abcdeg"))
-    assert found["a"] == found["b"] == found["c"]
-    assert found["d"] != found["a"]
-    assert found["e"] == found["g"] not in (found["a"], found["d"])  # other: spellings are exact
-    assert table.findings["c"] == Findings(missing=1, outside=1)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +44,3 @@ def test_another_spelling_is_another_column_for_a_public_act(tmp_path: Path) -> 
     indicator = {"yes": {"derived": {"indicator": "c", "level": "female"}}}
     derived = [settings(tmp_path / "rows.csv", {**each, **indicator}).declared["yes"] for each in ({"c": SEX}, SPELT)]
     assert derived[0].origin != derived[1].origin
-
-
-def test_a_look_at_several_rows_a_patient_counts_both_and_shows_texts_of_levels(tmp_path: Path) -> None:
-    path = csv(tmp_path, "id,c,x\na,F,2\na,W,0\nb,male,0\n")
-    number = {"kind": "numeric", "lower": 0, "upper": 1, "aggregate": "mean"}
-    look = look_at(settings(path, {"c": SEX | {"aggregate": "last"}, "x": number}, rows="last"))
-    assert look.size == "3 rows of 2 patients"
-    assert [each.text for each in look.columns["c"].examples] == ["F", "W"]
-    assert not look.columns["x"].examples  # 2 and 0 are 1, which is within the bounds

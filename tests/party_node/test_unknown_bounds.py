@@ -19,13 +19,6 @@ def declared(**more: dict[str, Any]) -> dict[str, NumericColumn | CategoricalCol
     return {each.name: each for each in settings(Path("rows.csv"), COLUMNS | more).declarations()}
 
 
-def test_a_declaration() -> None:
-    found = declared()["ferritin"]
-    assert found == NumericColumn(name="ferritin", bounds="unknown", unit="ug/l")
-    assert found.described == "ferritin: bounds unknown, in ug/l; a missing cell is read as 0"
-    assert b"bounds" not in declared()["age"].to_bytes()
-
-
 @pytest.mark.parametrize(
     ("changed", "why"),
     [

@@ -84,23 +84,15 @@ def test_a_server_whose_certificate_has_expired_is_not_talked_to(authority: Auth
         decline(listener.port, party.credentials(authority.root))
 
 
-def test_a_caller_of_another_consortium_is_not_heard(
-    running: Listener, authority: Authority, hospital_state: Desk
+@pytest.mark.parametrize("certified", [False, True], ids=["without a certificate", "of another consortium"])
+def test_a_stranger_is_not_heard(
+    running: Listener, authority: Authority, hospital_state: Desk, *, certified: bool
 ) -> None:
     heard: list[object] = []
     hospital_state.answer = lambda request, context: heard.append(request)
+    stranger = Authority().member("north", "party").credentials(authority.root)
     with pytest.raises(PeerUnavailable, match="refused our certificate"):
-        decline(running.port, Authority().member("north", "party").credentials(authority.root))
-    assert heard == []
-
-
-def test_a_caller_without_a_certificate_is_not_heard(
-    running: Listener, authority: Authority, hospital_state: Desk
-) -> None:
-    heard: list[object] = []
-    hospital_state.answer = lambda request, context: heard.append(request)
-    with pytest.raises(PeerUnavailable, match="refused our certificate"):
-        decline(running.port, Credentials(authority.root.encode()))
+        decline(running.port, stranger if certified else Credentials(authority.root.encode()))
     assert heard == []
 
 
