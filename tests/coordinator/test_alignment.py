@@ -12,20 +12,16 @@ from click.testing import CliRunner
 from coordinator.cli.main import main
 from coordinator.lifecycle import Approved, Cancelled, Stage
 from coordinator.proposals.proposals import create, propose_run
-from coordinator.service import coordination
 from coordinator.service.recovery import take_into_use
 from coordinator.store.agreements import Agreement
 from coordinator.store.store import Store
 from coordinator.store.upkeep import back_up
 from dprelease.agreement import accept
 from dprelease.errors import AccessDenied, Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound
-from dprelease.identity.signing import key_fingerprint
-from dprelease.intersection.task import Task
 from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import release_pb2
 from dprelease.wire.v1.coordination_pb2_grpc import AlignmentServiceStub
-from party_node.outgoing.office import Coordinator
 from tests.coordinator.office import NOW, RUN_TIME, STUDY, Office, catalogue, request
 from tests.coordinator.world import SECONDS, World, report
 from tests.hostile.faults import Fault, Kind
@@ -36,18 +32,6 @@ RUN = "5e" * 32
 
 def begun(office: Office) -> Agreement:
     return propose_run(office.store, "cohort", ("north", "south"), HOURS, RUN_TIME, NOW)
-
-
-def test_a_run_is_about_what_hospitals_reported_last(office: Office) -> None:
-    office.report(catalogue("south", rows=700, subjects=900, aligned=RUN, identifiers='{"case":"upper"}'))
-    office.report(catalogue("north", identifiers='{"case":"upper"}'))
-    task = begun(office).read_task()
-    assert [(each.party, each.patients, each.key) for each in task.members] == [
-        (name, patients, key_fingerprint(office.keys[name].public_key()))
-        for name, patients in (("north", 1000), ("south", 900))
-    ]
-    assert (task.consortium, task.roster, task.identifiers) == ("Trio", "cohort", '{"case":"upper"}')
-    assert (task.created, task.expires) == ("2026-03-01T12:00:00Z", "2026-03-04T12:00:00Z")
 
 
 @pytest.mark.parametrize(
@@ -117,10 +101,6 @@ def test_a_release_never_mixes_versions(office: Office, aligned: dict[str, str],
     assert words in refused.value.message
     office.report(*(catalogue(party, rows=900, aligned=RUN) for party in ("north", "south")))
     assert create(office.store, request(), RUN_TIME, NOW).proposal.spec.aligned == RUN
-
-
-def test_without_alignment_specs_are_as_before(office: Office) -> None:
-    assert b"aligned" not in office.propose().proposal
 
 
 def stub(world: World, party: str) -> AlignmentServiceStub:
@@ -250,21 +230,6 @@ def test_hospitals_consent_and_report_over_the_wire(world: World) -> None:
     ask(south.FinishRun, pb.FinishRunRequest(run=digest))
     (shown,) = ask(south.ListRuns, pb.ListAgreementsRequest()).agreements  # type: ignore[attr-defined]
     assert shown.state == release_pb2.RUN_STATE_DONE
-
-
-def test_a_list_of_runs_comes_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    for party in ("north", "south"):
-        report(world.join(party), party)
-    store = world.store()
-    runs = [propose_run(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock())]
-    with store.writing() as tx:
-        tx.alignments.advance(runs[0].digest, Cancelled("again"), world.clock())
-    runs.append(propose_run(store, "cohort", ("north", "south"), HOURS, RUN_TIME, world.clock()))
-    monkeypatch.setattr(coordination, "PAGE_BYTES", 1)
-    assert world.server is not None
-    with Coordinator.dial(f"localhost:{world.server.port}", world.credentials("north")) as north:
-        assert [pending.digest for pending in north.about[Task].pending()] == [run.digest for run in reversed(runs)]
-        assert [pending.digest for pending in north.about[Task].pending(())] == [runs[1].digest]
 
 
 def invoke(*arguments: str) -> str:

@@ -21,7 +21,6 @@ from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1.release_pb2 import AwaitNewsRequest
 from tests.coordinator.office import NOW, two_hospitals
-from tests.coordinator.sessions import Slow, over_the_wire, world_offers
 from tests.coordinator.world import SECONDS, Stub, World, ask, report, until
 
 HOUR = 3600.0
@@ -117,19 +116,6 @@ def test_calls_are_told_at_once_where_others_can_go_on(alone: World) -> None:
     waiting = [Waiting(alone, each) for each in (south, hub)]
     ask(north.Decline, pb.DeclineRequest(digest=late))
     assert all(each.hears() for each in waiting)
-
-
-def test_a_deal_that_is_ready_is_told(alone: World, slow: Slow) -> None:
-    stubs = {name: alone.join(name) for name in ("north", "south")}
-    for name, stub in stubs.items():
-        report(stub, name)
-    offers = world_offers(alone, stubs)
-    with pytest.raises(PeerUnavailable):
-        ask(stubs["north"].RequestDeal, offers.request())
-    waiting = [Waiting(alone, stub) for stub in stubs.values()]
-    slow.go.set()
-    assert all(each.hears() for each in waiting)
-    offers.check_correlations(over_the_wire(stubs, offers))
 
 
 def test_a_deadline_is_told(world: World, two: tuple[Stub, Stub]) -> None:

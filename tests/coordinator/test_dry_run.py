@@ -142,11 +142,6 @@ def test_many_patients_are_rehearsed_with_fewer_and_the_report_says_so(
     assert json.loads(run(str(study), "--dry-run", "--json").stdout)["fake_rows"] == 700
 
 
-def test_what_would_be_paid_twice_is_warned_about(office: Office, study: Path) -> None:
-    digest = json.loads(run(str(study), "--json").stdout)["digest"]
-    assert f"warning: {digest[:12]} (PROPOSED) has the same columns" in run(str(study), "--dry-run").stderr
-
-
 @pytest.mark.parametrize("mechanism", ["mixed", "moments"])
 def test_public_columns_are_rehearsed_and_priced_as_in_earnest(office: Office, study: Path, mechanism: str) -> None:
     public = {"north": (AGE, SEX), "south": (GLUCOSE.model_copy(update={"public": True}),)}

@@ -1,7 +1,6 @@
 """What `coordinator init` leaves behind, and that it never writes over anything."""
 
 import stat
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +51,6 @@ def test_private_keys_are_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "office").stat().st_mode) == 0o700
 
 
-def test_the_hubs_settings_are_ready(tmp_path: Path) -> None:
-    made = founded(tmp_path / "office", NOW, hub_hosts=("hub.example.org",), hub_port=9443)
-    assert tomllib.loads((made.hub / "hub.toml").read_text()) == {
-        "consortium": "Trio",
-        "storage": "storage",
-        "listen_parties": "127.0.0.1:9443",
-        "listen_public": "127.0.0.1:7444",
-        "coordinator": "localhost:7441",
-        "root": "root.pem",
-        "certificate": "hub.pem",
-        "key": "hub.key",
-        "reflection": False,
-    }
-    settings = read_settings(made.settings, CoordinatorSettings)
-    assert settings.hub_address == "hub.example.org:9443"
-    assert (settings.public_address, settings.enrolment_address) == ("localhost:7441", "localhost:7442")
-
-
 def test_nothing_is_ever_written_over(tmp_path: Path) -> None:
     founded(tmp_path / "office", NOW)
     before = {path: path.read_bytes() for path in (tmp_path / "office").rglob("*") if path.is_file()}
@@ -79,11 +60,6 @@ def test_nothing_is_ever_written_over(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InvalidInput, match="left as it is"):
         founded(tmp_path / "file", NOW)
-
-
-def test_an_empty_folder_will_do(tmp_path: Path) -> None:
-    (tmp_path / "office").mkdir()
-    assert founded(tmp_path / "office", NOW).settings.exists()
 
 
 @pytest.mark.parametrize(
@@ -110,32 +86,6 @@ def test_a_database_that_does_not_answer_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(PeerUnavailable):
         founded(tmp_path / "office", NOW, database=f"sqlite:///{tmp_path / 'folder'}")
     assert not (tmp_path / "office").exists()
-
-
-def test_settings_have_defaults_and_lie_beside_their_file(tmp_path: Path) -> None:
-    path = tmp_path / "coordinator.toml"
-    path.write_text(SAMPLE)
-    settings = read_settings(path, CoordinatorSettings)
-    assert settings.database == f"sqlite:///{tmp_path / 'coordinator.sqlite'}"
-    assert settings.authority_key == tmp_path / "root.key"
-    assert (settings.listen, settings.listen_enrolment) == ("0.0.0.0:7441", "0.0.0.0:7442")
-    assert (settings.certificate_days, settings.run_hours, settings.reflection) == (90, 72, False)
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("state.sqlite", "sqlite:///{here}/state.sqlite"),
-        ("sqlite:///state.sqlite", "sqlite:///{here}/state.sqlite"),
-        ("sqlite:////srv/state.sqlite", "sqlite:////srv/state.sqlite"),
-        ("/srv/state.sqlite", "sqlite:////srv/state.sqlite"),
-        ("postgresql://office@db/trio", "postgresql://office@db/trio"),
-    ],
-)
-def test_a_database_is_a_path_or_a_url(tmp_path: Path, written: str, read: str) -> None:
-    path = tmp_path / "coordinator.toml"
-    path.write_text(SAMPLE + f'database = "{written}"\n')
-    assert read_settings(path, CoordinatorSettings).database == read.format(here=tmp_path)
 
 
 @pytest.mark.parametrize(

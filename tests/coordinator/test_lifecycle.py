@@ -148,13 +148,6 @@ def test_a_party_may_change_its_mind_until_its_block_is_in() -> None:
     assert advance(running, Declined("north"), LATER).explain().endswith("north withdrew after approving")
 
 
-@pytest.mark.parametrize("stage", ["PROPOSED", "APPROVED", "RUNNING"])
-def test_the_office_may_cancel_until_the_hub_may_publish(stage: str) -> None:
-    record = advance(play(*STAGES[stage]), Cancelled("wrong columns"), LATER)
-    assert record.state is Stage.CANCELLED
-    assert "wrong columns" in record.explain()
-
-
 def test_nobody_can_cancel_what_may_be_public() -> None:
     publishing = play(*STAGES["publishing"])
     with pytest.raises(Conflict, match="can no longer be cancelled"):

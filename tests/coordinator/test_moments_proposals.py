@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -13,8 +12,7 @@ from coordinator.proposals.proposals import LARGEST_DEAL_BYTES, CheckedProposal,
 from coordinator.store.store import Store
 from dprelease.data.columns import CategoricalColumn, NumericColumn
 from dprelease.errors import Conflict, InvalidInput
-from dprelease.mechanisms.moments.calibration import released_sd, share_scales
-from dprelease.mechanisms.moments.entries import EntryKind
+from dprelease.mechanisms.moments.calibration import share_scales
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mechanisms.moments.sensitivity import sensitivity
 from dprelease.mechanisms.moments.terms import JointMoments, joint_moments, layout_of
@@ -23,7 +21,7 @@ from dprelease.privacy.calibration import budget
 from dprelease.privacy.price import mu2_text
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
-from tests.coordinator.office import COLUMNS, NOW, RUN_TIME, Office, catalogue, request
+from tests.coordinator.office import NOW, RUN_TIME, Office, catalogue, request
 
 SMOKER = CategoricalColumn(name="smoker", levels=("yes",))
 BMI = NumericColumn(name="bmi", lower=10.0, upper=60.0, unit="kg/m2", fill=25.0)
@@ -46,12 +44,6 @@ def propose(office: Office, **changed: Any) -> CheckedProposal:
 
 def moments_of(proposal: CheckedProposal) -> JointMoments:
     return joint_moments(proposal.spec)
-
-
-def noise_of(proposal: CheckedProposal, kind: EntryKind = EntryKind.PRODUCT) -> float:
-    """The standard deviation of the noise of an entry, in patients."""
-    spec = proposal.spec
-    return released_sd(moments_of(proposal).scales[kind], len(spec.parties)) / 4**spec.grid_bits
 
 
 def wide(width: int, prefix: str) -> tuple[NumericColumn, ...]:
@@ -186,27 +178,6 @@ def test_parts_that_do_not_add_up_are_refused(office: Office, charge: dict[str, 
     with pytest.raises(InvalidInput) as refused:
         propose(office, charge=charge)
     assert words in refused.value.message
-
-
-def test_the_plan_says_from_public_numbers_what_to_expect(office: Office) -> None:
-    made = propose(office, parties=ALL_THREE)
-    noise, mu = noise_of(made), math.sqrt(budget(made.spec.target))
-    assert noise == pytest.approx(6 / mu * math.sqrt(3 / 2), rel=1e-6)
-    words = made.explanation
-    # Variables: age, glucose, bmi, a binary of smoker, three levels of sex. Delta: constant 1, three numbers, a binary, a group.
-    assert words.startswith(f"p = 7 variables, Delta = 6, noise sd of an entry = {noise:.4g} patients ")
-    assert f"({noise / 1000:.2%} of n = 1,000). So the number of patients of a level is " in words
-
-
-def test_the_plan_knows_several_rows_of_a_patient_and_collusion(office: Office) -> None:
-    once = propose(office, parties=ALL_THREE)
-    pooled = propose(office, parties=ALL_THREE, collusion_threshold=2)
-    office.report(*(catalogue(party, rows_per_subject=3) for party in COLUMNS))
-    office.report(catalogue("west", columns=(SMOKER, BMI), rows_per_subject=3))
-    thrice = propose(office, parties=ALL_THREE)
-    assert noise_of(pooled) == pytest.approx(noise_of(once) * math.sqrt(2), rel=1e-9)
-    assert noise_of(thrice) == pytest.approx(noise_of(once) * 3, rel=1e-9)
-    assert all("Delta = 6, " in each.explanation for each in (once, pooled, thrice))
 
 
 def wide_spec(office: Office, north: int, south: int, **changed: Any) -> ReleaseSpec:

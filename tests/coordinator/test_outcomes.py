@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from coordinator.proposals.proposals import CheckedProposal, create, make_proposal
+from coordinator.proposals.proposals import CheckedProposal, make_proposal
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.calibration import best_split
-from dprelease.mechanisms.moments.entries import EntryKind
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import check_spec
-from tests.coordinator.office import AGE, GLUCOSE, NOW, RUN_TIME, SEX, Office, catalogue, request
-from tests.coordinator.test_moments_proposals import noise_of
+from tests.coordinator.office import AGE, GLUCOSE, NOW, SEX, Office, catalogue, request
 
 OPEN_AGE, OPEN_SEX, OPEN_GLUCOSE = (column.model_copy(update={"public": True}) for column in (AGE, SEX, GLUCOSE))
 
@@ -40,16 +38,6 @@ def test_outcomes_get_noise_of_their_own_out_of_one_budget(office: Office) -> No
     assert {part.exposure for part in made.guarantee.parties} == {made.guarantee.joint_mu2}
     assert sum(part.mu2 for part in made.guarantee.parties) == made.guarantee.joint_mu2
     assert budget(made.spec.target) * (1 - Fraction(1, 10**6)) < made.guarantee.joint_mu2 <= budget(made.spec.target)
-
-
-def test_the_plan_tells_the_noise_of_both_parts(office: Office) -> None:
-    made = propose(office, outcomes=["glucose"])
-    words, association = made.explanation, noise_of(made, EntryKind.ASSOCIATION)
-    assert f"d = 4 features, l = 1 outcomes, noise sd of an entry of the covariance = {noise_of(made):.4g}" in words
-    assert f"of the association = {association:.4g} patients" in words
-    assert "Products of two outcomes are not released." in words
-    office.report(catalogue("north", columns=(OPEN_AGE, OPEN_SEX)))
-    assert "covariance = 0, as every feature is public" in propose(office, outcomes=["glucose"]).explanation
 
 
 @pytest.mark.parametrize(
@@ -111,12 +99,3 @@ def test_a_side_that_is_not_public_is_refused_with_its_owner(
     assert message in said
     if "private" in message:
         assert "let its owner declare it (party-node public declare), or leave out --public-side" in said
-
-
-def test_other_outcomes_are_another_release(office: Office) -> None:
-    first = create(office.store, request(mechanism="moments", outcomes=["glucose"]), RUN_TIME, NOW)
-    other = create(office.store, request(mechanism="moments", outcomes=["age"]), RUN_TIME, NOW)
-    none = create(office.store, request(mechanism="moments"), RUN_TIME, NOW)
-    assert first.similar is other.similar is none.similar is None
-    again = create(office.store, request(mechanism="moments", outcomes=["glucose"], grid_bits=15), RUN_TIME, NOW)
-    assert again.similar == first.release

@@ -2,11 +2,9 @@
 
 import json
 import math
-import re
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,12 +13,10 @@ from coordinator.cli.main import main
 from dprelease.data.columns import CategoricalColumn, Column
 from dprelease.data.exits import Exits
 from dprelease.mechanisms.noisy_rows.terms import MixedTerms
-from dprelease.planning.comparison import NO_DATA
 from dprelease.planning.tables import EVENTS, log_hazard_ratio_sd
-from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import guarantee
 from dprelease.release.spec import ReleaseSpec
-from tests.coordinator.office import AGE, COLUMNS, STUDY, Office, catalogue, grow
+from tests.coordinator.office import AGE, STUDY, Office, catalogue, grow
 from tests.support.plans import way
 
 ONE = ("--signal", "0.3")
@@ -54,26 +50,6 @@ def test_the_price_is_what_the_release_will_charge(office: Office, study: Path, 
         assert way(planned, "mixed")["terms"]["k"] == spec.terms.mixing.outputs
 
 
-@pytest.mark.parametrize(("rows", "part"), [(1000, Fraction(3, 20)), (1500, Fraction(1, 10))])
-def test_so_it_is_with_ranges_first_of_few_patients_and_of_more(
-    office: Office, study: Path, rows: int, part: Fraction
-) -> None:
-    with office.store.writing() as tx:
-        for party in COLUMNS:
-            tx.members.report_catalogue(catalogue(party, rows=rows), datetime.now(UTC))
-    study.write_text('mechanism = "moments"\nranges = "first"\n' + STUDY)
-    planned = way(json.loads(run("plan", str(study), *ONE, "--json").stdout), "moments in ranges")
-    made = run("release", "create", str(study), "--json")
-    assert made.exit_code == 0, made.output
-    with office.store.reading() as tx:
-        spec: ReleaseSpec = tx.releases.get(json.loads(made.stdout)["digest"]).read_spec()
-    terms: Any = spec.terms
-    assert Fraction(terms.mu2) == (1 - part) * budget(spec.target)
-    whole = budget(spec.target)
-    for charged in guarantee(spec).parties:  # ranges are charged what their noise, rounded up, costs
-        assert 0 <= Fraction(planned["charged_mu2"][charged.party]) - charged.mu2 < whole / 10**6
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
@@ -105,27 +81,6 @@ def test_so_it_is_with_weights(office: Office, study: Path, mechanism: str) -> N
     charged = {name: Fraction(text) for name, text in way(planned, mechanism)["charged_mu2"].items()}
     assert charged == {part.party: part.mu2 for part in guarantee(spec).parties}
     assert planned["weights"] == spec.weights == {"glucose": 2}
-
-
-def test_columns_come_from_the_catalogues_and_nothing_is_proposed(office: Office, study: Path) -> None:
-    shown = run("plan", str(study))
-    assert shown.exit_code == 0, shown.output
-    assert shown.stdout.splitlines()[1].startswith("recommendation  Choose ")
-    assert "n = 1,000, 3 columns at 2 parties" in shown.stdout
-    assert re.search("^fit +glucose on 3 features$", shown.stdout, re.MULTILINE)
-    assert re.search(
-        r"^moments: the number of patients of a level is published with .* about \d", shown.stdout, re.MULTILINE
-    )
-    assert re.search(r"^north +mu\^2 = [0-9.]+, epsilon = [0-9.]+ at delta = 1e-06 +\d+ ", shown.stdout, re.MULTILINE)
-    assert NO_DATA in shown.stdout
-    explained = run("plan", str(study), "--explain").stdout.splitlines()
-    assert [line.split(":")[0] for line in explained if line.startswith("Not planned here")] == [
-        f"Not planned here, {name}" for name in ("ranges", "synthetic-control", "stream")
-    ]
-    other = json.loads(run("plan", str(study), "--target", "sex", "--features", "age,glucose", "--json").stdout)
-    assert (other["outcome"], other["features"]) == ("sex", ["age", "glucose"])
-    with office.store.reading() as tx:
-        assert tx.releases.all() == ()
 
 
 def test_a_plan_of_tables_says_what_each_column_costs_and_what_noise_hides(office: Office, study: Path) -> None:

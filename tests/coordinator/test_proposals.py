@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.lifecycle import Cancelled, Stage
+from coordinator.lifecycle import Cancelled
 from coordinator.proposals.proposals import CheckedProposal, Request, create, make_proposal
 from coordinator.service import enrolment
 from coordinator.store.agreements import Agreement
@@ -18,7 +18,7 @@ from dprelease.canonical import sha256
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.noisy_rows.calibration import plan_mixing
-from dprelease.mechanisms.noisy_rows.terms import MixedTerms, RowsTerms
+from dprelease.mechanisms.noisy_rows.terms import MixedTerms
 from dprelease.privacy.price import epsilon_at, epsilon_text
 from dprelease.release.accounting import check_spec
 from dprelease.spec_base import instant
@@ -63,35 +63,12 @@ def test_a_spec_is_what_the_catalogues_and_the_request_say(office: Office) -> No
     assert made.guarantee.joint_epsilon <= 1.0
 
 
-def test_k_and_rho_follow_the_rule_unless_they_are_given(office: Office) -> None:
-    made = propose(office)
-    plan = plan_mixing(1000, COLUMNS, made.spec.target)
-    assert made.explanation == plan.explain()
-    assert (mixed(made).mixing.outputs, mixed(made).anchor_weight) == (plan.outputs, str(plan.anchor_weight))
-    chosen = mixed(propose(office, k=7, rho="1/8"))
-    assert (chosen.mixing.outputs, chosen.anchor_weight) == (7, "1/8")
-    assert mixed(propose(office, rho=0.125)).anchor_weight == "1/8"
-    assert mixed(propose(office, rho=0.0)).anchor_weight == "0"
-
-
 def test_the_seed_is_drawn_afresh_and_from_the_source_that_is_handed_in(office: Office) -> None:
     first, second = mixed(propose(office)), mixed(propose(office))
     assert first.mixing.seed != second.mixing.seed
     with office.store.reading() as tx:
         fixed = make_proposal(request(), "Trio", tx.members, NOW, draw=lambda size: b"\x07" * size)
     assert mixed(fixed).mixing.seed == "07" * 32
-
-
-def test_columns_come_in_the_order_asked_for(office: Office) -> None:
-    spec = propose(office, parties={"south": ["*"], "north": ["sex", "age"]}).spec
-    assert spec.released == ("glucose", "sex=female", "sex=male", "sex=other", "age")
-
-
-def test_rows_need_no_mixing(office: Office) -> None:
-    made = propose(office, mechanism="rows")
-    assert made.explanation == ""
-    assert isinstance(made.spec.terms, RowsTerms)
-    assert made.spec.terms.anchor_weight == "0"
 
 
 @pytest.mark.parametrize("mechanism", ["mixed", "rows"])
@@ -105,16 +82,6 @@ def test_weights_of_a_request_are_in_the_spec_and_its_noise_follows(office: Offi
     assert float(made.guarantee.party("south").mu2 / made.guarantee.joint_mu2) == pytest.approx(36 / 42, rel=1e-4)
     if mechanism == "mixed":
         assert made.explanation == plan_mixing(1000, COLUMNS, spec.target, weights={"glucose": 3}).explain()
-
-
-def test_weights_of_1_change_no_byte(office: Office) -> None:
-    fixed = {"k": 10, "rho": "1/10"}
-    with office.store.reading() as tx:
-        one, other = (
-            make_proposal(request(**fixed, **more), "Trio", tx.members, NOW, draw=lambda size: b"\x07" * size).spec
-            for more in ({}, {"weights": {"age": 1}})
-        )
-    assert one.to_bytes() == other.to_bytes()
 
 
 def test_rows_per_subject_multiplies_mu(office: Office) -> None:
@@ -241,20 +208,6 @@ def test_a_share_above_a_whole_cap_is_refused_before_anybody_is_asked(office: Of
         assert tx.releases.all() == ()
 
 
-def test_the_same_content_twice_is_two_releases_and_a_warning(office: Office) -> None:
-    first = create(office.store, request(), RUN_TIME, NOW)
-    assert first.similar is None
-    second = create(office.store, request(parties={"south": "*", "north": ["sex", "age"]}), RUN_TIME, NOW)
-    assert second.release.digest != first.release.digest
-    assert second.similar == first.release
-    assert create(office.store, request(mechanism="rows"), RUN_TIME, NOW).similar is None
-    assert create(office.store, request(parties={"north": ["age"], "south": "*"}), RUN_TIME, NOW).similar is None
-    with office.store.writing() as tx:
-        for made in (first, second):
-            tx.releases.advance(made.release.digest, Cancelled("no"), NOW)
-    assert create(office.store, request(), RUN_TIME, NOW).similar is None
-
-
 def test_a_declared_budget_holds_what_releases_of_the_patients_take_together(office: Office) -> None:
     about = REQUEST["about"]
     assert isinstance(about, dict)
@@ -276,15 +229,6 @@ def test_a_declared_budget_holds_what_releases_of_the_patients_take_together(off
         for release in (first, other):
             tx.releases.advance(release.digest, Cancelled("no"), NOW)
     create_within(1.0)  # what was cancelled takes nothing
-
-
-def test_a_created_release_waits_for_its_parties_until_it_expires(office: Office) -> None:
-    release = create(office.store, request(expires_hours=1.5), RUN_TIME, NOW).release
-    assert release.record.state is Stage.PROPOSED
-    assert release.record.waits_for == ("north", "south")
-    assert release.record.deadline == NOW + timedelta(minutes=90)
-    assert release.read_spec().expires == instant(NOW + timedelta(minutes=90))
-    assert release.digest == sha256(release.proposal)
 
 
 def test_a_later_catalogue_leaves_a_proposed_spec_alone(office: Office) -> None:

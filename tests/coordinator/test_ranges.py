@@ -32,13 +32,6 @@ def test_a_request_becomes_a_release_that_charges_by_private_numbers(office: Off
     assert charged["north"] == charged["south"] > 0  # age here, glucose there; sex takes no part
 
 
-def test_a_kept_dry_run_is_to_be_described(office: Office, study: Path, tmp_path: Path) -> None:
-    study.write_text(f'mechanism = "ranges"\n{STUDY}')
-    shown = run(str(study), "--dry-run", "--keep", str(tmp_path / "kept"))
-    assert shown.exit_code == 0, shown.output
-    assert " describe " in shown.stdout.splitlines()[-1]
-
-
 def test_without_a_number_or_for_each_party_alone_it_is_refused(office: Office, study: Path) -> None:
     none = STUDY.replace('north = "*"\nsouth = ["glucose"]', 'north = ["sex"]')
     study.write_text(f'mechanism = "ranges"\n{none}')
@@ -77,17 +70,3 @@ def test_a_plan_names_ranges_that_are_published_already(office: Office, study: P
     shown = planned(STUDY)
     assert f'Ranges of all these numbers of other patients {named}"FOLDER" in the request' in shown
     assert used not in shown
-
-
-def test_plans_leave_it_out(office: Office, study: Path) -> None:
-    study.write_text(f'mechanism = "ranges"\n{STUDY}')
-    shown = CliRunner().invoke(main, ["plan", str(study), "--json"])
-    assert shown.exit_code == 0, shown.output
-    found = json.loads(shown.stdout)
-    for listed in ("releases", "forecasts"):
-        planned = {each["mechanism"] for each in found[listed]}
-        assert {"mixed", "rows", "moments"} <= planned
-        assert "ranges" not in planned
-    refused = CliRunner().invoke(main, ["plan", str(study), "--mechanism", "ranges"])
-    assert refused.exit_code
-    assert "'ranges' is not one of 'mixed', 'rows', 'moments'" in refused.output

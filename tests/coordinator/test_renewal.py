@@ -95,11 +95,6 @@ def test_asking_again_gives_the_same_and_the_old_one_stays_good_until_it_ends(wo
         listed(stub)
 
 
-def test_who_has_enough_left_keeps_what_it_has(world: World) -> None:
-    stub = world.join("north")
-    assert renew(stub, "north", world.keys["north"]) == world.certificates["north"]
-
-
 def test_another_key_or_rubbish_gets_nothing(world: World) -> None:
     stub, other = aged(world, "north"), aged(world, "south")
     assert other is not stub

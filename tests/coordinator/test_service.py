@@ -30,7 +30,7 @@ from dprelease.errors import (
     NotFound,
     VersionMismatch,
 )
-from dprelease.identity.certificates import check_certificate, signing_request
+from dprelease.identity.certificates import signing_request
 from dprelease.identity.signing import new_private_key
 from dprelease.release.accounting import guarantee
 from dprelease.release.approval import SignedApproval, approve
@@ -52,17 +52,6 @@ from tests.coordinator.world import SECONDS, Stub, World, ask, listed, report, u
 from tests.learner.world import pieces, requests
 from tests.support.noise import SeededNoise
 from tests.support.specs import private_blocks
-
-
-def test_a_hospital_enrols_and_gets_what_it_needs(world: World) -> None:
-    key = new_private_key()
-    made = world.invite("north")
-    answer = world.enrol(made.secret, signing_request("ignored", key))
-    identity = check_certificate(answer.certificate, made.root, world.clock(), "party")
-    assert identity.name == "north"
-    assert identity.key.public_numbers() == key.public_key().public_numbers()
-    assert (answer.root, answer.consortium) == (made.root, "Trio")
-    assert (answer.coordinator, answer.hub) == ("localhost:7441", "localhost:7443")
 
 
 def test_a_release_from_proposal_to_publication(world: World, two: tuple[Stub, Stub]) -> None:
@@ -186,17 +175,6 @@ def test_a_revoked_party_is_shut_out_at_once(world: World, two: tuple[Stub, Stub
         with pytest.raises(AccessDenied):
             ask(getattr(north, name), message)
     assert listed(south) == [(digest, ReleaseState.RELEASE_STATE_CANCELLED)]
-
-
-def test_calls_note_to_the_minute_when_the_party_was_seen(world: World) -> None:
-    north = world.join("north")
-    for seconds, noted in ((600, True), (59, False), (1, True), (-3600, True)):
-        world.clock.now += timedelta(seconds=seconds)
-        listed(north)
-        with world.store().reading() as tx:
-            known = tx.members.find("north")
-        assert known is not None
-        assert (known.last_seen == world.clock.now) is noted
 
 
 def test_states_have_the_same_names_on_the_wire() -> None:
