@@ -99,14 +99,6 @@ def sealed_guarantee(sealed: Sealed) -> tuple[str, ...]:
     return check_spec(sealed.spec).words()
 
 
-def test_fetched_json_is_clean_on_standard_output(trusting: Run, sealed: Sealed) -> None:
-    assert json.loads(trusting("fetch", sealed.digest, "--json").stdout)["release"] == sealed.digest
-
-
-def test_a_folder_verifies_without_the_library(trusting: Run, folder: ReleaseFolder) -> None:
-    assert trusting("verify", folder.path).exit_code == 0
-
-
 def test_what_does_not_verify_is_neither_verified_fitted_nor_exported(
     trusting: Run, folder: ReleaseFolder, world: World, tmp_path: Path
 ) -> None:
@@ -193,14 +185,6 @@ def test_a_fit_of_what_is_not_there_is_refused(trusting: Run, sealed: Sealed) ->
         result = trusting("fit", sealed.digest, *arguments)
         assert result.exit_code == EXIT["InvalidInput"]
         assert "weight" in result.stderr
-
-
-def test_a_level_is_a_feature_by_its_released_name(trusting: Run, sealed: Sealed) -> None:
-    trusting("fetch", sealed.digest)
-    result = trusting(
-        "fit", sealed.digest, "--target", "glucose", "--features", "sex=male", "--features", "age", "--json"
-    )
-    assert json.loads(result.output)["features"] == ["sex=male", "age"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "npz", "parquet"])

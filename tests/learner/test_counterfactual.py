@@ -1,10 +1,8 @@
 """The commands on releases of a synthetic control: path, effect and placebos, of one hospital and of two."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from coordinator.dry_run.simulate import Signers, SimulatedSigner, Stopwatch, simulate
@@ -150,20 +148,3 @@ def test_nothing_else_is_made_of_it(run: Run, releases: list[Opened], command: t
     assert refused.exit_code
     assert "has weights and donors' series for one target" in refused.output
     assert not list(tmp_path.iterdir())
-
-
-def test_verify_says_what_was_checked(run: Run, releases: list[Opened]) -> None:
-    shown = run("verify", releases[0].folder.path)
-    assert shown.exit_code == 0, shown.output
-    assert "synthetic control of 30 donors, y2018 on" in shown.output
-    assert "every noisy weight and value within" in shown.output
-
-
-def test_a_band_that_ends_at_the_public_bounds_says_so(releases: list[Opened]) -> None:
-    narrow = describe_counterfactual([releases[0].release], 0.5)
-    wide = replace(narrow, found=replace(narrow.found, covariance=1e6 * np.eye(2)))
-    assert "cut at the public bounds" not in " ".join(narrow.notes)
-    assert wide.notes[0].startswith("At 2 of 2 times the band is cut at the public bounds")
-    target = releases[0].release.panel().target[3:]
-    assert [line[5] for line in wide.lines] == pytest.approx((target - 50).tolist())
-    assert [line[6] for line in wide.lines] == pytest.approx(target.tolist())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.errors import IntegrityError, InvalidInput, NotFound, PeerUnavailable
+from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.spec import BlockKey
 from dprelease.wire.v1 import release_pb2
@@ -102,15 +102,6 @@ def test_a_source_that_brings_less_than_a_piece_each_time_is_given_up(
     assert source.served == [("north", 0), ("north", 100), ("north", 200)]
 
 
-def test_a_hub_that_stays_away_is_given_up(
-    library: Library, folder: ReleaseFolder, trusted: Trusted, sealed: Sealed
-) -> None:
-    waits = Waits()
-    with pytest.raises(PeerUnavailable):
-        fetch(source_of(folder, Breaking(0)), trusted, library, sealed.digest, patience=waits.patience(4))
-    assert len(waits.seconds) == 3
-
-
 def test_a_false_manifest_is_refused_before_any_block(
     library: Library, folder: ReleaseFolder, trusted: Trusted, world: World, sealed: Sealed, tmp_path: Path
 ) -> None:
@@ -196,8 +187,3 @@ def test_a_disk_without_room_is_said_before_downloading(
 def test_what_is_no_prefix_is_not_sent(library: Library, folder: ReleaseFolder, trusted: Trusted) -> None:
     with pytest.raises(InvalidInput):
         fetch(source_of(folder), trusted, library, "abc")
-
-
-def test_a_library_without_the_release_says_how_to_get_it(library: Library) -> None:
-    with pytest.raises(NotFound, match="learner fetch"):
-        library.find("00" * 32)

@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dprelease.estimators.evidence.evidence import Evidence
 from learner.client.library import Opened
-from learner.export import matrix as export_moments
 from learner.export.matrix import matrix, rows
 from learner.export.table import CONSTANT, NOISE_PREFIX, WRITERS, ExportTable
 from tests.learner.moments import COLUMNS, ROWS, VARIABLES, opened, truth
-from tests.learner.test_export import READERS
 from tests.learner.world import World
 
 NAMES = (CONSTANT, *VARIABLES)
@@ -44,22 +40,6 @@ def test_the_matrix_is_what_was_released(release: Opened) -> None:
     assert (off <= 5 * made.noise_sd).all()
     assert (off > 0).any()
     assert made.values[0, 0] == made.values[2, 2] == ROWS  # the constant, and a binary coded +-1
-
-
-def test_the_matrix_says_what_it_is(release: Opened) -> None:
-    metadata = matrix(release).metadata
-    columns = metadata["columns"]
-    assert [column["name"] for column in columns] == list(NAMES)
-    assert [column["unit"] for column in columns] == ["", "years", "", "mmol/l", "", "", ""]
-    assert [column["midpoint"] for column in columns] == MIDPOINT.tolist()
-    assert [column["half_width"] for column in columns] == HALF_WIDTH.tolist()
-    assert metadata["mechanism"] == "moments"
-    assert metadata["patients"] == ROWS
-    assert metadata["release"] == release.release.digest
-    assert metadata["guarantee"] == list(release.release.guarantee)
-    assert metadata["trust"] == list(release.manifest.trust)
-    assert "sum over all patients" in metadata["meaning_of_entries"]
-    assert json.loads(json.dumps(metadata)) == metadata
 
 
 Read = tuple[list[str], np.ndarray, np.ndarray, dict[str, Any]]
@@ -114,11 +94,6 @@ def test_matrices_read_back_equal(release: Opened, tmp_path: Path, kind: str) ->
     assert np.array_equal(values, made.values)
     assert np.array_equal(noise_sd, made.noise_sd)
     assert metadata == made.metadata
-
-
-def test_no_released_name_looks_like_a_column_of_noise(release: Opened) -> None:
-    assert not any(name.startswith(NOISE_PREFIX) for name in release.release.spec.released)
-    assert ":" in NOISE_PREFIX.split("=")[0]  # which no column's own name has
 
 
 # The rows.
@@ -179,33 +154,3 @@ def test_rows_say_what_they_are_not(release: Opened) -> None:
     noise_sd = matrix(release).noise_sd[0] * HALF_WIDTH / ROWS
     assert [column["mean_noise_sd"] for column in made.metadata["columns"]] == pytest.approx(noise_sd)
     assert made.metadata["trust"] == list(release.manifest.trust)
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_rows_read_back_equal(release: Opened, tmp_path: Path, kind: str) -> None:
-    made = rows(release)
-    path = tmp_path / f"rows.{kind}"
-    WRITERS[kind](made, path)
-    if kind == "npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            assert np.array_equal(arrays["values"], made.values)
-            assert arrays["mean_noise_sd"].tolist() == [c["mean_noise_sd"] for c in made.metadata["columns"]]
-            assert json.loads(str(arrays["metadata"])) == made.metadata
-    else:
-        names, values, metadata = READERS[kind](path)
-        assert tuple(names) == made.names
-        assert np.array_equal(values, made.values)
-        assert metadata == made.metadata
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.floats(1e-4, 1.0))
-def test_any_covariance_of_any_rank_is_met(seed: int, rank: int, spread: float) -> None:
-    generator = np.random.default_rng(seed)
-    factor = generator.normal(size=(6, rank)) * np.array([1.0, spread, 1.0, spread**2, 1.0, 1.0])[:, None]
-    covariance = factor @ factor.T
-    found, counted = export_moments._spread(covariance)
-    assert counted == rank
-    assert found.shape == (7, 6)
-    scale = np.sqrt(np.diag(covariance)) + (rank == 0)
-    assert np.abs(found.mean(axis=0) / scale).max() < 1e-13
-    assert np.abs((found.T @ found / 7 - covariance) / np.outer(scale, scale)).max() < 1e-12

@@ -170,17 +170,6 @@ def test_an_interrupt_while_it_waits_ends_it_well(
     assert re.findall(r"^\d of \d ", found.stdout, re.M) == ["1 of 4 "]
 
 
-def test_a_stream_that_does_not_say_how_long_it_is(trio: World, storage: Storage, run: Run) -> None:
-    stream = PublishedStream(trio, checkpoints=None, most_rows=5000)
-    stream.publish(storage)
-    stream.publish(storage)
-    found = run("follow", stream.releases[0].digest, *FIT, "--once")
-    assert found.exit_code == 0, found.output
-    assert [line.split()[:2] for line in found.stdout.splitlines()[-3:-1]] == [["1", "400"], ["2", "650"]]
-    listed = json.loads(run("list", "--json").stdout)["releases"]
-    assert listed[0]["checkpoint"] == {"stream": stream.releases[0].digest, "number": 2}
-
-
 def test_rows_of_one_patient_are_called_rows_and_warned_of(trio: World, storage: Storage, run: Run) -> None:
     stream = PublishedStream(trio, q=2)
     stream.publish(storage)

@@ -83,13 +83,6 @@ def test_a_start_mends_it(published: Path, damage: str) -> None:
     assert not list(published.glob(".*"))
 
 
-def test_a_release_that_is_gone_is_listed_no_longer(published: Path, releases: list[Sealed]) -> None:
-    shutil.rmtree(published / releases[1].digest)
-    start(published)
-    listed = Index.from_bytes((published / INDEX).read_bytes()).releases
-    assert [line.digest for line in listed] == [releases[2].digest, releases[0].digest]
-
-
 def test_a_disk_that_is_full_at_the_last_step_hides_nothing_and_is_made_good(
     storage: Storage, world: World, sealed: Sealed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from dprelease.wire.retry import PROGRESS_BYTES, STALL_SECONDS, ProgressDeadline
 from learner.client import mirror as mirror_module
 from learner.client.download import Patience, consortium_of, fetch
 from learner.client.library import Library
-from learner.client.mirror import Mirror, check_url, split_release
+from learner.client.mirror import Mirror, check_url
 from learner.client.pinned_roots import Trusted
 from learner.hub.storage import Storage
 from learner.listing import INDEX, Index
@@ -98,13 +98,6 @@ def test_a_release_is_fetched_by_prefix_or_digest(web: Web, trusted: Trusted, li
     web.asked.clear()
     get(web, trusted, library, sealed.digest)
     assert not web.ranges(INDEX)  # who knows the digest needs no list
-
-
-def test_the_list_is_the_hubs(web: Web, published: Path) -> None:
-    with Mirror.dial(web.url + "/") as mirror:
-        assert tuple(mirror.releases()) == Index.from_bytes((published / INDEX).read_bytes()).releases
-    with Mirror.dial(web.url + "/nowhere") as mirror, pytest.raises(NotFound, match=INDEX):
-        list(mirror.releases())
 
 
 def test_a_prefix_names_one_release(web: Web, published: Path, sealed: Sealed) -> None:
@@ -385,11 +378,3 @@ def test_the_consortium_that_a_release_names(ranged: Web, published: Path, trust
 def test_an_address_is_one_of_a_folder_on_a_web_server(url: str) -> None:
     with pytest.raises(InvalidInput, match="mirror's address"):
         check_url(url)
-
-
-def test_the_address_of_a_release_ends_with_its_digest() -> None:
-    digest = "0f" * 32
-    assert split_release(f"https://m.org/trial/{digest}/") == ("https://m.org/trial", digest)
-    for url in ("https://m.org/trial", f"https://m.org/{digest[:-2]}", f"https://m.org/{digest.upper()}"):
-        with pytest.raises(InvalidInput, match="64 hexadecimal digits"):
-            split_release(url)

@@ -1,7 +1,6 @@
 """The commands on a release of joint moments: fetched from a hub that really runs, and from folders of 1, 2 and 3 hospitals."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +19,10 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, sign_manifest
 from dprelease.release.verification import CHECKS
 from learner.client.library import Opened
-from learner.hub.server import Hub
-from learner.hub.storage import Storage
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.moments import COLUMNS, ROWS, VARIABLES, opened, truth
 from tests.learner.tampering import copy
-from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.learner.world import CONSORTIUM, World
 from tests.support.specs import numeric
 
 TOGETHER = {1: "computed by one hospital", 2: "computed together by 2 hospitals", 3: "computed together by 3 hospitals"}
@@ -238,18 +235,3 @@ def test_many_columns_do_not_fit_a_terminal(tmp_path: Path) -> None:
     assert "correlation with" not in shown.output
     chosen = ",".join(f"x{place}" for place in range(MOST_CORRELATED))
     assert "correlation with" in run("describe", release.folder.path, "--columns", chosen).output
-
-
-def test_fetched_from_a_hub(world: World, tmp_path: Path, start_hub: Callable[..., Hub]) -> None:
-    made: Sealed = world.sealed("moments", mechanism="moments", rows=ROWS)
-    storage = Storage(tmp_path / "storage", 1 << 30)
-    publish_to(storage, world, made)
-    storage.close()
-    hub, run = start_hub(), runner(tmp_path / "home")
-    run("trust", "add", CONSORTIUM, "--root", world.root_path, "--hub", f"localhost:{hub.public_port}", "--yes")
-    fetched = run("fetch", made.digest[:8])
-    assert fetched.exit_code == 0, fetched.output
-    assert "moments of 3 columns, computed together by 2 hospitals" in fetched.output
-    assert "must not collude with any hospital" in fetched.output
-    shown = run("fit", made.digest[:8], "--target", "glucose")
-    assert shown.exit_code == 0, shown.output

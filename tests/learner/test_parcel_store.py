@@ -55,15 +55,6 @@ def headers(store: ParcelStore) -> list[Message]:
     return [Message.from_bytes(data) for data in store.listed(0)[0]]
 
 
-def test_a_folder_that_is_not_there_is_empty(store: ParcelStore, tmp_path: Path, make: Hospitals) -> None:
-    assert store.listed(0) == ([], 0)
-    assert store.offers() == {}
-    assert store.at(make.offer("north").header.place) is None
-    assert store.named(make.offer("north").header.digest()) is None
-    store.drop_before(5)
-    assert not (tmp_path / "parcels").exists()
-
-
 def test_what_is_kept_is_found_by_place_and_digest_and_after_a_restart(
     store: ParcelStore, tmp_path: Path, make: Hospitals
 ) -> None:

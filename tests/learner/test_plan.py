@@ -76,19 +76,6 @@ def test_a_weight_for_the_outcome_is_advised() -> None:
     assert "scope joint, weight of x1 2, weight of x9 3" in given.stdout
 
 
-def test_outcomes_are_the_last_columns() -> None:
-    planned = json.loads(run(*USUAL, "--outcomes", 3, "--signal", 0.3, "--json").stdout)
-    assert (planned["outcome"], planned["outcomes_only"]) == ("x9", ["x7", "x8", "x9"])
-    assert planned["features"] == [f"x{place}" for place in range(1, 7)]
-
-
-def test_what_was_asked_for_is_shown() -> None:
-    shown = run(*USUAL, "--signal", 0.3, "--k", 500, "--collusion-threshold", 2)
-    assert shown.exit_code == 0, shown.output
-    assert "n = 20,000, 9 columns at 3 parties" in shown.stdout
-    assert "500 mixed rows, rho = " in shown.stdout
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

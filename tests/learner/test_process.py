@@ -42,13 +42,6 @@ def test_a_learner_needs_no_sqlalchemy_no_pyarrow_and_nothing_slow(home: Path, f
         assert done.returncode == 0, done.stderr
 
 
-def test_python_m_learner_is_the_command(home: Path) -> None:
-    command = [sys.executable, "-m", "learner", "--home", str(home), "trust", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
-    assert done.returncode == 0, done.stderr
-    assert CONSORTIUM in done.stdout
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_hub_says_when_it_is_ready_and_stops_when_told(
     world: World, tmp_path: Path, number: signal.Signals

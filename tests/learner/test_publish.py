@@ -217,24 +217,6 @@ def test_one_release_never_blocks_another(
     assert storage.published(second.digest) is not None
 
 
-@pytest.mark.parametrize(("ended", "words"), [(False, "is published"), (True, "is over, and not published")])
-def test_the_log_says_how_a_release_ended(
-    storage: Storage,
-    world: World,
-    sealed: Sealed,
-    publisher_of: Callable[[Office], Publisher],
-    caplog: pytest.LogCaptureFixture,
-    ended: bool,
-    words: str,
-) -> None:
-    caplog.set_level(logging.INFO, logger="learner")
-    office = Office()
-    office.ended = {sealed.digest} if ended else set()
-    fill(storage, world, sealed)
-    publisher_of(office).round()
-    assert caplog.messages == [f"release {sealed.digest[:12]} {words}"]
-
-
 @pytest.mark.parametrize(
     ("error", "reached", "level"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -212,23 +211,6 @@ def test_a_description_says_which_rows_it_is_about(clipped: Release) -> None:
         assert data["columns"][0]["standard_deviation"]["estimate"] == found.deviation[0]
 
 
-def test_clipping_explains_no_difference_of_a_column_that_reaches_all_of_its_bounds(clipped: Release) -> None:
-    release = copy(clipped)
-    release.__dict__["reaches"] = tuple(replace(each, narrower=False) for each in clipped.reaches)
-    assert describe(release, ["age", "glucose"]).rows == (CLIPPED, BELOW)
-
-
-def test_ranges_of_another_release_are_pointed_to(two_rounds: Release) -> None:
-    first = {party: blocks[:1] for party, blocks in two_rounds.blocks.items()}
-    spec = in_published_ranges(two_rounds.spec, first)
-    terms: Any = spec.terms
-    clipping = terms.clipping.model_copy(update={"source": "ab" * 32})
-    spec = spec.model_copy(update={"terms": terms.model_copy(update={"clipping": clipping})})
-    found = describe(Release(spec, {party: blocks[1:] for party, blocks in two_rounds.blocks.items()}, ()))
-    assert found.rows[0] == CLIPPED
-    assert found.rows[1].startswith("Release abababababababab has means and standard deviations before clipping")
-
-
 def test_where_rows_are_not_clipped_there_is_nothing_to_correct_for(run: Run, release: Opened) -> None:
     refused = run("describe", release.folder.path, "--clipping-corrected")
     assert refused.exit_code
@@ -237,14 +219,6 @@ def test_where_rows_are_not_clipped_there_is_nothing_to_correct_for(run: Run, re
     (block,) = privatize(random_rows(spec, "north"), spec, "north", SeededNoise(4))
     with pytest.raises(InvalidInput, match=NOT_CLIPPED):
         describe(one_block_each(spec, {"north": block}), clipping_corrected=True)
-
-
-def test_moments_of_one_round_have_no_ranges() -> None:
-    spec = build_spec({"north": COLUMNS["south"]}, mechanism="moments")
-    (block,) = privatize(random_rows(spec, "north"), spec, "north", SeededNoise(4))
-    release = one_block_each(spec, {"north": block})
-    assert release.first_ranges is None
-    assert "ranges" not in describe(release).document().to_json()
 
 
 @pytest.mark.parametrize(

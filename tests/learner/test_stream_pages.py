@@ -83,19 +83,6 @@ def test_a_report_of_many_checkpoints_fits_some_of_them(opened: Opened, monkeypa
     assert "2 of them are shown" in words(part(parsed(page(made)), "time"))
 
 
-def test_a_first_checkpoint_has_nothing_over_time(
-    opened: Opened, stream: PublishedStream, home: Path, tmp_path: Path
-) -> None:
-    first = open_verified(
-        type(opened.folder)(home / "storage" / "published" / stream.releases[0].digest), TrustStore(home)
-    )
-    made = report(first, [TARGET], FEATURES, "ols")
-    assert made.checkpoints == {}
-    text = page(made)
-    assert "Over time" not in text
-    assert "#time" not in text
-
-
 def test_every_command_reads_a_checkpoint_and_counts_everybody(run: Run, opened: Opened, tmp_path: Path) -> None:
     folder, gram = opened.folder.path, opened.release.moments().gram
 
