@@ -7,7 +7,6 @@ import threading
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, text
@@ -16,7 +15,6 @@ from sqlalchemy.exc import OperationalError
 from coordinator.lifecycle import (
     Approved,
     Cancelled,
-    Declined,
     IntakeReported,
     PublicationAuthorized,
     PublicationReported,
@@ -29,8 +27,6 @@ from coordinator.store.store import Store
 from coordinator.store.tables import agreements
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound, PeerUnavailable, Unauthenticated
 from dprelease.identity.certificates import read_identity
-from dprelease.privacy.calibration import budget
-from dprelease.spec_base import Target
 from tests.coordinator.office import NOW, Office, catalogue, two_hospitals
 
 LATER = NOW + timedelta(hours=1)
@@ -40,16 +36,6 @@ CAP = Fraction(1, 7)
 @pytest.fixture
 def both(any_store: Store) -> Office:
     return two_hospitals(any_store)
-
-
-def test_a_new_store_knows_its_consortium_and_can_be_opened_again(database_url: str) -> None:
-    total = budget(Target(scope="joint", epsilon=3.0, delta=1e-6))
-    store = Store.create(database_url, "Trio", epsilon=3.0, delta=1e-6)
-    store.close()
-    again = Store.open(database_url)
-    assert again.consortium == store.consortium
-    assert again.consortium.mu2 == total
-    again.close()
 
 
 def test_a_store_is_never_made_over_another(database_url: str) -> None:
@@ -293,40 +279,6 @@ def test_revoking_ends_the_partys_open_releases_and_no_other(both: Office) -> No
     assert both.release(alone.digest) == alone
 
 
-def test_a_party_is_told_what_is_open_and_what_ended_lately(both: Office) -> None:
-    first, second, third = both.propose(), both.propose(now=LATER), both.propose(now=LATER, parties={"south": "*"})
-    with both.store.writing() as tx:
-        tx.releases.advance(first.digest, Declined("south"), LATER)
-    with both.store.reading() as tx:
-
-        def told(party: str, *wanted: Any) -> list[str]:
-            return [one.digest for _, one in tx.releases.of_party(party, *wanted)]
-
-        assert told("north", NOW) == [second.digest, first.digest]
-        assert told("north", LATER) == [second.digest]
-        assert told("north", NOW, {first.digest}) == [first.digest, second.digest]
-        assert told("north", NOW, set()) == [second.digest]
-        assert set(told("south", LATER)) == {second.digest, third.digest}
-        place, _ = next(tx.releases.of_party("north", NOW))
-        assert told("north", NOW, None, place) == [first.digest]
-        assert len(tx.releases.open()) == 2
-
-
-def test_a_release_is_found_by_the_beginning_of_its_digest(both: Office) -> None:
-    digest = both.propose().digest
-    with both.store.reading() as tx:
-        assert tx.releases.find(digest[:4].upper()).digest == digest
-        assert tx.releases.find(digest).digest == digest
-        for wrong in (digest[:3], "", "%%%%", "____", "xyzt", digest[:8] + " x"):
-            with pytest.raises(InvalidInput):
-                tx.releases.find(wrong)
-        other = "0000" if digest[:4] != "0000" else "1111"
-        with pytest.raises(NotFound, match="release list"):
-            tx.releases.find(other)
-        with pytest.raises(NotFound):
-            tx.releases.get("0" * 64)
-
-
 def test_an_ambiguous_beginning_is_refused(both: Office) -> None:
     digest = both.propose().digest
     twin = digest[:10] + ("0" if digest[10] != "0" else "1") + digest[11:]
@@ -352,16 +304,6 @@ def test_only_a_release_that_all_approved_can_have_cost_anything(both: Office) -
         tx.releases.advance(fresh.digest, Cancelled("too late for the ledgers"), NOW)
         assert tx.releases.may_have_spent("north")
         assert not tx.releases.may_have_spent("stranger")
-
-
-def test_the_store_says_whether_it_answers(any_store: Store, tmp_path: Path) -> None:
-    assert any_store.answers()
-    if any_store._database.sqlite:
-        any_store.close()
-        for path in tmp_path.glob("coordinator.sqlite*"):
-            path.unlink()
-        (tmp_path / "coordinator.sqlite").mkdir()
-        assert not any_store.answers()
 
 
 def test_many_parties_may_write_at_once(both: Office) -> None:

@@ -11,7 +11,6 @@ from dprelease import analyses
 from dprelease.analyses.beyond import BEYOND
 from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
-from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.one_line import listed
 from dprelease.release.accounting import trust
 from dprelease.release.folder import ReleaseFolder
@@ -105,24 +104,11 @@ def test_every_family_as_text_as_data_and_from_a_file(name: str, run: Run, relea
     assert [note for note in data["notes"] if note not in explained] == []
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_errors_out_of_residuals_say_once_what_they_take_for_granted(name: str, run: Run, release: Opened) -> None:
-    times = 1 if name in ("logistic", "means", "nested", "iv", "mediation") else 0
-    assert run(name, release.folder.path, *LINES[name]).output.count(EQUAL_SPREAD) == times
-    data = json.loads(run(name, release.folder.path, *LINES[name], "--json").output)
-    assert data["notes"].count(EQUAL_SPREAD) == times
-
-
 def test_survival_is_plotted(run: Run, release: Opened, tmp_path: Path) -> None:
     path = tmp_path / "survival.png"
     shown = run("survival", release.folder.path, "exit", "--by", "smoker", "--plot", path)
     assert shown.exit_code == 0, shown.output
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_text_is_that_of_the_library(run: Run, release: Opened) -> None:
-    shown = run("means", release.folder.path, "glucose", "--by", "stage")
-    assert analyses.compare_groups(release.release, "glucose", ["stage"]).summary() in shown.output
 
 
 def test_unknown_names_are_refused_with_the_list(run: Run, release: Opened) -> None:

@@ -22,7 +22,6 @@ from tests.learner.commands import Run, runner
 from tests.learner.moments import AGE, GLUCOSE, SMOKER
 from tests.learner.pages import parsed, report
 from tests.learner.streams import PublishedStream
-from tests.learner.test_report import part, words
 from tests.learner.world import CONSORTIUM, World
 from tests.support.noise import ZeroNoise
 from tests.support.specs import numeric
@@ -94,27 +93,6 @@ def test_a_picture_says_what_its_intervals_are_about(
     draw(place.made.checkpoints, tmp_path / "picture.png")
     (figure,) = drawn
     assert (f"about all rows; {WIDER}" in figure.get_suptitle()) is (place.clip is not None)
-
-
-def test_a_page_has_how_much_wider_and_how_far(place: Place) -> None:
-    found = place.made.fit.inference
-    said = words(part(place.tree, "coefficients"))
-    for sentence in found.clipping_notes:
-        assert sentence in said
-    assert ("describe all rows" in said) is (place.clip is not None)
-    if found.wider is None or found.intercepts.wider is None:
-        assert "How far numbers reach" not in words(next(place.tree.iter("main")))
-        return
-    reached = words(part(place.tree, "coefficients"))
-    assert all(f"{each.kept:.0%}" in reached for each in found.reaches)
-    assert "They are about all rows, and wider for the clipping of numbers" in words(part(place.tree, "time"))
-
-
-def test_whatever_is_clear_of_zero_is_so_for_all_rows(place: Place) -> None:
-    whole, (lower, upper) = words(place.tree), place.made.fit.inference.interval()
-    assert "Clear of zero" in whole
-    clear = {node.get("class") == "point clear" for node in part(place.tree, "coefficients").iter("circle")}
-    assert (True in clear) is bool(((lower > 0) | (upper < 0)).any())
 
 
 def test_a_card_has_all_of_it(place: Place) -> None:

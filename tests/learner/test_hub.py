@@ -14,7 +14,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dprelease.canonical import sha256
 from dprelease.errors import (
-    AccessDenied,
     Conflict,
     DpReleaseError,
     IntegrityError,
@@ -24,10 +23,7 @@ from dprelease.errors import (
 )
 from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.transport import connect
 from dprelease.wire.v1 import (
-    coordination_pb2,
-    coordination_pb2_grpc,
     intake_pb2,
     intake_pb2_grpc,
     public_pb2,
@@ -351,10 +347,3 @@ def test_the_hub_never_shows_its_calls_to_a_coordinator_of_another_consortium(
         assert false.attempts == []
     finally:
         listener.stop()
-
-
-def test_the_fake_coordinator_serves_hubs_only(coordinator: FakeCoordinator, world: World) -> None:
-    with connect(coordinator.address, world.credentials(world.parties["north"])) as channel:
-        stub = coordination_pb2_grpc.CoordinationServiceStub(channel)
-        with pytest.raises(AccessDenied), translated("the coordinator"):
-            stub.GetRelease(coordination_pb2.GetAgreementRequest(), timeout=PATIENCE_SECONDS, metadata=VERSION)

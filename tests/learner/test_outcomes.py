@@ -10,7 +10,6 @@ from click.testing import CliRunner
 import dprelease
 from dprelease.errors import InvalidInput
 from dprelease.estimators import LinearRegression, fit
-from dprelease.estimators.evidence.summary import summarise
 from dprelease.mechanisms.moments.released import OutcomeMoments
 from dprelease.report import page
 from learner.cli.main import main
@@ -29,7 +28,6 @@ OPEN = {
     "north": (AGE.model_copy(update={"public": True}), categorical("site", "A", "B", public=True)),
     "south": (GLUCOSE, numeric("bmi", 10.0, 60.0, unit="kg/m2")),
 }
-MANY = {"north": (AGE,), "south": tuple(numeric(f"y{place}") for place in range(7))}
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +59,6 @@ def outcome_only(opened: Opened) -> OutcomeMoments:
     return found
 
 
-def test_verify_tells_features_from_outcomes(run: Run, full: Opened) -> None:
-    shown = run("verify", full.folder.path)
-    assert shown.exit_code == 0, shown.output
-    assert (
-        "moments of 2 features and their association with 2 outcomes, computed together by 3 hospitals" in shown.output
-    )
-
-
 def test_describe_has_all_columns_and_correlations_of_features(run: Run, full: Opened) -> None:
     facts = json.loads(run("describe", full.folder.path, "--json").output)
     found = {column["name"]: column for column in facts["columns"]}
@@ -92,16 +82,6 @@ def test_describe_has_all_columns_and_correlations_of_features(run: Run, full: O
     assert "correlation with" not in alone.output
 
 
-def test_public_outcomes_are_described_exactly(tmp_path: Path) -> None:
-    columns = {"north": (AGE,), "south": (GLUCOSE.model_copy(update={"public": True}),)}
-    made = opened(World(tmp_path, columns), tmp_path, outcomes=("glucose",), guarantee="feature-DP")
-    summary, exact = summarise(outcome_only(made)), np.array(truth(made.release.spec))
-    mean = exact[0, 2] / ROWS
-    assert summary.mean[1] == pytest.approx(16 + 14 * mean, rel=1e-12)
-    assert summary.standard_deviation[1] == pytest.approx(14 * np.sqrt(exact[2, 2] / ROWS - mean**2), rel=1e-9)
-    assert summary.mean_sd[1] == summary.standard_deviation_sd[1] == 0
-
-
 def test_a_fit_takes_all_outcomes_unless_told(run: Run, full: Opened, tmp_path: Path) -> None:
     path = tmp_path / "fit.json"
     shown = run("fit", full.folder.path, "--output", path)
@@ -122,15 +102,6 @@ def test_a_fit_without_target_needs_a_release_that_names_outcomes(tmp_path: Path
     shown = CliRunner().invoke(main, ["--home", str(tmp_path / "home"), "fit", str(made.folder.path)])
     assert shown.exit_code == 2
     assert "name at least one target out of age" in shown.output
-
-
-def test_many_outcomes_are_a_line_each(tmp_path: Path) -> None:
-    made = opened(World(tmp_path, MANY), tmp_path, outcomes=tuple(column.name for column in MANY["south"]))
-    shown = CliRunner().invoke(main, ["--home", str(tmp_path / "home"), "fit", str(made.folder.path)])
-    assert shown.exit_code == 0, shown.output
-    assert "7 targets on 1 feature" in shown.output
-    assert "constant" in shown.output
-    assert all(f"\ny{place} " in shown.output for place in range(7))
 
 
 def test_classes_and_load_take_such_releases(full: Opened, tmp_path: Path) -> None:
@@ -162,17 +133,6 @@ def test_there_are_no_rows_with_moments_that_are_not_known(run: Run, full: Opene
     export = ("export", full.folder.path, "--format", "csv", "--output", tmp_path / "m.csv")
     assert run(*export, "--as", "rows").exit_code == 2
     assert run(*export).exit_code == 0
-
-
-def test_a_report_takes_all_outcomes_unless_told(full: Opened) -> None:
-    made = report(full, ())
-    assert made.fit.targets == ("glucose", "stage=I", "stage=II", "stage=other")
-    assert "--target" not in made.asked
-    shown = page(made)
-    assert "Correlations" in shown
-    assert ">nan<" not in shown.lower()
-    assert made.spectrum is not None
-    assert made.spectrum.features == made.fit.features
 
 
 def test_public_features_are_exact_and_fits_use_them(label: Opened) -> None:

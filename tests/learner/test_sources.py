@@ -11,8 +11,7 @@ import pytest
 from dprelease.release.spec import BlockKey
 from learner.cli.releases import MOST_LISTED
 from learner.client.library import Library
-from learner.client.pinned_roots import Trusted
-from learner.client.sources import PublicHub, hub_first, mirrors_first
+from learner.client.sources import PublicHub
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from learner.listing import INDEX, Index
@@ -200,12 +199,6 @@ def test_pinning_wants_an_address(run: Run, world: World) -> None:
     nothing = run("trust", "add", CONSORTIUM, "--root", str(world.root_path), "--yes")
     assert nothing.exit_code == EXIT["InvalidInput"]
     assert "--mirror URL" in nothing.stderr
-
-
-def test_the_order_is_the_one_that_was_given(trusted: Trusted) -> None:
-    both = trusted.model_copy(update={"mirrors": ("http://a", "http://b")})
-    assert [place.name for place in mirrors_first(both)] == ["the mirror http://a", "the mirror http://b", "the hub"]
-    assert [place.name for place in hub_first(both)] == ["the hub", "the mirror http://a", "the mirror http://b"]
 
 
 def test_of_very_many_releases_the_newest_are_shown(run: Run, world: World, web: Web, mirrored: Path) -> None:

@@ -159,6 +159,18 @@ def described(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_neither_keys_nor_a_folder_are_needed_or_made(described: Path) -> None:
+    result = run(described)
+    assert result.exit_code == 0, result.output
+    assert "rows.csv: 8 rows" in result.stdout
+    assert "1 below < 18 |▄  ▄" in result.stdout
+    assert "█| 100 > 2 above" in result.stdout
+    assert "unreadable: '61,5' in line 4" in result.stdout
+    assert STAYS in result.stdout
+    assert "source: 8 rows, no identifier twice, 2 columns" in result.stdout
+    assert sorted(path.name for path in described.iterdir()) == ["party.toml", "rows.csv"]
+
+
 def test_what_is_not_in_order_ends_with_the_code_of_the_table(described: Path) -> None:
     csv(described, "\n".join([HEAD, *ROWS, ROWS[0]]) + "\n")
     result = run(described)

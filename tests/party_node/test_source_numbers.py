@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from party_node.settings import PartySettings
 from party_node.source.cells import Cells, read_cells
@@ -120,30 +118,3 @@ def test_bands_are_their_midpoints_and_open_ones_end_at_the_declared_bounds() ->
     assert cells.unreadable.tolist() == [value == "unreadable" for value in BANDS.values()] + [False]
     assert cells_of(["70,5-80,5"], column, decimal=",").values[0] == 75.5
     assert cells_of(["70-80"], column | {"bands": False}).unreadable.all()
-
-
-@st.composite
-def written(draw: st.DrawFn) -> tuple[float, str, str, str]:
-    """A number, how it is written, and with which marks."""
-    decimal, thousands = draw(st.sampled_from([(".", ","), (",", "."), (",", " "), (".", "'"), (".", ""), (",", "")]))
-    value = draw(st.decimals(-(10**9), 10**9, places=draw(st.integers(0, 4))))
-    text = f"{value:,f}".translate({ord(","): thousands, ord("."): decimal})
-    return float(value), text, decimal, thousands
-
-
-@given(cases=st.lists(written(), min_size=1, max_size=5), odd=st.booleans())
-def test_numbers_come_back_from_the_ways_they_are_written(cases: list[tuple[float, str, str, str]], odd: bool) -> None:
-    for value, text, decimal, thousands in cases:
-        texts = [text, "x"] if odd else [text]  # one odd cell has all the others read the slow way
-        cells = cells_of(texts, NUMBER, decimal=decimal, thousands=thousands)
-        assert np.asarray(cells.values)[0] == value
-        assert cells.unreadable.tolist() == [False, True][: len(texts)]
-
-
-def test_slices_and_large_texts_with_a_decimal_comma() -> None:
-    described = settings(Path("rows.csv"), {"x": NUMBER}, decimal=",")
-    for kind in (pa.string(), pa.large_string()):
-        cells = pa.array(["9.9", "1,5", None, "-2,25", "8.8"], kind).slice(1, 3)
-        found = read_cells(cells, described.declared["x"], described.source)
-        assert np.asarray(found.values).tolist()[::2] == [1.5, -2.25]
-        assert found.missing.tolist() == [False, True, False]

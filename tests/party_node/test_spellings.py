@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.party_node.tables import settings
+from party_node.source.first_look import look_at
+from tests.party_node.tables import csv, settings
 
 SEX: dict[str, Any] = {"kind": "categorical", "levels": ["female", "male"]}
 SPELT = {"c": SEX | {"spellings": {"female": ["F", "1"], "male": "M"}}}
@@ -44,3 +45,12 @@ def test_another_spelling_is_another_column_for_a_public_act(tmp_path: Path) -> 
     indicator = {"yes": {"derived": {"indicator": "c", "level": "female"}}}
     derived = [settings(tmp_path / "rows.csv", {**each, **indicator}).declared["yes"] for each in ({"c": SEX}, SPELT)]
     assert derived[0].origin != derived[1].origin
+
+
+def test_a_look_at_several_rows_a_patient_counts_both_and_shows_texts_of_levels(tmp_path: Path) -> None:
+    path = csv(tmp_path, "id,c,x\na,F,2\na,W,0\nb,male,0\n")
+    number = {"kind": "numeric", "lower": 0, "upper": 1, "aggregate": "mean"}
+    look = look_at(settings(path, {"c": SEX | {"aggregate": "last"}, "x": number}, rows="last"))
+    assert look.size == "3 rows of 2 patients"
+    assert [each.text for each in look.columns["c"].examples] == ["F", "W"]
+    assert not look.columns["x"].examples  # 2 and 0 are 1, which is within the bounds

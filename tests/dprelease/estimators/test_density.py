@@ -6,7 +6,6 @@ import pytest
 from dprelease.estimators.evidence.density import Density
 from dprelease.mechanisms.moments.released import NoisyMoments
 from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
-from tests.support.kinds import kind_of
 from tests.support.specs import numeric
 
 NUMBERS = tuple(numeric(f"z{index}") for index in range(4))
@@ -37,28 +36,6 @@ def test_the_gradient_is_that_of_the_value(moments: NoisyMoments):
         slope = (density.potential(ahead)[0] - density.potential(behind)[0]) / (2 * step)
         np.testing.assert_allclose(gradient[:, row, column], slope, rtol=1e-5, atol=1e-4)
     assert (gradient[:, ~density.used] == 0).all()
-
-
-def test_every_point_has_moments_that_rows_can_have(moments: NoisyMoments):
-    density = Density(moments)
-    matrices = density.matrices(points(density, 3.0, 50))
-    np.testing.assert_allclose(matrices[:, 0, 0], 1, rtol=1e-12)
-    assert np.linalg.eigvalsh(matrices).min() > -1e-12
-    mean, square = matrices[:, 0, 1:], np.diagonal(matrices, axis1=1, axis2=2)[:, 1:]
-    kinds = np.array([kind_of(variable) for variable in moments.layout.variables])
-    assert (np.abs(mean[:, kinds != "level"]) <= 1).all()
-    assert (square <= 1 + 1e-12)[:, kinds == "numeric"].all()
-    np.testing.assert_allclose(square[:, kinds == "binary"], 1, rtol=1e-12)
-    own, first = square[:, kinds == "level"][:, 1:], mean[:, kinds == "level"][:, 1:]  # the commonest level comes first
-    np.testing.assert_allclose(own, first, rtol=1e-10, atol=1e-12)
-    if "level" in kinds:
-        np.testing.assert_allclose(mean[:, kinds == "level"].sum(axis=1), 1, rtol=1e-12)
-
-
-def test_the_start_has_the_released_moments_where_those_are_possible():
-    moments = noisy_moments(NUMBERS, np.random.default_rng(3).uniform(-1, 1, (500, 4)), 1e-3)
-    density = Density(moments)
-    np.testing.assert_allclose(density.matrices(density.start(2))[1], moments.gram / 500, atol=1e-12)
 
 
 def test_the_metric_bends_as_the_density_does_where_the_noise_is_small():

@@ -1,7 +1,5 @@
 """What a fit says about the population, in original units, and what it refuses to say."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -60,21 +58,6 @@ def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool
     assert found.statement == ""
 
 
-def test_known_coefficients_are_within_their_intervals(clear: Release):
-    """One seed; six intervals at a level at which a miss has a chance of 6e-5."""
-    result = fit(clear, ["score", "dose"], FEATURES)
-    lower, upper = result.inference.interval(1 - 1e-5)
-    true = np.array([[50 * 0.5 / 60, 50 * 0.125, -50 * 0.25 / 14], [4 * 0.25 / 60, 0, 4 * 0.5 / 14]])
-    assert ((lower < true) & (true < upper)).all()
-    assert (result.inference.standard_error < 0.25 * np.abs(true))[:, [0, 2]].all()
-
-
-def test_other_methods_have_the_same_inference(clear: Release):
-    default, plain = (fit(clear, ["score"], FEATURES, method).inference for method in (None, "ols"))
-    np.testing.assert_array_equal(default.estimate, plain.estimate)
-    np.testing.assert_array_equal(default.standard_error, plain.standard_error)
-
-
 def test_below_the_threshold_nothing_is_said_but_that(drowned: Release):
     result = fit(drowned, ["score", "dose"], FEATURES)
     found = result.inference
@@ -117,18 +100,6 @@ def test_what_would_have_to_be_left_out_is_named_and_is_enough():
     assert "x10" not in many.statement
 
 
-def test_it_is_worked_out_once_and_only_when_asked_for(clear: Release, monkeypatch: pytest.MonkeyPatch):
-    calls = []
-    monkeypatch.setattr(
-        "dprelease.estimators.intervals.inference.learned_from_rows",
-        lambda *given, **named: calls.append(1) or learned_from_rows(*given, **named),
-    )
-    result = fit(clear, ["score"], FEATURES)
-    assert calls == []
-    assert result.inference is result.inference
-    assert calls == [1]
-
-
 def test_intervals_and_p_values_are_the_normal_laws_or_students():
     found = plain_inference()
     np.testing.assert_allclose(found.interval()[0], [[2 - 1.959963984540054, -1 - 4 * 1.959963984540054]])
@@ -140,43 +111,7 @@ def test_intervals_and_p_values_are_the_normal_laws_or_students():
     np.testing.assert_allclose(few.intercepts.z, [2.0])
 
 
-def test_an_interval_may_have_no_end():
-    """(2 - b)^2 <= t^2 (0.04 + 0.5 (b - 2)^2): bounded at 50 %, not at 95 %."""
-    found = plain_inference(profiled=estimates([[2.0, -1.0]], [[0.2, 4.0]], bend=0.5))
-    assert found.interval(0.5)[1][0, 0] == pytest.approx(2 + 0.2 / np.sqrt(1 / stats.norm.ppf(0.75) ** 2 - 0.5))
-    assert found.interval()[1][0, 0] == np.inf
-    assert found.bounded.tolist() == [[False, False]]
-    assert plain_inference().bounded.all()
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0, 95.0])
 def test_a_level_is_a_probability(level: float):
     with pytest.raises(InvalidInput, match="between 0 and 1"):
         plain_inference().interval(level)
-
-
-def test_without_any_error_left_a_coefficient_is_certain():
-    found = plain_inference(profiled=estimates([[2.0, 0.0]], [[0.0, 0.0]]))
-    assert found.p_value[0, 0] == 0
-    assert np.isnan(found.p_value[0, 1])
-
-
-def test_plain_data_is_json_and_says_all(clear: Release):
-    result = fit(clear, ["score"], FEATURES)
-    saved, found = result.document().to_json(), result.inference
-    assert json.loads(json.dumps(saved)) == saved
-    lower, upper = found.interval()
-    for column, row in enumerate(saved["coefficients"][1:]):
-        assert row["wider"] is None
-        assert row["coefficient"] == {
-            "estimate": found.estimate[0, column],
-            "standard_error": found.standard_error[0, column],
-            "lower": lower[0, column],
-            "upper": upper[0, column],
-            "level": 0.95,
-            "unit": "",
-            "ratio": found.z[0, column],
-            "p_value": found.p_value[0, column],
-            "said": "",
-        }
-    assert saved["noise_to_signal"] < saved["noise_to_signal_limit"] == LIMIT

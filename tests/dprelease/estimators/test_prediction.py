@@ -76,3 +76,9 @@ def test_the_classes_of_scikit_learn_s_kind_say_the_same_and_refuse_nonsense() -
         model.predict_interval(somebody, level=2)
     with pytest.raises(InvalidInput, match="call fit first"):
         LinearRegression().predict_interval(somebody)
+
+
+@pytest.mark.usefixtures("short_chains")
+def test_nothing_is_predicted_where_nothing_was_learned() -> None:
+    result = fit(release_of("moments", epsilon=0.01, rows=300), ["systolic"], FEATURES)
+    assert all(np.isnan(each).all() for each in result.predict_interval(np.ones((3, 2)), "prediction"))
