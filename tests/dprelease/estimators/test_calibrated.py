@@ -1,4 +1,4 @@
-"""The default method on rows: its limits, its symmetries, its average over ridges, and what it says of itself."""
+"""The default method on rows: its limits, its factorisations, its average over ridges, and what it says of itself."""
 
 import math
 from dataclasses import replace
@@ -115,7 +115,7 @@ def test_an_outcome_that_is_all_noise_gets_weights_near_zero(k: int):
     assert math.sqrt((found**2).mean()) < 0.08
 
 
-# Symmetries.
+# Factorisations.
 
 
 def one(rows: RegressionRows, target: int) -> RegressionRows:
