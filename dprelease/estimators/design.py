@@ -120,6 +120,8 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
 
 
 Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]
+LARGEST = 1e50
+"""Cells to predict from that are larger have no intervals: fourth powers of them are beyond a double."""
 """A table that a caller holds: a data frame, a mapping of columns, or an array."""
 
 
@@ -131,7 +133,7 @@ def design_matrix(table: Rows, names: Sequence[str]) -> Floats:
         names: of the model.
 
     Raises:
-        InvalidInput: as `in_order` does; or the shape is wrong, or a cell is not a finite number.
+        InvalidInput: as `in_order` does; or the shape is wrong, or a cell is not a finite number or beyond `LARGEST`.
     """
     rows = in_order(table, names, "X")
     if rows.ndim != 2 or rows.shape[1] != len(names):
@@ -139,6 +141,9 @@ def design_matrix(table: Rows, names: Sequence[str]) -> Floats:
     wrong = [name for name, column in zip(names, rows.T, strict=True) if not np.isfinite(column).all()]
     if wrong:
         raise InvalidInput(f"X has missing or infinite cells in {listed(wrong)}; fill them or leave the rows out")
+    large = [name for name, column in zip(names, rows.T, strict=True) if (np.abs(column) > LARGEST).any()]
+    if large:
+        raise InvalidInput(f"X has cells beyond {LARGEST:g} in {listed(large)}, which leave no number for an interval")
     return rows
 
 

@@ -242,6 +242,7 @@ predict.dp_lm <- function(object, newdata, se.fit = FALSE, interval = c("none", 
   }, numeric(nrow(newdata)))
   cells <- matrix(cells, nrow = nrow(newdata), ncol = length(object$features))
   if (!all(is.finite(cells))) refuse("newdata has missing or infinite cells; fill them or leave the rows out")
+  if (any(abs(cells) > 1e50)) refuse("newdata has cells beyond 1e+50, which leave no number for an interval")
   # A level that is counted with its reference has no coefficient of its own.
   own <- !object$features %in% names(object$merged)
   points <- cells[, own, drop = FALSE]

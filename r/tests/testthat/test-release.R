@@ -58,6 +58,7 @@ test_that("a fit answers what an lm answers", {
   expect_equal(predict(fit, somebody), as.vector(cbind(1, somebody$age, 0:1) %*% coef(fit)))
   expect_equal(predict(fit, transform(somebody, age = factor(age))), predict(fit, somebody))
   expect_error(predict(fit, data.frame(age = 40, smoker = NA)), "missing or infinite cells")
+  expect_error(predict(fit, data.frame(age = 1e308, smoker = "yes")), "cells beyond 1e+50", fixed = TRUE)
   expect_silent(expect_length(predict(fit, somebody[0, ]), 0))
   spread <- vcov(fit)
   told <- predict(fit, rbind(somebody, data.frame(age = 0, smoker = "no")), se.fit = TRUE)

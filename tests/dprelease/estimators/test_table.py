@@ -52,10 +52,11 @@ def test_without_names_columns_are_taken_in_the_models_order(model: LinearRegres
         ({"age": [40.0, np.nan], "glucose": [5.0, 6.0]}, "missing or infinite cells in age; fill them"),
         ([[40.0, np.inf]], "missing or infinite cells in glucose"),
         (pd.DataFrame({"age": [40.0, None], "glucose": [5.0, None]}), "missing or infinite cells in age, glucose"),
+        ([[1e308, -1e308]], r"cells beyond 1e\+50 in age, glucose"),
     ],
 )
 def test_what_cannot_be_predicted_from_is_refused(model: LinearRegression, table: Any, words: str) -> None:
-    for predict in (model.predict, model.result_.predict):
+    for predict in (model.predict, model.result_.predict, model.predict_interval, model.result_.predict_interval):
         with pytest.raises(InvalidInput, match=words):
             predict(table)
 
