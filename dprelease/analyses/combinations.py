@@ -54,10 +54,11 @@ def law_of(
             f"{listed(measured)} is a number, and this model is of levels; have its hospital declare bands of it before the "
             "release"
         )
-    twice = {release.column(name).name for name in outcomes} & {release.column(name).name for name in features}
+    first = {release.column(name).name for name in outcomes}
+    twice = first & {release.column(name).name for name in features}
     if twice:
         raise InvalidInput(f"{listed(sorted(twice))} cannot explain itself; leave it out of the features")
-    return LogLinear.of(release.moments(), columns, possible, alike)
+    return LogLinear.of(release.moments(), columns, possible, alike, len(first))
 
 
 def facts_of(law: LogLinear) -> Mapping[str, str]:

@@ -6,8 +6,10 @@ lambdas. Released entries t of n patients are
 
     t ~ N(n mu(lambda), n C(lambda) + S),    mu, C mean and covariance of f,  S the variances of the noise,
 
-sampling and privacy noise at once. The prior of a lambda is N(0, TAU^2), of a single column's N(0, MAIN^2). With V = n C + S and D
-the prior's precisions, lambda is the root of the quasi-score
+sampling and privacy noise at once. The prior of a lambda is N(0, TAU^2), of a single column's N(0, MAIN^2). On top, lambdas of two
+features have a common part u v N(0, ALONG^2), u and v running from -1 to 1 over their levels. Bands of two normal numbers have
+nearly this form, and if these go together, lambdas of far corners are beyond TAU. With V = n C + S and D the prior's precision,
+lambda is the root of the quasi-score
 
     U(lambda) = n C V^-1 (t - n mu) - D lambda,
 
@@ -31,7 +33,7 @@ coefficients hold without the second part and 95 % with it. On other tables it c
 
 Source: Raisa, Jalko, Kaski, Honkela 2023, Noise-aware statistical inference with differentially private synthetic data (AISTATS),
 equation 6; McCullagh 1983, Quasi-likelihood functions (Annals of Statistics 11(1)), 2 and 3; Agresti 2013, Categorical Data
-Analysis, 9.5, for logistic models of log-linear ones.
+Analysis, 9.5, for logistic models of log-linear ones; Goodman 1981, Association models and the bivariate normal (Biometrika 68(2)).
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ from dprelease.mechanisms.moments.released import Moments
 
 Index = npt.NDArray[np.int64]
 
-TAU, MAIN, THREE, APART = 2.0, 3.0, 0.4, 0.5
+TAU, MAIN, THREE, APART, ALONG = 2.0, 3.0, 0.4, 0.5, 8.0
 MOST = 1 << 16
 """Combinations of levels; a model of more takes too long."""
 STEPS, HALVINGS = 100, 20
@@ -109,6 +111,7 @@ class LogLinear:
         columns: tuple[Column, ...],
         possible: Callable[[Index], Mask] | None = None,
         alike: Sequence[Sequence[int]] = (),
+        outcomes: int = 1,
     ) -> LogLinear:
         """Fit to released moments.
 
@@ -117,6 +120,7 @@ class LogLinear:
             columns: categories of them.
             possible: tells of combinations, (C, k), which a patient can have; all if left out.
             alike: groups of levels of the first column, whose lambdas with another variable differ by N(0, APART^2) only.
+            outcomes: first columns that are no features.
 
         Raises:
             InvalidInput: too many combinations of levels, two columns whose products are not released, or steps find no root.
@@ -133,7 +137,8 @@ class LogLinear:
         places, coding = _coding(moments, columns, cells)
         entries, values, variance = _entries(moments, places, columns)
         scale = np.where(variance > 0, variance, (TINY * moments.rows) ** 2)
-        n, prior, base, root = moments.rows, _prior(entries, alike), np.zeros(len(cells)), np.zeros(len(entries))
+        prior = _prior(entries, alike, _ordered(moments, places, columns[outcomes:]))
+        n, base, root = moments.rows, np.zeros(len(cells)), np.zeros(len(entries))
         found = _posterior(coding, entries, values, scale, prior, n, base, root)
         noise = float(np.sqrt(variance.max()))
         return cls(columns, cells, entries, coding, base, values, scale, prior, n, noise, *found)
@@ -236,9 +241,24 @@ def _entries(moments: Moments, places: Index, columns: tuple[Column, ...]) -> tu
     return np.column_stack([row, column]), values, sd**2
 
 
-def _prior(entries: Index, alike: Sequence[Sequence[int]]) -> Floats:
-    """(E, E) precision of lambda."""
+def _ordered(moments: Moments, places: Index, columns: tuple[Column, ...]) -> Floats:
+    """(k, v + 1) of columns with levels: -1 to 1 at their own variables, as declared; 0 at others', and for a binary."""
+    variables = moments.layout.variables
+    owner = [moments.layout.columns[variables[at - 1].column].name for at in places[1:]]
+    found = np.zeros((len(columns), len(places)))
+    for row, column in zip(found, columns, strict=True):
+        own = [at for at, name in enumerate(owner, 1) if name == column.name]
+        if len(own) > 1:
+            row[own] = np.linspace(-1, 1, len(own))
+    return found
+
+
+def _prior(entries: Index, alike: Sequence[Sequence[int]], ordered: Floats) -> Floats:
+    """(E, E) precision of lambda; `ordered` as of `_ordered`."""
     spread = np.diag(np.where((entries == 0).any(axis=1), MAIN, TAU) ** 2.0)
+    for one, other in combinations(ordered, 2):
+        along = one[entries[:, 0]] * other[entries[:, 1]]
+        spread += ALONG**2 * np.outer(along, along)
     for group in alike:
         of_group = np.isin(entries[:, 0], np.asarray(group) + 1)
         for other in set(entries[of_group, 1]):

@@ -121,9 +121,39 @@ def test_the_root_is_that_of_the_quasi_score() -> None:
         row, column = np.array(places)[law.entries].T
         values, noise = moments.gram[row, column], moments.noise_sd[row, column]
         spread = slope + np.diag(np.maximum(noise**2, (1e-6 * moments.rows) ** 2))
-        prior = np.where((law.entries == 0).any(axis=1), 3.0, 2.0) ** -2.0
-        score = slope @ np.linalg.solve(spread, values - moments.rows * mean) - prior * law.root
+        prior = np.diag(np.where((law.entries == 0).any(axis=1), 3.0, 2.0) ** 2.0)
+        # Places 3 to 5 are levels of `two`, and 6 to 9 those of `rare`.
+        along = (
+            np.r_[0, 0, 0, -1, 0, 1, [0.0] * 4][law.entries[:, 0]]
+            * np.r_[[0.0] * 6, -1, -1 / 3, 1 / 3, 1][law.entries[:, 1]]
+        )
+        prior += 64.0 * np.outer(along, along)
+        score = slope @ np.linalg.solve(spread, values - moments.rows * mean) - np.linalg.solve(prior, law.root)
         assert score @ law.covariance @ score < log_linear.ENOUGH * len(score)
+
+
+def test_the_prior_leaves_bands_that_go_together_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise of 40 patients is declared and none is drawn, so what slopes lose to those of exact pairs is the pull of the prior."""
+    random = np.random.default_rng(5)
+    numbers = random.multivariate_normal([0, 0], [[1, 0.975], [0.975, 1]], 20_000)
+    one, other = (np.searchsorted([-0.7, 0, 0.7], each) for each in numbers.T)
+    score = np.array([-0.8, -0.5, -0.1, 0.4])[one] - np.array([0, 0.2, 0.5, 0.6])[other]
+    columns = (
+        category("ill", "yes"),
+        categorical("one", *LEVELS, exhaustive=True, fill="a"),
+        categorical("other", *LEVELS, exhaustive=True, fill="a"),
+    )
+    ill = np.where(random.random(20_000) < expit(score), "yes", "no")
+    table = {"ill": ill, "one": np.array(LEVELS)[one], "other": np.array(LEVELS)[other]}
+
+    def slopes(sd: float) -> np.ndarray:
+        return logistic(released(columns, table, sd), "ill=yes", ["one", "other"]).tables["coefficients"].estimate
+
+    exact = slopes(0.0)
+    kept = slopes(0.002) @ exact / (exact @ exact)
+    monkeypatch.setattr(log_linear, "ALONG", 0.0)
+    without = slopes(0.002) @ exact / (exact @ exact)
+    assert without < 0.88 < 0.93 < kept < 1.05
 
 
 def test_a_reference_that_nobody_has_and_a_rare_named_level_are_refused_by_name() -> None:
