@@ -23,7 +23,7 @@ from dprelease.release.release import Release
 SEEN = 2.0
 """Patients of a level in units of the noise of their number, from which on it is a level of its own."""
 FIRM = 5.0
-"""The same of the patients of a reference level with and without the outcome."""
+"""The same of the patients of a reference level with and without the outcome, and of a treatment's with and without it."""
 INFLATED = 10.0
 """Variance inflation above which features are refused; from 5 to 8, 91 to 96 % of intervals hold (`benchmarks.inflation`)."""
 _LEAST = 1e-9

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from dprelease.analyses.combinations import NO_THREE, design, estimated, facts_of, law_of
+from dprelease.analyses.combinations import FIRM, NO_THREE, design, estimated, facts_of, law_of
 from dprelease.analyses.draws import features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis, repeatable
@@ -51,14 +51,20 @@ def effect(release: Release, treatment: str, outcome: str, adjust: Sequence[str]
         adjust: categories that may act on both.
 
     Raises:
-        InvalidInput: an unknown name, a number, no moments, noise hides how the columns vary, features that nearly follow from one
-            another, or patients alike who all have the same treatment.
+        InvalidInput: an unknown name, a number, no moments, noise hides how the columns vary or who has one of the treatments,
+            features that nearly follow from one another, or patients alike who all have the same treatment.
     """
     t, y = number(release, treatment), number(release, outcome)
     if release.column(t).name == release.column(y).name:
         raise InvalidInput(f"{t} and {y} are of the same column; name two")
     law = law_of(release, (t, y), features(release, adjust))
     treated, yes = law.has(t), law.has(y)
+    fewer = min(law.shares @ treated, 1 - law.shares @ treated) * law.patients
+    if fewer < FIRM * law.noise:
+        raise InvalidInput(
+            f"some {fewer:.0f} patients have one of the treatments, and an effect needs {FIRM * law.noise:.0f}, {FIRM:g} times "
+            "the noise; ask for a release of fewer columns or a larger epsilon"
+        )
     x = design(release, law, yes, adjust)
     inflation = x.check_inflation(law.shares)
     propensity = Logit.of(x.matrix, law.shares, law.shares * treated)

@@ -112,3 +112,15 @@ def test_no_effect_is_refused_as_often_as_it_says() -> None:
 def test_what_cannot_be_asked_is_said(asked: tuple[str, str, list[str]], told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         effect(release_of(2_000, 0.5, 1), *asked)
+
+
+def test_a_treatment_that_few_have_is_refused() -> None:
+    """Noise of 150 patients is a fifth of 750; 650 of 4,000 are treated, and a noise of 100 tells of them."""
+    table = patients(4_000, 0.5, 1)
+    few = np.cumsum(table["treated"] == "yes") <= 650
+    table["treated"] = np.where(few, table["treated"], "no")
+    assert "differences" in effect(released(COLUMNS, table, 0.025), "treated", "ill", ["age"]).tables
+    with pytest.raises(
+        InvalidInput, match=r"some 6\d\d patients have one of the treatments, and an effect needs 750, 5 times"
+    ):
+        effect(released(COLUMNS, table, 0.0375), "treated", "ill", ["age"])
