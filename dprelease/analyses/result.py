@@ -15,6 +15,7 @@ from dprelease.analyses.joint_test import JointTest
 from dprelease.document.cells import Estimate, Said, p_text
 from dprelease.document.document import Document, Heading, Table
 from dprelease.document.shown import Shown
+from dprelease.estimators.design import check_lists
 from dprelease.estimators.intervals.clipped import WIDER, tails
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.estimators.result import SEVERAL_ROWS, filled
@@ -113,12 +114,14 @@ Made = TypeVar("Made", bound=Callable[..., Analysis])
 
 
 def repeatable(made: Made) -> Made:
-    """A function of a release whose results know its name and arguments."""
+    """A function of a release whose results know its name and arguments; it refuses text for a list, whose letters are no names."""
     of = signature(made)
+    lists = {name for name, each in of.parameters.items() if str(each.annotation).startswith("Sequence")}
 
     @wraps(made)
     def asked(*given: Any, **named: Any) -> Analysis:
         _, *told = of.bind(*given, **named).arguments.items()
+        check_lists(*(each for name, each in told if name in lists))
         return replace(made(*given, **named), asked={"analysis": made.__name__, "arguments": dict(told)})
 
     return cast(Made, asked)

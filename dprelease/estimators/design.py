@@ -63,6 +63,17 @@ class Design:
         return coef, self.original(offsets) - coef @ self.feature_midpoint
 
 
+def check_lists(*given: Sequence[str] | None) -> None:
+    """Refuse text where a list of names is meant.
+
+    Raises:
+        InvalidInput: one is text.
+    """
+    for each in given:
+        if isinstance(each, str):
+            raise InvalidInput(f"give names as a list: [{each!r}] instead of {each!r}")
+
+
 def design(release: Release, targets: Sequence[str], features: Sequence[str] | None) -> Design:
     """Resolve the names that a person asked for.
 
@@ -75,9 +86,7 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
     Raises:
         InvalidInput: an unknown name, no target, no feature, or a feature out of a target's own column.
     """
-    for given in (targets, features):
-        if isinstance(given, str):
-            raise InvalidInput(f"give names as a list: [{given!r}] instead of {given!r}")
+    check_lists(targets, features)
     columns = [column for part in release.spec.parties for column in part.columns]
     owner = {released: column for column in columns for released in column.released}
     y = release.expand(tuple(targets), reference=False)

@@ -152,6 +152,8 @@ class Release:
         Raises:
             InvalidInput: no such column.
         """
+        if not isinstance(released, str):  # a list, where each name is an argument of its own
+            raise InvalidInput(f"the name of a column is text, not {quoted(repr(released))}")
         if released not in self._columns:
             near = nearest(released, [*self._columns, *(column.name for column in self.spec.columns)])
             raise InvalidInput(
@@ -182,7 +184,7 @@ class Release:
         columns = {column.name: column for column in self._columns.values()}
         expanded: list[str] = []
         for name in names:
-            column = columns.get(name)
+            column = columns.get(name) if isinstance(name, str) else None
             if column is not None:
                 told = column.told
                 expanded += (told[column.references :] or told) if reference else told

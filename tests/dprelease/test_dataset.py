@@ -70,6 +70,19 @@ def test_it_gives_what_the_functions_give(release: Dataset):
     assert table.document() == analyses.correlations(release, ["age", "glucose"]).document()
 
 
+def test_lists_and_names_are_told_apart(release: Dataset):
+    for wrong in (
+        lambda: release.analyze.correlations("age"),
+        lambda: release.analyze.compare_groups("age", by="smoker"),
+        lambda: release.analyze.principal_components(columns="age", count=1),
+        lambda: release.fit("glucose", "age"),
+    ):
+        with pytest.raises(InvalidInput, match=r"give names as a list: \['(age|smoker)'\]"):
+            wrong()
+    with pytest.raises(InvalidInput, match=r"name of a column is text, not \['age'\]"):
+        release.describe(["age"])  # type: ignore[arg-type]
+
+
 def test_every_analysis_is_offered_and_no_other(release: Dataset):
     assert set(dir(release.analyze)) == set(analyses.__all__) - {"Analysis", "Survival", "SyntheticRows"}
     with pytest.raises(AttributeError, match="did you mean 'correlations'"):
