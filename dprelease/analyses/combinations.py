@@ -25,7 +25,7 @@ SEEN = 2.0
 FIRM = 5.0
 """The same of the patients of a reference level with and without the outcome, and of a treatment's with and without it."""
 INFLATED = 10.0
-"""Variance inflation above which features are refused; from 5 to 8, 91 to 96 % of intervals hold (`benchmarks.inflation`)."""
+"""Variance inflation above which features are refused; from 5 to 8, 93 to 96 % of intervals hold (`benchmarks.inflation`)."""
 _LEAST = 1e-9
 """Variance of an indicator, and part of it, that is none."""
 NO_THREE = (
