@@ -128,18 +128,19 @@ def design(release: Release, targets: Sequence[str], features: Sequence[str] | N
     )
 
 
-Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 LARGEST = 1e50
 """Cells to predict from that are larger have no intervals: fourth powers of them are beyond a double."""
+Rows = npt.ArrayLike | Mapping[str, npt.ArrayLike]
 """A table that a caller holds: a data frame, a mapping of columns, or an array."""
 
 
-def design_matrix(table: Rows, names: Sequence[str]) -> Floats:
+def design_matrix(table: Rows, names: Sequence[str], ends: Floats | None = None) -> Floats:
     """The features of a table in a model's order, (rows, len(names)).
 
     Args:
         table: as of `in_order`; an array has its columns in the model's order already.
         names: of the model.
+        ends: (2, len(names)) cells beyond them are taken for them.
 
     Raises:
         InvalidInput: as `in_order` does; or the shape is wrong, or a cell is not a finite number or beyond `LARGEST`.
@@ -150,6 +151,8 @@ def design_matrix(table: Rows, names: Sequence[str]) -> Floats:
     wrong = [name for name, column in zip(names, rows.T, strict=True) if not np.isfinite(column).all()]
     if wrong:
         raise InvalidInput(f"X has missing or infinite cells in {listed(wrong)}; fill them or leave the rows out")
+    if ends is not None:
+        rows = np.clip(rows, *ends)
     large = [name for name, column in zip(names, rows.T, strict=True) if (np.abs(column) > LARGEST).any()]
     if large:
         raise InvalidInput(f"X has cells beyond {LARGEST:g} in {listed(large)}, which leave no number for an interval")

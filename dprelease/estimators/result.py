@@ -180,7 +180,7 @@ class FitResult(Shown):
             InvalidInput: X does not have just one column for each feature, or has cells that are no finite numbers.
         """
         beyond = 0.0 if clip else FAR * (self.upper - self.lower)
-        rows = np.clip(design_matrix(X, self.features), *self.feature_ends)
+        rows = design_matrix(X, self.features, self.feature_ends)
         predicted: Floats = rows @ self.coef.T + self.intercept
         return np.clip(predicted, self.lower - beyond, self.upper + beyond)
 
