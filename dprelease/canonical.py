@@ -112,7 +112,7 @@ A_NAME = "a name of at most 64 letters, digits, _ . and -, with a letter or _ in
 """The pattern in words."""
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
-"""A party, column or consortium name: a letter, then up to 63 letters, digits, ``_ . -``."""
+"""A party, column or consortium name: a letter or ``_``, then up to 63 letters, digits, ``_ . -``."""
 
 
 def check_name(text: str, what: str) -> None:

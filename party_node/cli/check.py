@@ -221,9 +221,10 @@ def _described(look: ColumnLook, where: Callable[[int], str], *, ascii_only: boo
     if look.unread:
         return [one_line(look.problem)]
     lines = plot(look.distribution, look.findings.outside, ascii_only=ascii_only)
+    levels = {level.casefold(): f" (declared: {one_line(level)!r})" for level in look.declared.column.vocabulary}
     for kind in _KINDS:
         found = [
-            f"{one_line(each.text, _LONGEST_TEXT)!r} in {where(each.row)}"
+            f"{one_line(each.text, _LONGEST_TEXT)!r} in {where(each.row)}{levels.get(each.text.strip().casefold(), '')}"
             for each in look.examples
             if each.kind == kind
         ]

@@ -219,7 +219,9 @@ print.summary.dp_lm <- function(x, ...) {
     "\nPatients: ", format(fit$release$rows, big.mark = ","), "\n\n",
     sep = ""
   )
-  print(signif(x$coefficients, 4), ...)
+  shown <- as.data.frame(signif(x$coefficients, 4))
+  shown[["Pr(>|z|)"]] <- format.pval(shown[["Pr(>|z|)"]], digits = 3, eps = 1e-3) # as learner fit prints them
+  print(shown, ...)
   cat("\nStandard deviation of the residuals: ", format(x$sigma, digits = 4), "\n", sep = "")
   for (line in c(notes_of(fit), fit$release$guarantee)) cat("\n", paste(strwrap(line), collapse = "\n"), "\n", sep = "")
   invisible(x)

@@ -164,6 +164,7 @@ def test_neither_keys_nor_a_folder_are_needed_or_made(described: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "rows.csv: 8 rows" in result.stdout
     assert "1 below < 18 |▄  ▄" in result.stdout
+    assert "outside: 'F' in line 3 (declared: 'f'), 'x' in line 8" in result.stdout
     assert "█| 100 > 2 above" in result.stdout
     assert "unreadable: '61,5' in line 4" in result.stdout
     assert STAYS in result.stdout

@@ -73,6 +73,7 @@ test_that("a fit answers what an lm answers", {
   expect_error(predict(fit, somebody, interval = "prediction", level = 2), "between 0 and 1")
   expect_equal(generics::glance(fit)$nobs, 20000)
   expect_output(print(summary(fit)), "(epsilon, delta) = (1, 1e-05)", fixed = TRUE)
+  expect_output(print(summary(fit)), "<0.001", fixed = TRUE)
   expect_length(coef(dp_lm(systolic ~ ., release)), 6)
   expect_silent({
     grDevices::pdf(NULL)
