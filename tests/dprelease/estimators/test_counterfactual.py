@@ -10,6 +10,7 @@ from dprelease.estimators.counterfactual import counterfactual, path_of
 from dprelease.mechanisms.synthetic_control.released import Panel
 from tests.support.noise import SeededNoise
 from tests.support.panels import panel_spec, released, times
+from tests.support.specs import numeric
 
 BEFORE, AFTER = 10, 3
 PENALTY = 10.0
@@ -97,6 +98,21 @@ def test_hospitals_with_different_donors_are_averaged() -> None:
     assert np.trace(both.covariance) <= min(np.trace(each.covariance) for each in alone)
     assert both.donors == (10, 20)
     assert both.placebo.donors == 30
+
+
+def test_original_units() -> None:
+    rng = np.random.default_rng(5)
+    pool, target = problem(rng, 10)
+    one = panel(pool, target, (0.01, 0.01), rng)
+    wide = replace(
+        one,
+        columns=tuple(numeric(column.name, 100.0, 300.0) for column in one.columns),
+        target=200 + 100 * target,
+    )
+    plain, scaled = counterfactual([one]), counterfactual([wide])
+    np.testing.assert_allclose(scaled.path, 200 + 100 * plain.path)
+    np.testing.assert_allclose(scaled.path_sd, 100 * plain.path_sd)
+    assert scaled.placebo.p_value == pytest.approx(plain.placebo.p_value)
 
 
 def test_placebos_see_an_effect_and_none() -> None:
