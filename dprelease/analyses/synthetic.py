@@ -12,8 +12,10 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+from scipy.special import stdtrit
 
 from dprelease.arrays import Floats, Integers
+from dprelease.document.cells import LEVEL
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.estimators.joint.derived import possible_rows, ties
@@ -37,7 +39,8 @@ ONE_SET = (
 )
 RULE = (
     "Fit on set 0: estimate q with standard error e. Fit on sets 1 to {sets}: estimates q_i. The variance of q is "
-    "e^2 * {rows} / {patients} + (1 + 1/{sets}) * mean of (q_i - q)^2. No set by itself is to be analysed as data."
+    "e^2 * {rows} / {patients} + (1 + 1/{sets}) * mean of (q_i - q)^2. A 95 % interval reaches {t:.2f} roots of it to either side, "
+    "which is Student's t of {sets} degrees of freedom. No set by itself is to be analysed as data."
 )
 THIRD = "Effects of two columns together on a third are the model's and not the data's: the release has tables of two columns only."
 SCORED = (
@@ -146,7 +149,11 @@ class SyntheticRows:
     def rule(self) -> str:
         """How to use the rows in an analysis."""
         count = len(self.sets) - 1
-        return RULE.format(sets=count, rows=len(self.sets[0]), patients=self.joint.patients) if count else ONE_SET
+        if not count:
+            return ONE_SET
+        # Refits scatter about q, which they do not estimate: all of their squares are free.
+        t = float(stdtrit(count, 1 - (1 - LEVEL) / 2))
+        return RULE.format(sets=count, rows=len(self.sets[0]), patients=self.joint.patients, t=t)
 
     @property
     def cautions(self) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ def test_several_sets_stand_in_one_file_with_the_rule(run: Run, release: Opened,
     assert table.column(SET).to_pylist() == [number for number in range(3) for _ in range(ROWS)]
     beside = json.loads(table.schema.metadata[b"dprelease"])
     assert "(1 + 1/2) * mean of (q_i - q)^2" in beside["use"]
+    assert "reaches 4.30 roots of it" in beside["use"]  # Student's t of 2 degrees of freedom
     assert f"e^2 * {ROWS} / 3000" in beside["use"]
     assert beside["note"] == NOBODYS
 
