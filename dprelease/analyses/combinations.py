@@ -75,12 +75,14 @@ class LevelDesign:
         matrix: (C, q).
         terms: column to the places of its indicators.
         references: column to the levels that its indicators are compared with.
+        faint: names of levels of which noise hides how many have the outcome, or have it not.
     """
 
     names: tuple[str, ...]
     matrix: Floats
     terms: dict[str, slice]
     references: dict[str, tuple[str, ...]]
+    faint: tuple[str, ...]
 
     @property
     def facts(self) -> dict[str, str]:
@@ -146,7 +148,7 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
     Raises:
         InvalidInput: a column of which noise hides all levels but one, all that are named, or all that are not.
     """
-    names, parts, terms, references = ["intercept"], [np.ones((len(law.cells), 1))], {}, {}
+    names, parts, terms, references, faint = ["intercept"], [np.ones((len(law.cells), 1))], {}, {}, list[str]()
     asked: dict[str, list[str]] = {}
     for name in on:
         for released in release.expand((name,), reference=False):
@@ -158,13 +160,13 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
             np.bincount(law.cells[:, place], law.shares * part, len(column.values)) * law.patients
             for part in (outcome, 1 - outcome)
         ]
-        count, firm = within[0] + within[1], np.minimum(*within) >= max(FIRM * law.noise, LEAST)
-        least = max(SEEN * law.noise, LEAST)
+        count, fewer, least = within[0] + within[1], np.minimum(*within), max(SEEN * law.noise, LEAST)
         named = [column.released.index(each) for each in asked[column.name]]
         whole = len(named) == len(column.values)
         seen = [at for at in named if count[at] >= least]
         if whole:
-            reference = named[0] if firm[named[0]] else int(np.argmax(np.minimum(*within)))
+            firm = fewer[named[0]] >= max(FIRM * law.noise, LEAST)
+            reference = named[0] if firm else int(np.argmax(fewer))
             seen = [at for at in seen if at != reference]
         if not seen:
             raise InvalidInput(
@@ -183,8 +185,9 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
         terms[column.name] = slice(len(names), len(names) + len(seen))
         references[column.name] = tuple(value for at, value in enumerate(column.values) if at not in seen)
         names += [column.released[at] for at in seen]
+        faint += [column.released[at] for at in seen if fewer[at] < least]
         parts.append(np.equal(law.cells[:, place, None], seen).astype(float))
-    return LevelDesign(tuple(names), np.hstack(parts), terms, references)
+    return LevelDesign(tuple(names), np.hstack(parts), terms, references, tuple(faint))
 
 
 def estimated(

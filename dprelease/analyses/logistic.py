@@ -36,6 +36,7 @@ from dprelease.analyses.weighted_logit import LARGEST, Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.log_linear import LogLinear
+from dprelease.one_line import listed
 from dprelease.release.release import Release
 
 LARGEST_EXPLAINED, LEAST_SHARE = 0.3, 0.05
@@ -114,6 +115,11 @@ def on_law(
         "Effects of two features together on the outcome are not in the model.",
         NO_THREE,
     ]
+    if x.faint:
+        caveats.append(
+            f"Noise hides how many patients of {listed(x.faint)} have the outcome, or how many have it not: their ratios are drawn "
+            "to 1, and of their intervals as few as 79 % hold."
+        )
     if law.patients < THIN * law.noise:
         caveats.append(
             f"There are {law.patients / law.noise:.0f} patients for each patient of noise: intervals are 2 to 11 times as long "

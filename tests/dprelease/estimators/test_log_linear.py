@@ -173,6 +173,22 @@ def test_a_reference_that_nobody_has_and_a_rare_named_level_are_refused_by_name(
     assert logistic(release, "ill", ["stage=I"]).tables["coefficients"].names == ("stage=I",)
 
 
+def test_a_level_of_few_with_the_outcome_is_said_to_be_drawn_to_the_others() -> None:
+    """Noise of 25 patients beside 10 of 150 who have the outcome, and beside 75 of them."""
+    columns = (category("ill", "yes"), category("stage", "I", "II"))
+    stage = np.repeat(["I", "other", "II"], [3_000, 1_850, 150])
+
+    def caveats(of_two: int) -> str:
+        ill = np.where((np.arange(5_000) % 2 == 0) & (stage != "II"), "yes", "no")
+        ill[-of_two:] = "yes"
+        return " ".join(logistic(released(columns, {"ill": ill, "stage": stage}, 0.005), "ill", ["stage"]).caveats)
+
+    said = "Noise hides how many patients of stage=II have the outcome, or how many have it not"
+    assert said in caveats(10)
+    assert said not in caveats(75)
+    assert said in caveats(140)
+
+
 def test_a_law_on_another_one_has_its_threes_and_the_released_pairs() -> None:
     """From a law with three columns that go together pairs alone do not come to it, and on it they do; `moved` is a derivative."""
     table, random = patients(20_000, 4), np.random.default_rng(4)
