@@ -132,9 +132,10 @@ class Plots:
         return found
 
 
-def _written() -> Any:
+def _written(kind: str, release: Release, results: Sequence[FitResult | Analysis]) -> Any:
     require("jinja2", "learner")
-    return import_module("dprelease.report")  # it loads jinja2, which only pages need
+    made = import_module("dprelease.report")  # it loads jinja2, which only pages need
+    return getattr(made, kind)(made.reported(release, results))
 
 
 def _axes(given: Any) -> Any:
@@ -202,8 +203,7 @@ class Dataset(Release):
             >>> page.startswith("<!DOCTYPE html>"), "Correlations" in page
             (True, True)
         """
-        written = _written()
-        made: str = written.page(written.reported(self, results))
+        made: str = _written("page", self, results)
         if output is not None:
             write_file(Path(output), made)
         return made
@@ -215,8 +215,7 @@ class Dataset(Release):
             >>> release.card(release.fit("glucose", ["age"]))["findings"][0]["target"]
             'glucose'
         """
-        written = _written()
-        made: dict[str, Any] = written.card(written.reported(self, results))
+        made: dict[str, Any] = _written("card", self, results)
         return made
 
     @property

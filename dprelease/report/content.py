@@ -118,7 +118,6 @@ CAVEATS = (
     "The best of many models is in part luck; the intervals do not account for that.",
 )
 
-
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "compare_groups": "means",

@@ -189,8 +189,10 @@ class ParquetReader:
 
     def header(self) -> list[str]:
         """Names of all columns."""
-        with parquet_file(self._path, []) as file:
-            return list(file.schema_arrow.names)
+        from pyarrow import parquet
+
+        with opened(self._path) as file:
+            return list(parquet.read_schema(file).names)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of some columns."""
