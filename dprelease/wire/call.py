@@ -89,16 +89,23 @@ class Call:
         return message
 
     async def messages(self, read: Callable[[bytes], T]) -> AsyncIterator[T]:
-        """The messages of an upload.
+        """The messages of an upload. One comes while who asks works on the one before.
 
         Raises:
             InvalidInput: one is too long or cannot be read.
             PeerUnavailable: the upload stood still.
         """
-        seconds = min(FIRST_MESSAGE_SECONDS, self._pace.stall_seconds)
-        while (message := await self._receive(read, seconds)) is not None:
-            yield message
-            seconds = self._pace.stall_seconds
+
+        def begin(seconds: float) -> asyncio.Future[T | None]:
+            return _unheard(self._loop.create_task(self._receive(read, seconds)))
+
+        coming = begin(min(FIRST_MESSAGE_SECONDS, self._pace.stall_seconds))
+        try:
+            while (message := await coming) is not None:
+                coming = begin(self._pace.stall_seconds)
+                yield message
+        finally:
+            coming.cancel()
 
     async def send(self, data: bytes) -> None:
         """Send a message, and wait until the caller has room for it.
@@ -118,9 +125,7 @@ class Call:
 
     def start(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> asyncio.Future[T]:
         """The same, begun now and awaited later; what is never awaited may fail unheard."""
-        begun = self._loop.run_in_executor(self._workers, partial(function, *args, **options))
-        begun.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return begun
+        return _unheard(self._loop.run_in_executor(self._workers, partial(function, *args, **options)))
 
     def end(self, reason: DpReleaseError) -> None:
         """End the call with an error, from any thread. The first one counts."""
@@ -146,6 +151,12 @@ class Call:
             return read(data)
         except (DecodeError, ValueError) as error:
             raise InvalidInput("a message cannot be read") from error
+
+
+def _unheard(begun: asyncio.Future[T]) -> asyncio.Future[T]:
+    """The same; if nobody awaits it, asyncio logs no failure of it."""
+    begun.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return begun
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

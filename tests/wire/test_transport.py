@@ -5,6 +5,7 @@ A call on real listeners: what it waits for, how long, and what it holds meanwhi
 Waits between attempts: growing, jittered, never longer than the longest.
 """
 
+import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -230,6 +231,17 @@ class Drain(intake_pb2_grpc.IntakeServiceServicer):
         return intake_pb2.SendBlockResponse(digest=bytes([len([each async for each in requests])]))
 
 
+class Slow(Drain):
+    """Keeps the first message until a longer one has come."""
+
+    async def SendBlock(self, requests: AsyncIterator[Any], context: Any) -> intake_pb2.SendBlockResponse:
+        first = await anext(requests)
+        async with asyncio.timeout(CALL_TAKES):
+            while context.message_bytes == first.ByteSize():
+                await asyncio.sleep(0.001)
+        return await super().SendBlock(requests, context)
+
+
 @pytest.fixture
 def source() -> Source:
     return Source()
@@ -246,10 +258,10 @@ def start(
 ) -> Iterator[Start]:
     with ExitStack() as running:
 
-        def make(pace: Pace, workers: int = 4) -> Listener:
+        def make(pace: Pace, workers: int = 4, intake: Drain | None = None) -> Listener:
             register = [
                 lambda to: public_pb2_grpc.add_PublicServiceServicer_to_server(source, to),
-                lambda to: intake_pb2_grpc.add_IntakeServiceServicer_to_server(Drain(), to),
+                lambda to: intake_pb2_grpc.add_IntakeServiceServicer_to_server(intake or Drain(), to),
                 lambda to: coordination_pb2_grpc.add_CoordinationServiceServicer_to_server(hospital_state, to),
             ]
             listener = listen(
@@ -327,6 +339,14 @@ def test_an_upload_that_stands_still_is_cut_and_one_that_moves_is_not(
     over.set()
     three = iter([intake_pb2.SendBlockRequest()] * 3)
     assert stub.SendBlock(three, timeout=CALL_TAKES, metadata=VERSION).digest == b"\x03"
+
+
+def test_the_next_message_of_an_upload_comes_while_one_is_worked_on(
+    start: Start, dial: Callable[[Listener], grpc.Channel]
+) -> None:
+    stub = intake_pb2_grpc.IntakeServiceStub(dial(start(Pace(), intake=Slow())))
+    two = iter([intake_pb2.SendBlockRequest(sequence=1), intake_pb2.SendBlockRequest(sequence=1 << 20)])
+    assert stub.SendBlock(two, timeout=CALL_TAKES, metadata=VERSION).digest == b"\x01"
 
 
 def test_a_download_below_the_least_rate_is_cut(
