@@ -13,12 +13,7 @@ import grpc
 import pytest
 
 from dprelease.canonical import sha256
-from dprelease.errors import (
-    Conflict,
-    IntegrityError,
-    NotFound,
-    PeerUnavailable,
-)
+from dprelease.errors import Conflict, IntegrityError, NotFound, PeerUnavailable
 from dprelease.release.verification import verify_release
 from dprelease.wire.transport import connect
 from dprelease.wire.v1 import release_pb2
@@ -48,13 +43,7 @@ def opened(root: Path, world: World) -> Storage:
 
 @pytest.mark.parametrize("kept", ["nothing", "that it was announced", "half of it"])
 def test_a_block_that_the_hub_has_forgotten_is_taken_again(
-    start_hub: Start,
-    dial: Dial,
-    world: World,
-    coordinator: FakeCoordinator,
-    sealed: Sealed,
-    tmp_path: Path,
-    kept: str,
+    start_hub: Start, dial: Dial, world: World, coordinator: FakeCoordinator, sealed: Sealed, tmp_path: Path, kept: str
 ) -> None:
     coordinator.offer(sealed)
     hub = start_hub()
@@ -146,11 +135,7 @@ def _no_manifest(folder: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_damaged_block, _other_name, _no_manifest])
 def test_what_does_not_verify_is_not_listed(
-    tmp_path: Path,
-    world: World,
-    sealed: Sealed,
-    damage: Callable[[Path], None],
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, world: World, sealed: Sealed, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     good = world.sealed("a good one")
     with closing(opened(tmp_path / "storage", world)) as storage:

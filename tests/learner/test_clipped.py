@@ -28,10 +28,7 @@ from tests.support.specs import numeric
 from tests.support.web import RangeHandler, serving
 
 ASKED = ("--target", "glucose", "--features", "age,smoker", "--method", "ols")
-COLUMNS = {
-    "north": (AGE, SMOKER, numeric("weight")),
-    "south": (GLUCOSE, numeric("pressure")),
-}
+COLUMNS = {"north": (AGE, SMOKER, numeric("weight")), "south": (GLUCOSE, numeric("pressure"))}
 CLIPS = (None, 0.0, 2.0, "none")
 """In public bounds; far; gently; without a norm."""
 

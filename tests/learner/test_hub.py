@@ -13,23 +13,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dprelease.canonical import sha256
-from dprelease.errors import (
-    Conflict,
-    DpReleaseError,
-    IntegrityError,
-    InvalidInput,
-    NotFound,
-    PeerUnavailable,
-)
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound, PeerUnavailable
 from dprelease.release.verification import verify_release
 from dprelease.wire.boundary import VERSION, translated
-from dprelease.wire.v1 import (
-    intake_pb2,
-    intake_pb2_grpc,
-    public_pb2,
-    public_pb2_grpc,
-    release_pb2,
-)
+from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
 from learner.hub.identity import read_signer
 from learner.hub.server import Hub
 from tests.learner.world import (

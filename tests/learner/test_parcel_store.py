@@ -241,14 +241,7 @@ def test_no_other_digest_becomes_a_path(storage: Storage, digest: str) -> None:
 @pytest.mark.parametrize("party", ["", ".", "..", "../north", "a/b", "/etc/passwd", "north\x00", "north\n", "a" * 65])
 def test_no_other_name_becomes_a_path(storage: Storage, party: str) -> None:
     digest = "a" * 64
-    for call in (
-        storage.entry,
-        storage.held,
-        storage.part,
-        storage.discard_part,
-        storage.forget,
-        storage.complete,
-    ):
+    for call in (storage.entry, storage.held, storage.part, storage.discard_part, storage.forget, storage.complete):
         with pytest.raises(InvalidInput):
             call(BlockKey(digest, party))
     with pytest.raises(InvalidInput):

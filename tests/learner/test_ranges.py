@@ -82,9 +82,7 @@ def test_describe_has_means_spreads_and_quantiles_with_errors(run: Run, release:
     assert "no range of stage; it has those of age, glucose" in refused.output
 
 
-def test_quantiles_beyond_what_was_counted_are_at_most_and_at_least(
-    release: Opened,
-) -> None:
+def test_quantiles_beyond_what_was_counted_are_at_most_and_at_least(release: Opened) -> None:
     found = describe_ranges(release.release, ["glucose"])
     (glucose,) = found.columns
     piled = np.concatenate(
@@ -124,9 +122,7 @@ def two_rounds() -> Release:
     return made_alone(spec, random_rows(spec, "north"), SeededNoise(4))
 
 
-def test_moments_of_two_rounds_are_described_with_the_ranges_of_the_first(
-    two_rounds: Release,
-) -> None:
+def test_moments_of_two_rounds_are_described_with_the_ranges_of_the_first(two_rounds: Release) -> None:
     found = describe(two_rounds)
     assert [each.column.name for each in found.ranges] == ["age", "glucose"]
     first = {party: blocks[:1] for party, blocks in two_rounds.blocks.items()}

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dprelease.errors import (
-    AccessDenied,
-    Conflict,
-    IntegrityError,
-    InvalidInput,
-    NotFound,
-)
+from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound
 from dprelease.mpc.messages import Message
 from dprelease.wire.v1 import release_pb2
 from learner.hub import mailbox

@@ -5,10 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dprelease.errors import (
-    PeerUnavailable,
-    TooManyRequests,
-)
+from dprelease.errors import PeerUnavailable, TooManyRequests
 from learner.hub.approved import most_bytes
 from learner.hub.storage import PartyShare, Storage
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office

@@ -61,10 +61,7 @@ def issue(world: World, key: PrivateKey, asked: list[str]) -> Callable[[str], st
 
 
 def test_a_new_certificate_is_used_by_everything_without_a_restart(
-    start_hub: Callable[..., Hub],
-    coordinator: FakeCoordinator,
-    world: World,
-    expiring: Callable[..., dict[str, Any]],
+    start_hub: Callable[..., Hub], coordinator: FakeCoordinator, world: World, expiring: Callable[..., dict[str, Any]]
 ) -> None:
     asked: list[str] = []
     settings = expiring(10)

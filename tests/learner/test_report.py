@@ -284,10 +284,7 @@ def test_without_an_intercept_the_page_says_where_the_model_passes(rows: Opened)
 def test_many_targets_and_features(tmp_path: Path) -> None:
     count = MOST_TARGETS + 3
     features = tuple(f"x{place}" for place in range(MOST_LINES + 2))
-    columns = {
-        "north": tuple(numeric(f"y{place}") for place in range(count)),
-        "south": tuple(map(numeric, features)),
-    }
+    columns = {"north": tuple(numeric(f"y{place}") for place in range(count)), "south": tuple(map(numeric, features))}
     release = opened(World(tmp_path, columns), tmp_path, mechanism="rows", rows=2000, epsilon=2000.0)
     found = report(release, [f"y{place}" for place in range(count)], features)
     tree = parsed(page(found))

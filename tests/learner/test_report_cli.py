@@ -162,10 +162,7 @@ def test_a_card_says_what_the_fit_and_the_release_say(card: dict[str, Any], rele
     assert card["release"]["digest"] == fit.release == spec.digest()
     assert card["release"]["title"] == spec.title
     assert card["release"]["patients"] == spec.rows
-    assert card["verification"] == {
-        "root_sha256": release.consortium.fingerprint,
-        "checked": list(checks(spec)),
-    }
+    assert card["verification"] == {"root_sha256": release.consortium.fingerprint, "checked": list(checks(spec))}
     assert (card["privacy"]["guarantee"], card["privacy"]["trust"]) == tuple(
         map(list, (fit.promise.guarantee, fit.promise.trust))
     )

@@ -179,11 +179,7 @@ def test_a_hub_that_asks_for_patience_gets_some(published: tuple[tuple[bytes, st
 
 
 def test_the_command(
-    world: World,
-    releases: tuple[Sealed, ...],
-    account: Account,
-    tmp_path: Path,
-    start_hub: Callable[..., Hub],
+    world: World, releases: tuple[Sealed, ...], account: Account, tmp_path: Path, start_hub: Callable[..., Hub]
 ) -> None:
     def run(*arguments: str) -> Result:
         result = CliRunner().invoke(main, ["--home", str(tmp_path / "home"), *arguments])

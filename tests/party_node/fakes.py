@@ -16,13 +16,7 @@ from dprelease.wire.call import caller
 from dprelease.wire.chunks import check_chunk
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.news import News
-from dprelease.wire.v1 import (
-    coordination_pb2,
-    coordination_pb2_grpc,
-    intake_pb2,
-    intake_pb2_grpc,
-    release_pb2,
-)
+from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, intake_pb2, intake_pb2_grpc, release_pb2
 from tests.support.certificates import HOST, Authority, Member
 
 

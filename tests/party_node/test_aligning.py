@@ -15,18 +15,7 @@ from party_node.outgoing.relay import RelayCalls
 from party_node.state.journal import Status
 from party_node.state.session import Outgoing
 from tests.hostile.faults import Fault, Kind, each
-from tests.party_node.aligning import (
-    SHARED,
-    accepted,
-    common,
-    go,
-    noted,
-    overlap,
-    propose,
-    status,
-    task,
-    words_of,
-)
+from tests.party_node.aligning import SHARED, accepted, common, go, noted, overlap, propose, status, task, words_of
 from tests.party_node.world import ROWS, World
 
 

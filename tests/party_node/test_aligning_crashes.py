@@ -76,11 +76,7 @@ class Site:
         self.tick("ask")
         return [
             Pending(
-                self.office.task.digest(),
-                self.office.task.to_bytes(),
-                self.office.state,
-                self.office.acceptances,
-                "",
+                self.office.task.digest(), self.office.task.to_bytes(), self.office.state, self.office.acceptances, ""
             )
         ]
 

@@ -70,11 +70,7 @@ def described(choose: random.Random, folder: Path, **place: Any) -> PartySetting
         columns[f"n{number}"] = number_rules(choose, decimal)
     for number in range(4):
         columns[f"d{number}"] = {"kind": "date", "format": choose.choice(FORMATS), "missing": choose.sample(WORDS, 1)}
-        columns[f"days{number}"] = {
-            "derived": {"days": ["2020-01-01", f"d{number}"]},
-            "lower": -9999,
-            "upper": 9999,
-        }
+        columns[f"days{number}"] = {"derived": {"days": ["2020-01-01", f"d{number}"]}, "lower": -9999, "upper": 9999}
     for number in range(4):
         levels = {"kind": "categorical", "levels": ["yes", "no"], "spellings": {"yes": ["Y", "1", "1,5"], "no": ["N"]}}
         columns[f"c{number}"] = levels | {

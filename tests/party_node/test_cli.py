@@ -8,14 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from dprelease.errors import (
-    Conflict,
-    DpReleaseError,
-    IntegrityError,
-    InvalidInput,
-    NotFound,
-    SpecRefused,
-)
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InvalidInput, NotFound, SpecRefused
 from dprelease.wire.boundary import exit_code
 from party_node.cli.main import main
 from party_node.state.ledger import Ledger

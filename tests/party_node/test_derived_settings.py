@@ -259,11 +259,7 @@ def test_a_category_of_codes(tmp_path: Path) -> None:
 ENDS = st.floats(-1e6, 1e6).map(lambda end: round(end, 3))
 
 
-@given(
-    ends=st.lists(ENDS, min_size=4, max_size=4),
-    plus=ENDS,
-    places=st.lists(st.floats(0, 1), min_size=2, max_size=2),
-)
+@given(ends=st.lists(ENDS, min_size=4, max_size=4), plus=ENDS, places=st.lists(st.floats(0, 1), min_size=2, max_size=2))
 def test_no_value_within_the_sources_bounds_lies_beyond_what_follows(
     ends: list[float], plus: float, places: list[float]
 ) -> None:

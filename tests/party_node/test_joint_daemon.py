@@ -13,14 +13,7 @@ from dprelease.mpc.messages import MessageHeader
 from dprelease.release.accounting import guarantee, trust
 from dprelease.release.spec import ReleaseSpec
 from tests.party_node.conftest import MakeWorld
-from tests.party_node.joint_release import (
-    approved,
-    deliver,
-    joint_spec,
-    kinds,
-    released_exactly,
-    session_folder,
-)
+from tests.party_node.joint_release import approved, deliver, joint_spec, kinds, released_exactly, session_folder
 from tests.party_node.test_gate import secrets_of
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, ROWS, WITHIN_LIMITS, World
 

@@ -11,13 +11,7 @@ from dprelease.files.durable import TEMPORARY
 from dprelease.mpc.messages import sign_message
 from dprelease.release.accounting import guarantee
 from party_node.state.transactions import transaction
-from tests.party_node.joint_release import (
-    approved,
-    deliver,
-    kinds,
-    released_exactly,
-    session_folder,
-)
+from tests.party_node.joint_release import approved, deliver, kinds, released_exactly, session_folder
 from tests.party_node.test_restart import cut
 from tests.party_node.world import DRAWS_OF_ONE_BLOCK, PowerCut, World
 

@@ -122,10 +122,7 @@ def test_party_toml_alone_makes_nothing_public(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "text"),
-    [
-        (r"^upper = 120", "upper = 130"),
-        (r"^\[columns.age\]", '[columns.age]\nfrom = "weight"'),
-    ],
+    [(r"^upper = 120", "upper = 130"), (r"^\[columns.age\]", '[columns.age]\nfrom = "weight"')],
     ids=["bounds", "source"],
 )
 def test_an_act_covers_the_declaration_that_the_owner_saw(world: World, pattern: str, text: str) -> None:

@@ -25,8 +25,7 @@ def rows(names: list[bytes], first: int) -> Any:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    parts=st.lists(st.lists(st.binary(min_size=1, max_size=3), max_size=30), max_size=8),
-    run_rows=st.integers(1, 40),
+    parts=st.lists(st.lists(st.binary(min_size=1, max_size=3), max_size=30), max_size=8), run_rows=st.integers(1, 40)
 )
 def test_rows_leave_in_the_order_of_their_names_each_once(
     tmp_path: Path, parts: list[list[bytes]], run_rows: int
