@@ -27,6 +27,9 @@ from dprelease.wire.transport import KEEPALIVE_SECONDS, Credentials, check_addre
 MOST_CONNECTIONS = 10_000
 """Connections of one listener, and at most a quarter of the files that the process may open: enough are left to serve with."""
 
+MOST_WAITING = 4_000
+"""Calls that a busy loop has not looked at yet, 16 KiB each. Beyond 1,000, gRPC by itself ends some at random, honest ones too."""
+
 MOST_TRIALS = 20
 """How often another port is tried where any will do."""
 
@@ -40,6 +43,8 @@ _SERVER_OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_SECONDS * 1000 // 2),
     ("grpc.max_concurrent_streams", 128),
+    ("grpc.server.max_pending_requests", MOST_WAITING),
+    ("grpc.server.max_pending_requests_hard_limit", MOST_WAITING),
     ("grpc.server_handshake_timeout_ms", 20_000),
     ("grpc.so_reuseport", 1),  # a renewed certificate's server begins before the old one ends
 ]

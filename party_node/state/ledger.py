@@ -124,14 +124,8 @@ class Ledger:
                 raise Conflict(f"the ledger holds no budget for a block of release {release[:12]}")
             noted = last_made(entry for entry in entries if (entry.roster, entry.release) == (roster, release))
             if noted == before:
-                _append(
-                    db,
-                    roster,
-                    "made",
-                    release,
-                    Fraction(0),
-                    {"blocks": (*before, *blocks)} | ({"kept": kept} if kept else {}),
-                )
+                detail = {"blocks": (*before, *blocks)} | ({"kept": kept} if kept else {})
+                _append(db, roster, "made", release, Fraction(0), detail)
             elif noted != (*before, *blocks):
                 raise IntegrityError(
                     f"the ledger knows another block of release {release[:12]}; this one must not leave"

@@ -134,7 +134,7 @@ class Connection:
         self.http = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
         self._takes, self._ignores = takes, False
         self._streams: dict[int, Stream] = {}
-        self._room = asyncio.Event()
+        self._room, self._heard = asyncio.Event(), asyncio.Event()
         first = {SettingCodes.INITIAL_WINDOW_SIZE: window, SettingCodes.ENABLE_PUSH: 0}
         self.http.local_settings = Settings(client=True, initial_values=first)
         # h2 takes nothing more after a GOAWAY; a call that is under way then goes on all the same.
@@ -177,6 +177,12 @@ class Connection:
         await stream.send(framed(message), end=True)
         return await stream.over()
 
+    async def heard(self) -> None:
+        """Wait, once, until the server has read all that was sent."""
+        self.http.ping(bytes(8))
+        await self.flush()
+        await self._heard.wait()
+
     def ignore(self) -> None:
         """Read what comes and make nothing of it, for whoever writes frames past the protocol's state."""
         self._ignores = True
@@ -214,6 +220,8 @@ class Connection:
     def _note(self, event: Any) -> None:
         if isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
             self._room.set()
+        if isinstance(event, h2.events.PingAckReceived):
+            self._heard.set()
         stream = self._streams.get(getattr(event, "stream_id", None) or 0)
         if stream is None:
             return

@@ -1,11 +1,14 @@
 """Listeners themselves: how many connections they take, how a certificate changes, how they stop."""
 
+import asyncio
 import socket
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +16,16 @@ import pytest
 from dprelease.errors import InvalidInput
 from dprelease.wire import listener as listener_module
 from dprelease.wire.boundary import VERSION
+from dprelease.wire.call import event_loop
 from dprelease.wire.listener import Listener, listen
 from dprelease.wire.transport import Credentials, connect
 from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc
 from tests.support.certificates import HOST, Authority, Member
+from tests.support.http2 import connection, tls
 from tests.wire.conftest import Desk
 from tests.wire.test_transport import SECONDS, decline
 
+CHECK = "/grpc.health.v1.Health/Check"
 add = coordination_pb2_grpc.add_CoordinationServiceServicer_to_server
 
 
@@ -81,6 +87,26 @@ def test_connections_are_limited_and_come_back(
         except (ssl.SSLError, ConnectionError):
             assert time.monotonic() < end
             time.sleep(0.05)
+
+
+def test_calls_that_come_while_the_loop_is_busy_are_answered_when_it_is_not(
+    running_stack: ExitStack, server: Member, authority: Authority, hospital_state: Desk, tmp_path: Path
+) -> None:
+    port, go_on = start(running_stack, server, authority.root, hospital_state).port, threading.Event()
+    (tmp_path / "root.pem").write_text(authority.root)
+
+    async def crowd() -> Counter[int | None]:
+        async with AsyncExitStack() as stack:
+            opened = [connection(port, tls(tmp_path / "root.pem")) for _ in range(25)]
+            links = [await stack.enter_async_context(each) for each in opened]
+            event_loop().call_soon_threadsafe(go_on.wait, SECONDS)
+            calls = [asyncio.create_task(link.call(CHECK)) for link in links for _ in range(100)]
+            await asyncio.sleep(0)  # they are sent
+            await asyncio.gather(*(link.heard() for link in links))
+            go_on.set()
+            return Counter([call.status for call in await asyncio.gather(*calls)])
+
+    assert asyncio.run(crowd()) == {0: 2500}
 
 
 def test_a_call_goes_on_under_the_certificate_that_it_began_with(

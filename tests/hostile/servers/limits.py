@@ -6,7 +6,7 @@ from dprelease.wire.boundary import CALL_SECONDS
 from dprelease.wire.call import FIRST_MESSAGE_SECONDS, SENT_GRACE_SECONDS
 from dprelease.wire.chunks import CHUNK_BYTES, chunk_bytes
 from dprelease.wire.limits import BURST_SECONDS
-from dprelease.wire.listener import MOST_CONNECTIONS
+from dprelease.wire.listener import MOST_CONNECTIONS, MOST_WAITING
 from learner.hub.coordination import QUESTIONS
 from learner.hub.revocation import LOOKS
 from learner.hub.settings import HubLimits
@@ -38,6 +38,12 @@ EXHAUSTION = (
         f"an upload that stands still: {_hub.stall_seconds:g} s; a download that is taken too slowly: cut after {_cut:.0f} s, "
         "but its place is free only when its reader takes what was under way or its connection ends, at the latest after 20 "
         "minutes; with a certificate there is no such end, so revoke it",
+    ),
+    (
+        "calls that a busy listener has not looked at yet",
+        "128 on each connection",
+        f"{MOST_WAITING} calls, of some 16 KiB each; gRPC ends further ones with CANCELLED, and clients ask again",
+        "until the listener looks at them",
     ),
     (
         "threads of one listener",

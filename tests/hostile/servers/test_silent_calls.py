@@ -12,8 +12,6 @@ from tests.support.http2 import Connection, Stream
 
 UPLOADS = {"hub": "/dprelease.wire.v1.IntakeService/SendBlock"}
 ANSWERS = {(14, "PeerUnavailable"), (8, "TooManyRequests")}
-BACKLOG = (1, "")
-"""gRPC's own answer while more than a thousand calls of a listener wait to be looked at."""
 WORKERS = 2 * 16
 """Threads for work of a role's two listeners; they begin when they are first needed."""
 
@@ -59,8 +57,7 @@ async def attack(site: Site, number: int) -> dict[str, list[Stream]]:
 @row(
     "40, 500, 2,000 calls of one peer without a message, or with 2 of 5 bytes",
     "all four",
-    "no thread is held; UNAVAILABLE after 10 s, beyond the rate RESOURCE_EXHAUSTED at once; "
-    "of 2,000 at all doors at once some CANCELLED by gRPC",
+    "no thread is held; UNAVAILABLE after 10 s, beyond the rate RESOURCE_EXHAUSTED at once",
 )
 @pytest.mark.parametrize(
     "number", [pytest.param(40, marks=pytest.mark.slow), 500, pytest.param(2000, marks=pytest.mark.slow)]
@@ -68,7 +65,7 @@ async def attack(site: Site, number: int) -> dict[str, list[Stream]]:
 def test_calls_without_a_message_keep_nobody_from_being_served(sooner: Site, number: int) -> None:
     for name, streams in asyncio.run(attack(sooner, number)).items():
         answers = by_status(streams)
-        assert answers.keys() <= ({*ANSWERS, BACKLOG} if number == 2000 else ANSWERS), (name, answers)
+        assert answers.keys() <= ANSWERS, (name, answers)
         assert answers[14, "PeerUnavailable"] >= 20, (name, answers)  # what the peer's rate let in
         if number == 2000:
             assert answers[8, "TooManyRequests"] > 1000, (name, answers)
