@@ -222,6 +222,14 @@ def test_the_sign_and_the_offset() -> None:
     assert first_laplace(1000, ONES - 1, TOP | 7, 0) == -7
 
 
+def test_an_offset_is_kept_as_often_as_it_weighs() -> None:
+    with mpmath.workdps(80):
+        weight = int(mpmath.exp(mpmath.mpf(-7) / 1000) * mpmath.mpf(2) ** 64)
+    for near in (1, 1 << 44):  # decided by exact arithmetic, and by doubles
+        assert first_laplace(1000, ONES - 1, 7, weight - near) == 7
+        assert first_laplace(1000, ONES - 1, 7, weight + near) == 0
+
+
 @pytest.mark.parametrize("scale", [0, -1, 1 << 50])
 def test_a_scale_that_the_door_refuses(scale: int) -> None:
     with pytest.raises(InvalidInput, match="noise scale"):
