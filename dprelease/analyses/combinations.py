@@ -45,7 +45,8 @@ def law_of(
     """The law of the columns behind released names, the outcomes' first; `possible` and `alike` as of `LogLinear.of`.
 
     Raises:
-        InvalidInput: a release without moments, a number, an outcome among the features, or too many combinations.
+        InvalidInput: a release without moments, a number, an outcome among the features, products that are not released, or too
+            many combinations.
     """
     columns = tuple(dict.fromkeys(release.column(name) for name in (*outcomes, *features)))
     measured = [column.name for column in columns if not column.indicators]
@@ -58,7 +59,7 @@ def law_of(
     twice = first & {release.column(name).name for name in features}
     if twice:
         raise InvalidInput(f"{listed(sorted(twice))} cannot explain itself; leave it out of the features")
-    return LogLinear.of(release.moments(), columns, possible, alike, len(first))
+    return LogLinear.of(release.products, columns, possible, alike, len(first))
 
 
 def facts_of(law: LogLinear) -> Mapping[str, str]:

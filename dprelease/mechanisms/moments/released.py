@@ -25,6 +25,7 @@ from dprelease.mechanisms.moments.entries import EntryKind, Layout, code
 from dprelease.mechanisms.view import CONSTANT, SQUARES, ReleasedTable, View
 from dprelease.mpc.modulus import Modulus
 from dprelease.mpc.ring import product
+from dprelease.one_line import listed
 
 Indices = Sequence[int] | Integers
 
@@ -360,7 +361,12 @@ class OutcomeMoments(Moments):
             return crossed(matrix, place[first], second)
         if not outcome[second].any():
             return crossed(matrix, place[second], first).T
-        raise InvalidInput("products of two outcomes are not released; use features")
+        twice = [
+            self.layout.columns[self.layout.variables[at - 1].column].name for at in (*first, *second) if outcome[at]
+        ]
+        raise InvalidInput(
+            f"products of two outcomes are not released, and {listed(dict.fromkeys(twice))} are outcomes only; name one of them"
+        )
 
 
 def _placed(layout: Layout, values: Floats) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from dprelease.data.columns import CategoricalColumn, Column, Number, NumericColumn
 from dprelease.mechanisms.moments.entries import Layout
-from dprelease.mechanisms.moments.released import NoisyMoments
+from dprelease.mechanisms.moments.released import Moments, NoisyMoments
 from dprelease.release.reaches import Reach
 from dprelease.release.release import Release
 from tests.dprelease.estimators.moments import noisy_moments
@@ -51,7 +51,7 @@ def released(columns: tuple[Column, ...], table: Table, sd: float = 0.0, seed: i
     return viewed(columns, view)
 
 
-def viewed(columns: tuple[Column, ...], view: NoisyMoments, reaches: tuple[Reach, ...] = ()) -> Release:
+def viewed(columns: tuple[Column, ...], view: Moments, reaches: tuple[Reach, ...] = ()) -> Release:
     """A release whose moments are given, and how far numbers reach where they are in ranges."""
     spec = build_spec({"north": columns[:1], "south": columns[1:]}, mechanism="moments", rows=view.rows)
     release = Release(spec, {}, ("a guarantee",))

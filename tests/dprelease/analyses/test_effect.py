@@ -11,7 +11,8 @@ from dprelease.analyses.weighted_logit import Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
-from tests.dprelease.analyses.releases import category, released
+from tests.dprelease.analyses.releases import category, coded, released, viewed
+from tests.dprelease.estimators.outcome_only import outcome_only_of
 
 AGES = ("young", "middle", "old")
 
@@ -51,6 +52,22 @@ def test_both_ways_give_the_g_formula_without_noise() -> None:
     after = found.tables["balance"].estimate[4:]
     np.testing.assert_allclose(after, 0, atol=0.01)
     assert np.abs(found.tables["balance"].estimate[:4]).max() > 0.3
+
+
+def test_outcomes_apart_have_their_effects_and_do_not_explain_one_another() -> None:
+    """Noise is declared and none is drawn: the prior takes a little from either release."""
+    table = patients(20_000, 0.9, 1)
+    apart = viewed(COLUMNS, outcome_only_of(coded(COLUMNS, table), COLUMNS, ("ill", "smoker")))
+    whole, age = (
+        effect(released(COLUMNS, table, 0.002), "treated", "ill", ["age"]),
+        effect(apart, "treated", "ill", ["age"]),
+    )
+    assert age.facts["share"] == whole.facts["share"]
+    for name in ("risks", "differences"):
+        np.testing.assert_allclose(age.tables[name].estimate, whole.tables[name].estimate, atol=0.002)
+    assert 0.18 < age.tables["differences"].estimate[0] < 0.28
+    with pytest.raises(InvalidInput, match="not released, and ill, smoker are outcomes only; name one of them"):
+        effect(apart, "treated", "ill", ["smoker"])
 
 
 def test_one_covariate_is_balanced_to_nothing() -> None:
