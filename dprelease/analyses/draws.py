@@ -188,6 +188,11 @@ def levels(release: Release, name: str) -> tuple[str, ...]:
     return column.released
 
 
+def compared(release: Release, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Levels of a column, with the one first that others are compared with: of a single declared level it is ``other``."""
+    return names[::-1] if len(release.column(names[0]).told) == 1 else names
+
+
 def clear(counts: Floats) -> npt.NDArray[np.bool_]:
     """(q,) whether numbers of patients, (T, q), are told from 0."""
     found: npt.NDArray[np.bool_] = np.median(counts, axis=0) >= np.maximum(CLEAR * counts.std(axis=0), LEAST)

@@ -22,7 +22,7 @@ from itertools import chain
 import numpy as np
 
 from dprelease.analyses.clipped import tables_of
-from dprelease.analyses.draws import Draws, clear, draws_of, features, levels, number
+from dprelease.analyses.draws import Draws, clear, compared, draws_of, features, levels, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import are_zero
 from dprelease.analyses.least_squares import LeastSquares, least_squares, on_covariance
@@ -54,7 +54,7 @@ def compare_groups(release: Release, outcome: str, by: Sequence[str], adjust: Se
     if not by:
         raise InvalidInput("name at least one category to compare the groups of")
     y, covariates = number(release, outcome), features(release, adjust) if adjust else ()
-    groups = {factor: levels(release, factor) for factor in by}
+    groups = {factor: compared(release, levels(release, factor)) for factor in by}
     # A binary's levels are one variable.
     drawn = {factor: names if len(names) > 2 else names[1:] for factor, names in groups.items()}
     draws = draws_of(release, (y, *chain(*drawn.values()), *covariates))

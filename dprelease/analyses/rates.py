@@ -18,7 +18,7 @@ import numpy as np
 
 from dprelease.analyses.clipped import tables_of
 from dprelease.analyses.combinations import law_of
-from dprelease.analyses.draws import CLEAR, LEAST, Draws, clear, draws_of, features, levels, number
+from dprelease.analyses.draws import CLEAR, LEAST, Draws, clear, compared, draws_of, features, levels, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import joint_test
 from dprelease.analyses.logistic import on_law
@@ -46,7 +46,7 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
     Raises:
         InvalidInput: an unknown name, no moments, or fewer than two groups with events and time that are told from none.
     """
-    event, clock, groups = number(release, events), number(release, time), levels(release, by)
+    event, clock, groups = number(release, events), number(release, time), compared(release, levels(release, by))
     draws = draws_of(release, (event, clock, *groups[:-1]))
     count, person = _sums(draws)
     seen = clear(count) & (np.median(person, axis=0) > CLEAR * person.std(axis=0)) & (np.median(person, axis=0) > 0)

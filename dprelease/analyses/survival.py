@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dprelease.analyses.draws import compared
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.exit_sums import ExitSums, exit_sums
 from dprelease.analyses.joint_test import JointTest, joint_test
@@ -130,8 +131,8 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
     """Survival by group, out of a column of exits.
 
     Tables: ``survival`` (with several causes ``free of events`` and ``cumulative incidence``), ``hazard ratios`` to the first
-    group, ``restricted mean survival time`` up to the last cut, ``median survival``; noise and sampling. ``numbers at risk`` and
-    ``events``; noise only. Tests: ``the hazards of all groups are equal``, of each cause.
+    group, or to ``other`` of one declared level, ``restricted mean survival time`` up to the last cut, ``median survival``; noise
+    and sampling. ``numbers at risk`` and ``events``; noise only. Tests: ``the hazards of all groups are equal``, of each cause.
 
     Args:
         release: a verified release of joint moments.
@@ -145,6 +146,8 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
     found = exit_sums(release, exit, by, event)
     fit = found.fit(proportional=False)
     shown = [place for place, told in enumerate(found.told) if told]
+    if by is not None:
+        shown = [found.groups.index(name) for name in compared(release, tuple(found.groups[place] for place in shown))]
     at = [found.order.index(place) for place in shown]
     names = [found.groups[place] for place in shown]
     normals = PublicNormals(hashlib.sha256(f"{release.digest} {exit} {by}".encode()).digest())

@@ -99,7 +99,7 @@ def test_a_correlation_is_wider_by_three_errors_and_a_difference_by_one() -> Non
     inner = replace(found, taken=None).interval()
     assert np.arctanh(upper) - np.arctanh(inner[1]) == pytest.approx(found.wider)
     assert np.arctanh(inner[0]) - np.arctanh(lower) == pytest.approx(found.wider)
-    differences = compare_groups(release, "x", ["ill"]).tables["differences of ill to ill=yes"]
+    differences = compare_groups(release, "x", ["ill"]).tables["differences of ill to ill=other"]
     cells = patients()
     ill = (cells["ill"] == "yes").var()
     chance = cells["x"].var() / kept**2 / ill * (1 - kept) / PATIENTS
@@ -225,7 +225,7 @@ def test_intervals_hold_all_rows_where_those_of_clipped_rows_do_not() -> None:
     release, whole = long_tailed()
     questions: tuple[Callable[[Release], Estimates], ...] = (
         lambda of: logistic(of, "ill", ["amount"]).tables["coefficients"]["amount"],
-        lambda of: compare_groups(of, "amount", ["ill"]).tables["differences of ill to ill=yes"],
+        lambda of: compare_groups(of, "amount", ["ill"]).tables["differences of ill to ill=other"],
     )
     for ask in questions:
         found, truth = ask(release), ask(whole).estimate[0]

@@ -56,7 +56,7 @@ def estimates(release: Release) -> dict[str, Estimates]:
         "risk ratio": table["ratios"]["risk ratio"],
         "risk difference": table["difference"],
         "adjusted difference": compare_groups(release, "m", ["smoker"], ["x"]).tables[
-            "differences of smoker to smoker=yes"
+            "differences of smoker to smoker=other"
         ],
         "two-stage": two_stage_least_squares(release, "y", ["x"], ["z"]).tables["coefficients"],
         "correlation": correlations(release, ["z", "m"]).tables["correlations"],

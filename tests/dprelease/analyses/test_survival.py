@@ -18,6 +18,8 @@ from dprelease.analyses.survival import _with_room
 from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
+from tests.dprelease.analyses import releases
+from tests.dprelease.analyses.releases import category
 from tests.support.exits import BINARY, drawn_exits, exit_columns, exit_release, places_of
 
 CHANCE = 1e-4
@@ -108,6 +110,17 @@ def test_the_noise_of_a_ratio_is_how_far_releases_of_the_same_patients_lie_apart
     assert 0 < row["noise_sd"] < row["value"]["standard_error"]
     exact = survival(released(Patients()), "exit", "group", "died").tables["hazard ratios"]
     assert exact.noise_sd[0] < 1e-3
+
+
+def test_one_declared_level_is_compared_with_the_others() -> None:
+    people, exits = Patients(3000), Exits(CUTS, ("event",))
+    group, time, cause = people.drawn(0)
+    cells = {"exit": np.array(exits.levels)[places_of(exits, time, cause)], "group": np.where(group == 1, "b", "")}
+    found = survival(releases.released((*exit_columns(exits, {}), category("group", "b")), cells), "exit", "group")
+    ratios, two = (each.tables["hazard ratios"] for each in (found, survival(released(people), "exit", "group")))
+    assert (ratios.names, list(found.at_risk)) == (("group=b to group=other",), ["group=other", "group=b"])
+    assert ratios.estimate == pytest.approx(two.estimate, rel=1e-3)
+    assert ratios.estimate[0] < 0.8
 
 
 SHAPES = {
