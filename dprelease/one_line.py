@@ -11,7 +11,11 @@ LONGEST_QUOTE = 200
 """Characters that an error quotes of what a caller wrote."""
 
 _NUMBER = r"\d[\d.]*(e[+-]\d+)?"
-_FORMULA = re.compile(rf"'*([=@\uff1d\uff0b\uff20\uff0d]|[+-](?!{_NUMBER}( to -?{_NUMBER})?\Z)).", re.DOTALL)
+_SIGNS = r"[=@\uff1d\uff0b\uff20\uff0d"
+_FORMULA = re.compile(
+    rf"""(?:\A|(?<=[;\t\r\n]))(?=['"]+{_SIGNS}+-]|{_SIGNS}].|[+-](?!{_NUMBER}( to -?{_NUMBER})?(?:\Z|[;\t])).)""",
+    re.DOTALL,
+)
 
 NAMED = 10
 """Names that one sentence lists."""
@@ -39,13 +43,14 @@ def one_line(text: str, longest: int | None = None) -> str:
 
 
 def no_formula(text: str) -> str:
-    """Text with an apostrophe in front where a spreadsheet would take it for a formula; numbers and bands stay as they are.
+    """Text with an apostrophe wherever a spreadsheet would take it for a formula; numbers and bands stay as they are.
 
-    It also stands before apostrophes in front of a formula, so one less where ``'+[=+@-]`` begins a cell gives the text back.
+    Some split a file of commas at semicolons, tabs and line ends, so what follows these begins a cell, too. An apostrophe also
+    stands before apostrophes and quotes in front of a sign, so one less where ``'['"]*[=+@-]`` begins a cell gives the text back.
 
     Source: OWASP, CSV injection.
     """
-    return f"'{text}" if _FORMULA.match(text) else text
+    return _FORMULA.sub("'", text)
 
 
 def quoted(text: str) -> str:

@@ -48,10 +48,33 @@ def test_what_grows_by_spelling_out_is_cut_too() -> None:
 
 
 def test_no_spreadsheet_takes_a_text_for_a_formula_and_the_text_comes_back() -> None:
-    formulas = ("=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "=1", "=1\n", "-1\n", "\uff1d1+1", "--1", "-x")
-    kept = ("-", "+", "-0.5", "+3", "-1e-05", "-1 to 0", "-3.5 to -1", "< 1", "a=b", "\N{MINUS SIGN}1", "'", "'a", "")
-    for text in (*formulas, *kept, *("'" * count + each for each in formulas for count in (1, 2))):
+    formulas = ("=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "=1", "=1\n", "-1\n", "\uff1d1+1", "--1", "-x", '"=1')
+    kept = (
+        "-",
+        "+",
+        "-0.5",
+        "+3",
+        "-1e-05",
+        "-1 to 0",
+        "-3.5 to -1",
+        "< 1",
+        "a=b",
+        "\N{MINUS SIGN}1",
+        "'",
+        "'a",
+        "a;-1",
+        "",
+    )
+    within = {
+        "a;=1": "a;'=1",
+        'a;"=1': "a;'\"=1",
+        "=1;b\t+1+1": "'=1;b\t'+1+1",
+        "-1;-1 to 0;@x": "-1;-1 to 0;'@x",
+        "a\n-x": "a\n'-x",
+    }
+    for text in (*formulas, *kept, *within, *("'" * count + each for each in formulas for count in (1, 2))):
         written = no_formula(text)
-        assert written.startswith("'") == (text.startswith("'") or text in formulas)
-        assert (re.sub(r"^'(?='*[=+@\uff1d\uff0b\uff20\uff0d-])", "", written)) == text
+        assert written == within.get(text, written)
+        assert written.startswith("'") == (text.startswith("'") or text in (*formulas, "=1;b\t+1+1"))
+        assert (re.sub(r"(\A|(?<=[;\t\r\n]))'(?=['\"]*[=+@\uff1d\uff0b\uff20\uff0d-])", "", written)) == text
     assert [no_formula(text) for text in kept] == [*kept]
