@@ -243,7 +243,10 @@ class CategoricalColumn(DeclaredColumn):
     @classmethod
     def _other_is_not_declared(cls, levels: tuple[str, ...]) -> tuple[str, ...]:
         if OTHER in levels:
-            raise ValueError(f"the level {OTHER!r} is there unless levels are exhaustive; do not declare it")
+            raise ValueError(
+                f"no level is called {OTHER!r}, which stands for texts that are no level; give it another name, and this text as "
+                "its spelling if levels are exhaustive"
+            )
         return levels
 
     @model_validator(mode="after")

@@ -367,6 +367,8 @@ def look_at(settings: PartySettings) -> SourceLook:
     for each in columns.values():
         if each.cells and each.findings.implausible(each.declared, each.cells):
             each.problem = "look at its declaration"
+            if each.findings.replaced < each.cells:
+                each.problem += ", or say mostly_replaced = true if most patients have no value"
     return found
 
 

@@ -63,7 +63,7 @@ def test_an_empty_section_approves_whatever_is_within_the_limits(tmp_path: Path)
         ("lower = 0", "lower = -inf", "lower"),
         ("lower = 0", "lower = nan", "lower"),
         ("upper = 120", "upper = 120\nfill = 121", "must lie within the bounds"),
-        ('levels = ["female", "male"]', 'levels = ["other"]', "is there unless levels are exhaustive"),
+        ('levels = ["female", "male"]', 'levels = ["other"]', "no level is called 'other'"),
         ('levels = ["female", "male"]', 'levels = ["female", "male"]\nexhaustive = true', "declare fill, the level"),
     ],
 )
