@@ -13,6 +13,7 @@ from dprelease.errors import DpReleaseError, IntegrityError, PeerUnavailable, Sp
 from dprelease.mechanisms.noisy_rows.terms import NoisyRowsTerms
 from dprelease.release.approval import approve
 from dprelease.release.folder import ReleaseFolder
+from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import release_pb2
 from learner.cli.main import main
 from learner.hub.storage import Storage
@@ -151,24 +152,36 @@ def test_the_hub_believes_only_what_every_party_signed(
     check()
 
 
+def approved_by_all(world: World, honest: Sealed, spec: ReleaseSpec) -> Sealed:
+    return replace(honest, spec=spec, approvals=tuple(world.approval(name, spec) for name in honest.blocks))
+
+
 def too_little_noise(world: World) -> Sealed:
     """A spec that every party approved, although its noise does not reach its target."""
     honest = world.sealed()
     assert isinstance(honest.spec.terms, NoisyRowsTerms)
     north, south = honest.spec.terms.noise
-    spec = with_terms(honest.spec, noise=(north.model_copy(update={"scale": north.scale / 2}), south))
-    approvals = tuple(world.approval(name, spec) for name in honest.blocks)
-    return replace(honest, spec=spec, approvals=approvals)
+    noise = (north.model_copy(update={"scale": north.scale / 2}), south)
+    return approved_by_all(world, honest, with_terms(honest.spec, noise=noise))
 
 
-NOISE = Fault(
-    "the coordinator tells the hub a release with too little noise, approved by all", "hub", Kind.ANSWERED, SpecRefused,
-    "no block is taken, nothing published", too_little_noise,
-)  # fmt: skip
+def another_consortium(world: World) -> Sealed:
+    honest = world.sealed()
+    return approved_by_all(world, honest, honest.spec.model_copy(update={"consortium": "another"}))
 
 
-@each([NOISE])
-def test_the_hub_recomputes_every_number(
+APPROVED = [
+    Fault(f"the coordinator tells the hub a release {what}, approved by all", "hub", Kind.ANSWERED, error,
+        "no block is taken, nothing published", act)
+    for what, error, act in (
+        ("with too little noise", SpecRefused, too_little_noise),
+        ("of another consortium", IntegrityError, another_consortium),
+    )
+]  # fmt: skip
+
+
+@each(APPROVED)
+def test_the_hub_checks_what_every_party_signed(
     north: Party, world: World, coordinator: FakeCoordinator, check: Callable[[], None], fault: Fault
 ) -> None:
     lie = fault.act(world)
@@ -179,4 +192,4 @@ def test_the_hub_recomputes_every_number(
     check()
 
 
-FAULTS = [*FALSE, STRANGE, *LIES, NOISE]
+FAULTS = [*FALSE, STRANGE, *LIES, *APPROVED]
