@@ -105,7 +105,7 @@ def lost(path: Path) -> None:
 
 
 def cut_short(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
+    path.write_bytes(path.read_bytes()[:-101])  # within a row
 
 
 def altered(path: Path) -> None:

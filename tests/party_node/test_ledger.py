@@ -11,7 +11,7 @@ import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from dprelease.errors import BudgetExceeded, IntegrityError, InvalidInput
+from dprelease.errors import BudgetExceeded, Conflict, IntegrityError, InvalidInput
 from dprelease.privacy.gaussian import mu_of
 from party_node.state.entries import Balance, Entry
 from party_node.state.ledger import Ledger
@@ -54,6 +54,13 @@ def test_a_release_lives_from_reservation_to_sending(ledger: Ledger) -> None:
             assert ledger.balance("cohort") == balance
     assert kinds(ledger) == ["open", "reserve", "charge", "send"]
     assert ledger.balance("cohort").remaining == Fraction(7, 100)
+
+
+def test_a_cap_is_fixed_when_a_roster_is_opened(ledger: Ledger) -> None:
+    ledger.open("cohort", CAP)
+    with pytest.raises(Conflict, match="it cannot change"):
+        ledger.open("cohort", 2 * CAP)
+    assert kinds(ledger) == ["open"]
 
 
 def test_the_cap_is_exact(ledger: Ledger) -> None:
