@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dprelease.canonical import sha256
 from dprelease.errors import Conflict, IntegrityError, PeerUnavailable
 from dprelease.identity.invite import Invite
 from dprelease.release.accounting import guarantee
@@ -17,6 +18,7 @@ from dprelease.spec_base import instant
 from party_node.outgoing.joining import enrol, hear_witness, open_roster
 from party_node.state.books import Books, check, mismatches, reconcile
 from party_node.state.journal import Status
+from party_node.state.vault import Seal
 from tests.party_node.joint_release import approved as approved_moments
 from tests.party_node.joint_release import deliver
 from tests.party_node.world import CAP, World
@@ -272,6 +274,11 @@ def test_a_block_that_was_altered_stops_the_node(world: World) -> None:
     path = world.north.hospital_state().vault.path(release)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(IntegrityError, match="altered on disk"):
+        check(north(world))
+    seal = path.with_name(f"{release}.seal")
+    (sealed,) = Seal.from_bytes(seal.read_bytes()).blocks
+    seal.write_bytes(Seal(blocks=(sealed.model_copy(update={"sha256": sha256(path.read_bytes())}),)).to_bytes())
+    with pytest.raises(IntegrityError, match="another block than the ledger knows"):
         check(north(world))
 
 
