@@ -56,6 +56,11 @@ def test_two_hospitals_go_both_rounds(world: World) -> None:
     secrets = secrets_of(world, release)
     heard = [*world.relay.posts[release].record(), *(data for _, data in world.coordinator.received)]
     assert [name for name, secret in secrets.items() if any(secret in data for data in heard)] == []
+    kept = world.north.folder / "state" / "rounds" / release
+    assert kept.exists()
+    world.coordinator.move(release, "PUBLISHED")
+    world.north.cycle()
+    assert not kept.exists()
 
 
 def test_one_hospital_alone_goes_both_rounds(world: World) -> None:
@@ -96,7 +101,6 @@ def test_what_ends_between_the_rounds_stays_charged_and_goes_no_further(world: W
     world.north.cycle(2)
     assert world.north.status(release) == "ended"
     assert world.north.hospital_state().ledger.balance("cohort").charged > 0
-    assert list((world.north.folder / "state" / "rounds").glob("*")) == []
     world.coordinator.move(release, "APPROVED")
     deliver(world)
     assert kinds(world, release) == []
