@@ -7,9 +7,10 @@ of which only the sum is released.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from dprelease.errors import InvalidInput
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.one_line import listed
 
+Ends = Mapping[str, tuple[float, float]]
+NO_ENDS: Ends = MappingProxyType({})
 POINTS = 15
 """Values of a number, evenly spaced over `REACH` released standard deviations on either side of its released mean."""
 REACH = 3.0
@@ -82,15 +85,19 @@ class Entries:
     share: float
 
     @classmethod
-    def of(cls, moments: Moments) -> Entries:
+    def of(cls, moments: Moments, ends: Ends = NO_ENDS) -> Entries:
         """The entries of a release, of a checkpoint of a stream, in ranges or not, with outcome-only and public columns.
+
+        Args:
+            moments: as released.
+            ends: name of a number to the least and the largest value that rows have, where coded bounds are wider.
 
         Raises:
             InvalidInput: too many values, or a single patient.
         """
         sums, noise = _placed(moments)
         typical = _typical(noise)
-        attributes = tuple(_attributes(moments, sums, noise, typical))
+        attributes = tuple(_attributes(moments, sums, noise, typical, ends))
         values = sum(len(each.values) for each in attributes)
         if values > MOST_VALUES:
             raise InvalidInput(
@@ -211,7 +218,7 @@ def _share(moments: Moments) -> float:
     return 1.0 - float((across & outcome[:, None] & outcome).sum()) / max(1, int(across.sum()))
 
 
-def _attributes(moments: Moments, sums: Floats, noise: Floats, typical: float) -> Sequence[Attribute]:
+def _attributes(moments: Moments, sums: Floats, noise: Floats, typical: float, ends: Ends) -> Sequence[Attribute]:
     layout, size = moments.layout, len(moments.layout.outcome)
     squares = {int(place): size + number for number, place in enumerate(np.flatnonzero(layout.measured))}
     own: list[list[int]] = [[] for _ in layout.columns]
@@ -224,7 +231,7 @@ def _attributes(moments: Moments, sums: Floats, noise: Floats, typical: float) -
         if not column.indicators:
             square = squares[first]
             spread = np.sqrt(max(mean[square] - mean[first] ** 2, noise[0, square] / moments.rows, 1e-6))
-            points = _points(column, float(np.clip(mean[first], -1, 1)), float(spread))
+            points = _points(column, float(mean[first]), float(spread), ends)
             share = np.exp(-0.5 * ((points - mean[first]) / spread) ** 2)
             values = column.values or tuple(f"{column.midpoint + column.half_width * x:.6g}" for x in points)
             codes, places = np.array([points, points**2]), [first, square]
@@ -238,10 +245,13 @@ def _attributes(moments: Moments, sums: Floats, noise: Floats, typical: float) -
     return found
 
 
-def _points(column: Column, mean: float, spread: float) -> Floats:
-    """(L,) scaled values of a number: scores of its levels, or evenly about its mean and within its bounds."""
+def _points(column: Column, mean: float, spread: float, ends: Ends) -> Floats:
+    """(L,) scaled values of a number: scores of its levels, or evenly about its mean and within what rows have."""
     if column.values:
         scores: Floats = np.ldexp(column.code(column.values, _BITS)[:, 0].astype(np.float64), -_BITS)
         return scores
-    points: Floats = np.linspace(max(-1.0, mean - REACH * spread), min(1.0, mean + REACH * spread), POINTS)
+    told = np.array(ends[column.name]) if column.name in ends else None
+    low, high = (-1.0, 1.0) if told is None else np.clip((told - column.midpoint) / column.half_width, -1, 1)
+    middle = min(max(mean, low), high)
+    points: Floats = np.linspace(max(low, middle - REACH * spread), min(high, middle + REACH * spread), POINTS)
     return points

@@ -34,7 +34,7 @@ import numpy as np
 
 from dprelease.arrays import Floats
 from dprelease.canonical import sha256
-from dprelease.estimators.joint.coding import Entries
+from dprelease.estimators.joint.coding import NO_ENDS, Ends, Entries
 from dprelease.estimators.joint.model import Joint
 from dprelease.mechanisms.moments.released import Moments
 from dprelease.privacy.public_stream import PublicNormals
@@ -77,7 +77,9 @@ def price_of(entries: Entries, purpose: Purpose) -> float:
     return each * math.pow(entries.rows / entries.typical, 0.7) * entries.share
 
 
-def fit_joint(moments: Moments, purpose: Purpose, seed: bytes, *, components: int | None = None) -> Joint:
+def fit_joint(
+    moments: Moments, purpose: Purpose, seed: bytes, *, components: int | None = None, ends: Ends = NO_ENDS
+) -> Joint:
     """The joint distribution of all columns of a release of moments.
 
     Args:
@@ -85,11 +87,12 @@ def fit_joint(moments: Moments, purpose: Purpose, seed: bytes, *, components: in
         purpose: what it is for.
         seed: 32 public bytes.
         components: K; the purpose's own unless given.
+        ends: as of `Entries.of`.
 
     Raises:
         InvalidInput: too many values, or too few patients beside the noise.
     """
-    entries, plan = Entries.of(moments), DESCENTS[purpose]
+    entries, plan = Entries.of(moments, ends), DESCENTS[purpose]
     count = plan.components if components is None else components
     logits = np.log(entries.start) + SPREAD * PublicNormals(seed).normal(count, len(entries.start))
     sums = _calmed(entries) if purpose == "rows" else entries.sums
@@ -139,7 +142,8 @@ def joint_of(release: Release, purpose: Purpose) -> Joint:
     Raises:
         InvalidInput: a release without moments, too many values, or too few patients beside the noise.
     """
-    return fit_joint(release.products, purpose, seed_of(release, purpose))
+    ends = {each.name: (each.lower, each.upper) for each in release.reaches}
+    return fit_joint(release.products, purpose, seed_of(release, purpose), ends=ends)
 
 
 def descend(entries: Entries, sums: Floats, logits: Floats, weights: Floats, price: float, plan: Descent) -> Joint:

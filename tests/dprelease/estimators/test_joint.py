@@ -5,6 +5,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common.moment_releases import both_rounds, bounded
+from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, OrderedColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.joint.coding import Attribute, Entries
@@ -19,7 +20,8 @@ from tests.dprelease.estimators.moments import MIXED, mixed_rows, noisy_moments
 from tests.dprelease.estimators.outcome_only import outcome_only_of, sides
 from tests.dprelease.estimators.public import declared, moments_of, table
 from tests.support.noise import ZeroNoise
-from tests.support.specs import build_spec
+from tests.support.rounds import made_alone, ranges_first
+from tests.support.specs import build_spec, categorical, numeric
 from tests.support.streams import Hospitals, first_spec
 
 SEED = bytes(32)
@@ -185,6 +187,21 @@ def test_numbers_in_ranges_are_read_in_their_units() -> None:
     years = np.array([float(each) for each in joint.attribute("age").values])
     assert years @ cells.sum(axis=1) == pytest.approx(50, abs=0.5)
     assert years @ cells[:, 0] / cells[:, 0].sum() == pytest.approx(age[smoker == "yes"].mean(), abs=1)
+
+
+def test_numbers_in_ranges_have_no_value_that_clipped_rows_cannot_have() -> None:
+    """A waiting time lies at its lower bound, so that three deviations below its mean are beyond."""
+    waits = np.minimum(np.random.default_rng(0).exponential(0.3, 2000) - 1, 1)
+    columns = (numeric("waits"), categorical("smoker", "yes"))
+    cells = np.column_stack([waits, np.tile([1, 0, 0, 1], 1000).reshape(-1, 2)])
+    codes = np.rint(cells * 2.0**16).astype(np.int32)
+    spec = ranges_first(build_spec({"clinic": columns}, mechanism="moments", grid_bits=16, rows=2000, epsilon=20.0))
+    release = made_alone(spec, BoundedRows(codes, columns, 16), ZeroNoise())
+    joint, (reach,) = joint_of(release, "rows"), release.reaches
+    values = [float(each) for each in joint.attribute("waits").values]
+    assert values[0] == reach.lower == -1
+    assert values[-1] <= reach.upper + 1e-6
+    assert values @ joint.table(["waits"]) == pytest.approx(waits.mean(), abs=0.02)
 
 
 def test_products_that_are_not_released_stay_the_models() -> None:
