@@ -146,6 +146,8 @@ class Library:
                 return ReleaseFolder(found[0])
         if os.path.isdir(name):  # noqa: PTH112 - false also of a text too long for a name
             return ReleaseFolder(Path(name))
-        raise NotFound(
-            f"release {check_prefix(name)} is not here; learner list shows what the hub has; then: learner fetch {name}"
-        )
+        if not _PREFIX.fullmatch(name.lower()):
+            raise InvalidInput(
+                f"{name!r} does not name a release: no folder is there, and it is no even number of 8 to 64 hexadecimal digits"
+            )
+        raise NotFound(f"release {name} is not here; learner list shows what the hub has; then: learner fetch {name}")

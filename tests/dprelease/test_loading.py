@@ -59,7 +59,7 @@ def test_nothing_is_loaded_unverified(folder: Path):
 
 
 def test_files_that_are_not_there_are_named(folder: Path):
-    with pytest.raises(InvalidInput, match="nowhere' does not name a release"):
+    with pytest.raises(InvalidInput, match="nowhere' does not name a release: no folder is there"):
         dprelease.load(folder / "nowhere", root=folder / "root.pem")
     with pytest.raises(InvalidInput, match="x' does not name a release"):
         dprelease.load("x" * 5000, root=folder / "root.pem")
