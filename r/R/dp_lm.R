@@ -220,7 +220,8 @@ print.summary.dp_lm <- function(x, ...) {
     sep = ""
   )
   shown <- as.data.frame(signif(x$coefficients, 4))
-  shown[["Pr(>|z|)"]] <- format.pval(shown[["Pr(>|z|)"]], digits = 3, eps = 1e-3) # as learner fit prints them
+  p <- x$coefficients[, "Pr(>|z|)"] # as learner fit prints them, rounded once
+  shown[["Pr(>|z|)"]] <- ifelse(is.na(p) | p > 1e-3, sprintf("%.3f", p), "<0.001")
   print(shown, ...)
   cat("\nStandard deviation of the residuals: ", format(x$sigma, digits = 4), "\n", sep = "")
   for (line in c(notes_of(fit), fit$release$guarantee)) cat("\n", paste(strwrap(line), collapse = "\n"), "\n", sep = "")
