@@ -76,19 +76,32 @@ class LevelDesign:
         matrix: (C, q).
         terms: column to the places of its indicators.
         references: column to the levels that its indicators are compared with.
-        faint: names of levels of which noise hides how many have the outcome, or have it not.
     """
 
     names: tuple[str, ...]
     matrix: Floats
     terms: dict[str, slice]
     references: dict[str, tuple[str, ...]]
-    faint: tuple[str, ...]
 
     @property
     def facts(self) -> dict[str, str]:
         """References of the indicators, in words."""
         return {"reference": "; ".join(f"{name}: {' or '.join(levels)}" for name, levels in self.references.items())}
+
+    def hidden(self, law: LogLinear, more: Floats, less: Floats) -> tuple[Floats, Floats]:
+        """Counts that noise hides of coefficients, and of the intercept, as `hidden` gives them.
+
+        Args:
+            law: the law.
+            more: (C,) of a patient, what makes a rate or odds larger: the outcome.
+            less: (C,) the same of what makes it smaller.
+        """
+        level, both = self.matrix[:, 1:], (more[:, None], less[:, None])
+        rest = np.column_stack([1 - self.matrix[:, term].sum(axis=1) for term in self.terms.values()])
+        other = np.repeat(rest, [term.stop - term.start for term in self.terms.values()], axis=1)
+        yes, no = ((level * each, other * each) for each in both)
+        slopes = hidden(law, np.stack([np.stack([yes[0], no[1]], 1), np.stack([no[0], yes[1]], 1)], 1))
+        return slopes, hidden(law, np.stack([rest * each for each in both], 1)[..., None])
 
     def inflation(self, share: Floats) -> dict[str, float]:
         """Largest variance inflation of a contrast between levels of each column.
@@ -149,7 +162,7 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
     Raises:
         InvalidInput: a column of which noise hides all levels but one, all that are named, or all that are not.
     """
-    names, parts, terms, references, faint = ["intercept"], [np.ones((len(law.cells), 1))], {}, {}, list[str]()
+    names, parts, terms, references = ["intercept"], [np.ones((len(law.cells), 1))], {}, {}
     asked: dict[str, list[str]] = {}
     for name in on:
         for released in release.expand((name,), reference=False):
@@ -186,9 +199,21 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
         terms[column.name] = slice(len(names), len(names) + len(seen))
         references[column.name] = tuple(value for at, value in enumerate(column.values) if at not in seen)
         names += [column.released[at] for at in seen]
-        faint += [column.released[at] for at in seen if fewer[at] < least]
         parts.append(np.equal(law.cells[:, place, None], seen).astype(float))
-    return LevelDesign(tuple(names), np.hstack(parts), terms, references, tuple(faint))
+    return LevelDesign(tuple(names), np.hstack(parts), terms, references)
+
+
+def hidden(law: LogLinear, counts: Floats) -> Floats:
+    """Relative errors, as of `Estimates.counts`, of counts of which noise is more than a part in `FIRM`; 0 for others.
+
+    Args:
+        law: the law.
+        counts: (C, 2, m, q) what a patient adds to each, in the order of `Estimates.counts`.
+    """
+    each = counts.reshape(len(counts), -1)
+    whole, sampling = map(np.diag, law.spread(each / (law.shares @ each)))
+    found: Floats = np.where(whole - sampling > 1 / FIRM**2, np.sqrt(whole), 0.0)
+    return found.reshape(counts.shape[1:])
 
 
 def estimated(
@@ -199,6 +224,7 @@ def estimated(
     link: Link = "identity",
     *,
     tested: bool = False,
+    counts: Floats | None = None,
 ) -> Estimates:
     """Estimates that are functionals of a law.
 
@@ -209,14 +235,30 @@ def estimated(
         influence: (C, q) their influence functions.
         link: as of `Estimates`.
         tested: as of `Estimates`.
+        counts: as of `Estimates`.
     """
-    return estimates_of(names, values, law.spread(influence), link, tested=tested)
+    return estimates_of(names, values, law.spread(influence), link, tested=tested, counts=counts)
 
 
 def estimates_of(
-    names: Sequence[str], values: Floats, spread: tuple[Floats, Floats], link: Link, *, tested: bool
+    names: Sequence[str],
+    values: Floats,
+    spread: tuple[Floats, Floats],
+    link: Link,
+    *,
+    tested: bool,
+    counts: Floats | None = None,
 ) -> Estimates:
     """Estimates whose covariance, and the part of it that is sampling, are known; arguments as of `estimated`."""
     variance, sampling = map(np.diag, spread)
     noise = np.sqrt(np.maximum(variance - sampling, 0.0))
-    return Estimates(tuple(names), values[None], np.sqrt(variance)[None], link=link, tested=tested, noise=noise)
+    counts = counts if counts is not None and counts.any() else None
+    error = np.sqrt(variance)[None]
+    return Estimates(tuple(names), values[None], error, link=link, tested=tested, noise=noise, counts=counts)
+
+
+def without_ends(found: Estimates) -> list[str]:
+    """A caveat that names estimates whose intervals lack an end; none if all have both."""
+    names = listed(name for name, lacks in zip(found.names, found.unbounded, strict=True) if lacks)
+    told = f"Noise hides whether a count behind {names} is 0: on one side nothing bounds the ratio, and its estimate says little."
+    return [told] if names else []

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from dprelease.analyses.combinations import FIRM, NO_THREE, design, estimated, facts_of, law_of
+from dprelease.analyses.combinations import FIRM, NO_THREE, design, estimated, facts_of, hidden, law_of, without_ends
 from dprelease.analyses.draws import features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.result import Analysis, repeatable
@@ -81,6 +81,8 @@ def effect(release: Release, treatment: str, outcome: str, adjust: Sequence[str]
         "weighted": _weighted(x.matrix, yes, law.shares, *arms, moved),
     }
     tables: dict[str, list[Estimates]] = {"risks": [], "differences": [], "ratios": []}
+    (u_no, t_no), (u_yes, t_yes), (u, t_) = ((arms[0] * each[:, None]).T for each in (1 - yes, yes, np.ones_like(yes)))
+    counts = hidden(law, np.moveaxis(np.array([[[t_yes, t_yes], [u, u_no]], [[t_, t_no], [u_yes, u_yes]]]), -1, 0))
     for way, (risks, influence) in ways.items():
         none, all_ = risks
         log = np.array([[-1 / none, 1 / all_], [-1 / (none * (1 - none)), 1 / (all_ * (1 - all_))]])
@@ -92,7 +94,7 @@ def effect(release: Release, treatment: str, outcome: str, adjust: Sequence[str]
             estimated(law, (f"risk difference, {way}",), np.array([all_ - none]), difference, tested=True)
         )
         called = f"risk ratio, {way}", f"odds ratio, {way}"
-        tables["ratios"].append(estimated(law, called, ratios, influence @ log.T, "log", tested=True))
+        tables["ratios"].append(estimated(law, called, ratios, influence @ log.T, "log", tested=True, counts=counts))
     balance = []
     share = law.shares @ arms[0]
     for after in (False, True):
@@ -109,7 +111,9 @@ def effect(release: Release, treatment: str, outcome: str, adjust: Sequence[str]
         # One covariate balances to the last bits after weighting; rounding leaves no dust.
         gaps = ((means[:, 1] - means[:, 0]) / unit).round(9)
         balance.append(estimated(law, told, gaps, ((influences[:, :, 1] - influences[:, :, 0]).T / unit).round(9)))
+    ratio = _joined(tables["ratios"])
     caveats = [
+        *without_ends(ratio),
         "It is an effect only if nothing left out acts on both treatment and outcome, and if features come before the treatment.",
         NO_THREE,
     ]
@@ -170,4 +174,5 @@ def _joined(parts: Sequence[Estimates]) -> Estimates:
     names = tuple(name for part in parts for name in part.names)
     location, scale = (np.hstack([getattr(part, key) for part in parts]) for key in ("location", "scale"))
     noise = np.concatenate([part.noise_sd for part in parts])
-    return Estimates(names, location, scale, link=first.link, tested=first.tested, noise=noise)
+    counts = None if first.counts is None else np.tile(first.counts, len(parts))  # the same of both ways
+    return Estimates(names, location, scale, link=first.link, tested=first.tested, noise=noise, counts=counts)

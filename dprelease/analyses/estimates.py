@@ -11,6 +11,13 @@ patients of the release, not about a population that these were drawn from.
 
 Clipping may have moved all of the draws alike, by up to w (`clipped`). Intervals are wider by w on either side, and p-values are
 the largest of all null values within w of no effect.
+
+The logarithm of a count that noise may hide has no normal law, but the count c has one, of relative error r. At z standard errors
+c is c (1 - z r), its logarithm lower by -log(1 - z r), and if z r >= 1 nothing bounds it. Let s be the error of an estimate, of
+which counts give r_1, r_2, ... . Its end towards none of these lies sqrt(z^2 (s^2 - sum r_i^2) + sum log(1 - z r_i)^2) away. The
+p-value is that of the z at which this end is at no effect.
+
+Source: Zou, Donner 2008, Construction of confidence limits about effect measures (Statistics in Medicine 27(10)).
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from dprelease.arrays import Floats
+from dprelease.arrays import Floats, Mask
 from dprelease.document.cells import LEVEL
 from dprelease.errors import InvalidInput
 
@@ -52,6 +59,8 @@ class Estimates:
         limits: of what the quantities can be, which no interval leaves.
         noise: (q,) the part of `scale` that privacy noise leaves open, where no draws tell it; by `link`.
         sampled: whether draws, and a scale, hold noise and sampling together, not to be told apart.
+        counts: (2, m, q) relative errors, in `scale`, of m counts that noise may hide and of which fewer lower an estimate, and of
+            those of which fewer raise it; 0 for none. With them there is one draw, with a normal law.
     """
 
     names: tuple[str, ...]
@@ -65,6 +74,7 @@ class Estimates:
     limits: tuple[float, float] = (-np.inf, np.inf)
     noise: Floats | None = None
     sampled: bool = False
+    counts: Floats | None = None
 
     @property
     def estimate(self) -> Floats:
@@ -109,6 +119,9 @@ class Estimates:
         """(q,) two-sided; no smaller than `resolution`; NaN where nothing is tested."""
         if not self.tested or self.scale is None:
             return np.full(len(self.names), np.nan)
+        if self.counts is not None:
+            both: Floats = 2 * stdtr(self.degrees, -self._from_null(self.scale[0], self.counts))
+            return both
         tails = np.minimum(
             *(self._tail(sign * self.location + self.wider, self.scale).mean(axis=0) for sign in (-1, 1))
         )
@@ -118,6 +131,12 @@ class Estimates:
     def _tail(self, location: Floats, scale: Floats) -> Floats:
         """(T, q) probability of less than such an estimate if there is no effect."""
         found: Floats = stdtr(self.degrees, location / scale)
+        return found
+
+    @property
+    def unbounded(self) -> Mask:
+        """(q,) whether an end of the interval is infinite; by `link`."""
+        found: Mask = np.logical_or(*(np.isinf(self._quantile(part)) for part in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
         return found
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
@@ -143,6 +162,10 @@ class Estimates:
                 self.location, part, axis=0, method="inverted_cdf" if self.sampled else "linear"
             )
             return found
+        if self.counts is not None:
+            z = stdtrit(self.degrees, part)
+            bound: Floats = self.location[0] + np.sign(z) * self._away(abs(z), self.scale[0], self.counts[int(z > 0)])
+            return bound
         ends = self.location + self.scale * stdtrit(self.degrees, part)
         low, high = ends.min(axis=0), ends.max(axis=0)
         for _ in range(BISECTIONS):
@@ -153,11 +176,32 @@ class Estimates:
         end: Floats = (low + high) / 2
         return end
 
+    @staticmethod
+    def _away(z: Floats | float, scale: Floats, counts: Floats) -> Floats:
+        """(q,) how far an end lies at z standard errors, towards none of some counts, (m, q); infinite without an end."""
+        with np.errstate(divide="ignore"):
+            moved = np.log1p(-np.minimum(z * counts, 1.0))
+        rest = np.maximum(scale**2 - (counts**2).sum(axis=0), 0.0)
+        found: Floats = np.sqrt(z**2 * rest + (moved**2).sum(axis=0))
+        return found
+
+    def _from_null(self, scale: Floats, counts: Floats) -> Floats:
+        """(q,) standard errors at which the end towards no effect is there; `counts` as the attribute."""
+        away, towards = np.abs(self.location[0]), np.where(self.location[0] > 0, counts[0], counts[1])
+        low: Floats = np.zeros_like(away)
+        high: Floats = away / scale
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            beyond = self._away(middle, scale, towards) > away
+            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+        return high
+
     def __getitem__(self, name: str) -> Estimates:
         """One of them, by its name."""
         place = self.names.index(name)
         scale, taken = (None if each is None else each[:, [place]] for each in (self.scale, self.taken))
         units, noise = self.units[place : place + 1], None if self.noise is None else self.noise[[place]]
+        counts, location = None if self.counts is None else self.counts[..., [place]], self.location[:, [place]]
         return replace(
-            self, names=(name,), location=self.location[:, [place]], scale=scale, units=units, taken=taken, noise=noise
+            self, names=(name,), location=location, scale=scale, units=units, taken=taken, noise=noise, counts=counts
         )

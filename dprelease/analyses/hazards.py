@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprelease.analyses.combinations import NO_THREE, LevelDesign, design, estimates_of, facts_of, law_of
+from dprelease.analyses.combinations import NO_THREE, LevelDesign, design, estimates_of, facts_of, law_of, without_ends
 from dprelease.analyses.draws import features, levels
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.exit_sums import ExitSums, exit_sums
@@ -79,6 +79,9 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
     at, of = model.ratios, [f"{cause}: " if kinds > 2 else "" for cause in found.exits.causes]
     ratios, spread = values[at], law.spread(influence[:, at], pulled=False)
     names = [f"{word}{name}" for word in of for name in x.names[1:]]
+    events = model.had.sum(axis=2)[:, law.cells[:, 0]]
+    counts = np.concatenate([x.hidden(law, each, np.ones_like(each))[0] for each in events], axis=-1)
+    table = estimates_of(names, ratios, spread, "log", tested=True, counts=counts)
     tests = {}
     for cause, word in enumerate(of):
         for column, term in x.terms.items():
@@ -89,9 +92,9 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
         f"Proportional hazards of {exit}",
         release,
         tuple(column.name for column in law.columns),
-        {"hazard ratios": estimates_of(names, ratios, spread, "log", tested=True)},
+        {"hazard ratios": table},
         tests,
-        caveats=_caveats(found, event),
+        caveats=(*_caveats(found, event), *without_ends(table)),
         facts={**x.facts, "inflation": f"{inflation:.2f} at most", **facts_of(law)},
         of_counts=True,
     )

@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 
 from dprelease.analyses.clipped import tables_of
-from dprelease.analyses.combinations import NO_THREE, design, estimated, facts_of, law_of
+from dprelease.analyses.combinations import NO_THREE, design, estimated, facts_of, law_of, without_ends
 from dprelease.analyses.draws import draws_of, features, number
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.least_squares import LeastSquares, least_squares
@@ -36,7 +36,6 @@ from dprelease.analyses.weighted_logit import LARGEST, Logit
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.log_linear import LogLinear
-from dprelease.one_line import listed
 from dprelease.release.release import Release
 
 LARGEST_EXPLAINED, LEAST_SHARE = 0.3, 0.05
@@ -110,16 +109,13 @@ def on_law(
     inflation = x.check_inflation(law.shares)
     fit = model.of(x.matrix, law.shares, law.shares * outcome)
     influence = fit.influence(x.matrix, outcome)
-    slopes = estimated(law, x.names[1:], fit.coef[1:], influence[:, 1:], tested=True)
+    hidden, of_first = x.hidden(law, outcome, model.others(outcome))
+    slopes = estimated(law, x.names[1:], fit.coef[1:], influence[:, 1:], tested=True, counts=hidden)
     caveats = [
         "Effects of two features together on the outcome are not in the model.",
         NO_THREE,
     ]
-    if x.faint:
-        caveats.append(
-            f"Noise hides how many patients of {listed(x.faint)} have the outcome, or how many have it not: their ratios are drawn "
-            "to 1, and of their intervals as few as 79 % hold."
-        )
+    caveats += without_ends(slopes)
     if law.patients < THIN * law.noise:
         caveats.append(
             f"There are {law.patients / law.noise:.0f} patients for each patient of noise: intervals are 2 to 11 times as long "
@@ -132,7 +128,7 @@ def on_law(
         {
             "coefficients": slopes,
             f"{model.ratio}s": replace(slopes, link="log"),
-            "intercept": estimated(law, ("intercept",), fit.coef[:1], influence[:, :1]),
+            "intercept": estimated(law, ("intercept",), fit.coef[:1], influence[:, :1], counts=of_first),
         },
         caveats=tuple(caveats),
         facts={**facts, **x.facts, "inflation": f"{inflation:.2f} at most", **facts_of(law)},

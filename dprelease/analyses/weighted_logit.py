@@ -88,6 +88,11 @@ class Logit:
         """Variance of the outcome by its mean."""
         return mean * (1 - mean)
 
+    @staticmethod
+    def others(outcome: Floats) -> Floats:
+        """(C,) what a patient adds to the denominator of odds, or of a rate; `outcome` as of `influence`."""
+        return 1 - outcome
+
     def influence(self, design: Floats, outcome: Floats) -> Floats:
         """(C, q) influence function of the coefficients.
 
@@ -154,6 +159,11 @@ class Poisson(Logit):
     def variance(mean: Floats) -> Floats:
         """As of `Logit`."""
         return mean
+
+    @staticmethod
+    def others(outcome: Floats) -> Floats:
+        """As of `Logit`."""
+        return np.ones_like(outcome)
 
     @staticmethod
     def _loss(design: Floats, share: Floats, yes: Floats, coef: Floats) -> float:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from scipy.special import expit
+from scipy.stats import norm
 
-from dprelease.analyses import logistic
+from dprelease.analyses import Analysis, logistic
+from dprelease.analyses.estimates import Estimates
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.estimators import log_linear
@@ -173,20 +175,57 @@ def test_a_reference_that_nobody_has_and_a_rare_named_level_are_refused_by_name(
     assert logistic(release, "ill", ["stage=I"]).tables["coefficients"].names == ("stage=I",)
 
 
-def test_a_level_of_few_with_the_outcome_is_said_to_be_drawn_to_the_others() -> None:
-    """Noise of 25 patients beside 10 of 150 who have the outcome, and beside 75 of them."""
+def stages(of_two: int, draw: int | None = None) -> Analysis:
+    """Noise of 25 patients beside so many of 150 with the outcome, of whom all others are in a stage of their own."""
     columns = (category("ill", "yes"), category("stage", "I", "II"))
     stage = np.repeat(["I", "other", "II"], [3_000, 1_850, 150])
+    ill = np.where((np.arange(5_000) % 2 == 0) & (stage != "II"), "yes", "no")
+    ill[-of_two:] = "yes"
+    return logistic(released(columns, {"ill": ill, "stage": stage}, 0.005, draw), "ill", ["stage"])
 
-    def caveats(of_two: int) -> str:
-        ill = np.where((np.arange(5_000) % 2 == 0) & (stage != "II"), "yes", "no")
-        ill[-of_two:] = "yes"
-        return " ".join(logistic(released(columns, {"ill": ill, "stage": stage}, 0.005), "ill", ["stage"]).caveats)
 
-    said = "Noise hides how many patients of stage=II have the outcome, or how many have it not"
-    assert said in caveats(10)
-    assert said not in caveats(75)
-    assert said in caveats(140)
+@pytest.mark.parametrize(("of_two", "ends"), [(10, (True, False)), (75, (False, False)), (140, (False, True))])
+def test_what_noise_may_have_hidden_bounds_nothing(of_two: int, ends: tuple[bool, bool]) -> None:
+    """No lower end where nobody of a level may have the outcome, none above where all may; printed, drawn and as data alike."""
+    found = stages(of_two)
+    both = found.tables["coefficients"]["stage=II"], found.tables["odds ratios"]["stage=II"]
+    (lower, upper), (least, most) = (np.ravel(one.interval()) for one in both)
+    assert (np.isinf(lower), np.isinf(upper), least == 0, np.isinf(most)) == (*ends, *ends)
+    assert np.isfinite(found.tables["coefficients"]["stage=other"].interval()).all()
+    assert any("whether a count behind stage=II is 0" in told for told in found.caveats) == any(ends)
+    row = next(
+        each
+        for each in found.document().to_json()["tables"]
+        if each["table"] == "coefficients" and each["name"] == "stage=II"
+    )
+    assert (row["value"]["lower"] is None, row["value"]["upper"] is None) == ends
+    assert (both[0].p_value[0] < 0.05) == (lower > 0 or upper < 0)
+
+
+def test_intervals_of_few_with_the_outcome_hold() -> None:
+    """10 of 150: of 80 lower ends 2 miss on average, and more than 7 in .1 % of cases; those of a normal logarithm miss 10."""
+    true, found = np.log(10 / 140), [stages(10, draw).tables["coefficients"]["stage=II"] for draw in range(80)]
+    lower, upper = np.transpose([np.ravel(one.interval()) for one in found])
+    assert ((lower > true) | (upper < true)).sum() <= 7
+
+
+def test_a_count_that_noise_may_hide_has_a_normal_law_and_its_logarithm_has_none() -> None:
+    """Beside other errors, and of P values: those of the level at which an interval ends at no effect."""
+    z, r, s = norm.isf(0.025), 0.4, 0.5
+    hidden = np.zeros((2, 1, 2))
+    hidden[0, 0] = r
+    one = Estimates(
+        ("alone", "beside"), np.full((1, 2), 0.3), np.array([[r, s]]), link="log", tested=True, counts=hidden
+    )
+    (low, beside), upper = one.interval()
+    assert low == pytest.approx(np.exp(0.3) * (1 - z * r))
+    assert np.log(beside) == pytest.approx(0.3 - np.hypot(np.log(1 - z * r), z * np.sqrt(s**2 - r**2)))
+    np.testing.assert_allclose(upper, np.exp(0.3 + z * np.array([r, s])))
+    for place, name in enumerate(one.names):
+        (end,), _ = one[name].interval(1 - one.p_value[place])
+        assert end == pytest.approx(1)
+    assert one.interval(0.99)[0][0] == 0
+    assert one.p_value[0] == pytest.approx(2 * norm.sf((1 - np.exp(-0.3)) / r))
 
 
 def test_a_law_on_another_one_has_its_threes_and_the_released_pairs() -> None:
