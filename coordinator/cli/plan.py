@@ -23,7 +23,7 @@ from dprelease.document.document import Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.assumptions import PlannedFit, Scenario, chosen
-from dprelease.mechanisms.draft import Draft
+from dprelease.mechanisms.draft import AUTO, NONE, Draft
 from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.planning.comparison import NO_DATA, charges
 from dprelease.planning.forecast import proposed
@@ -33,6 +33,10 @@ from dprelease.privacy.price import how_many
 NO_FIT = (
     "a release of this mechanism is not planned for a fit: leave out --target, --features, --signal and --plot, or name mechanisms "
     "to compare with --mechanism"
+)
+IN_RANGES = (
+    "Cells, costs of columns and hazard ratios are planned in public bounds alone, and this request is for ranges. The line on the "
+    "number of patients of a level has its noise."
 )
 
 
@@ -97,10 +101,16 @@ def plan(
         ranges = "" if used_already or scenario.asked.get("outcomes") else _ranges(earlier, draft)
         others = [each for each in map(mechanism_named, names()) if each.name not in planned and each.purpose]
         expected = found.document()
-        plain = [each for each in found.scenarios if each.plan == asked.mechanism == "moments"]
-        expected = replace(expected, tables=(*expected.tables, *(table for each in plain for table in as_tables(each))))
+        told = [each for each in found.scenarios if each.plan == asked.mechanism and releases[each.plan].noise.levels]
+        asks = scenario.asked.get("ranges", AUTO)
+        in_ranges = bool(told) and (used_already if asks == AUTO else asks != NONE)
+        as_asked = () if in_ranges else told
+        expected = replace(
+            expected, tables=(*expected.tables, *(table for each in as_asked for table in as_tables(each)))
+        )
         notes = (
             *expected.notes,
+            IN_RANGES if in_ranges else "",
             ranges,
             *(f"Not planned here, {each.name}: {each.purpose}" for each in others if not mechanisms),
         )

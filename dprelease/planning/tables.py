@@ -64,7 +64,7 @@ def tables(scenario: Scenario) -> tuple[Table, ...]:
     """Tables of the noise of cells, the cost of columns, and hazard ratios; none without a private category.
 
     Args:
-        scenario: of mechanism ``moments``, in public bounds.
+        scenario: of joint moments, or of a stream of them, in public bounds.
     """
     kinds = [kind_of(column) for column in scenario.draft.everything if not column.public]
     if not {"category", "binary"} & {*kinds}:

@@ -128,6 +128,10 @@ def test_a_plan_of_tables_says_what_each_column_costs_and_what_noise_hides(offic
     assert [each["sd"] for each in ratios] == pytest.approx(expected)
     study.write_text(ask.replace('north = "*"', 'north = ["exit"]'))
     assert "Declare the event of exit as a binary beside it" in run("plan", str(study), *ONE).stdout
+    study.write_text(ask.replace('"none"', '"first"'))
+    in_ranges = json.loads(run("plan", str(study), *ONE, "--json").stdout)
+    assert not {"cells", "columns", "hazard ratio by exit"} & in_ranges.keys()
+    assert sum("planned in public bounds alone" in each for each in in_ranges["notes"]) == 1
 
 
 def test_what_the_request_says_is_taken(office: Office, study: Path) -> None:
@@ -193,13 +197,23 @@ def test_a_stream_is_planned_beside_releases_that_stand_alone(office: Office, st
     assert priced[1] == pytest.approx(priced[0], rel=1e-9)
     r2 = {each["mechanism"]: each["expected_r2"] for each in planned["forecasts"]}
     assert r2["stream"] <= r2[of]
-    assert "stream" in run("plan", str(study)).stdout
+    shown = " ".join(run("plan", str(study)).stdout.split())
+    assert "stream" in shown
     made = run("release", "create", str(study), "--json")
     assert made.exit_code == 0, made.output
     with office.store.reading() as tx:
         spec: ReleaseSpec = tx.releases.get(json.loads(made.stdout)["digest"]).read_spec()
     charged = {name: float(Fraction(text)) for name, text in released["stream"]["charged_mu2"].items()}
     assert charged == pytest.approx({part.party: float(part.mu2) for part in guarantee(spec).parties}, rel=1e-9)
+    cells = {each["cell"]: each["noise_sd"] for each in planned.get("cells", ())}
+    assert bool(cells) == (of == "moments")
+    if cells:
+        level = cells["level of a category"]
+        assert level == pytest.approx(released["stream"]["noise_sd"] * spec.rows)
+        assert (
+            f"stream: the number of patients of a level is published with a standard deviation of about {level:.2g}"
+            in shown
+        )
 
 
 @pytest.mark.parametrize("of", ["mixed", "moments"])

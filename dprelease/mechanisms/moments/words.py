@@ -348,16 +348,24 @@ def _noise_in_words(layout: Layout, terms: JointMoments, parties: int, rows: int
 
 
 def levels_in_words(
-    layout: Layout, scales: Mapping[EntryKind, float], clipping: Clipping | None, parties: int, grid_bits: int
+    layout: Layout,
+    scales: Mapping[EntryKind, float],
+    clipping: Clipping | None,
+    parties: int,
+    grid_bits: int,
+    times: float = 1.0,
 ) -> str:
-    """The standard deviation of that noise in patients, or the least and the largest of all; empty without a private category."""
+    """The standard deviation of so many times that noise, in patients, or the least and the largest of all.
+
+    It is empty without a private category.
+    """
     found = []
     for place, variable in enumerate(layout.variables, 1):
         if variable.measured or variable.public:
             continue
         unit = 4**grid_bits if clipping is None else clipping.constant * clipping.weights[variable.column]
         kind = EntryKind.ASSOCIATION if layout.outcome[place] else EntryKind.PRODUCT
-        found.append(released_sd(scales[kind], parties) / unit / (1 if variable.level else 2))
+        found.append(times * released_sd(scales[kind], parties) / unit / (1 if variable.level else 2))
     if not found:
         return ""
     shown = " to ".join(dict.fromkeys(f"{float(f'{sd:.2g}'):,g}" for sd in (min(found), max(found))))

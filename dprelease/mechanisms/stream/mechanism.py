@@ -288,8 +288,8 @@ class Stream(Mechanism[StreamTerms]):
                 *found.details,
                 price,
                 f"covers {covered}",
-                f"noise here is {times:.3g} times that of one release of everybody; room for {terms.most_rows} {spec.counted} "
-                "in all",
+                f"noise here is {times:.3g} times that of one release of everybody, of which the lines before tell; room for "
+                f"{terms.most_rows} {spec.counted} in all",
             ),
             trust=(*found.trust, KEPT),
             content=f"{at}, {found.content}",
