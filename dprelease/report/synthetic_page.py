@@ -79,9 +79,9 @@ def _dependence(pair: TwoColumns) -> float:
 
 
 def _section(name: str, title: str, pairs: tuple[TwoColumns, ...] | list[TwoColumns]) -> Section:
-    words = "A panel for each pair of columns: dots are released cells, the line is the made-up rows."
+    words = "Dots are released cells with bands of their noise, the line is the made-up rows."
     picture = panels(f"pairs-{name}", title, words, [_panel(pair) for pair in pairs], columns=2)
-    caption = f"{title}: patients in each cell, of at most {MOST_CELLS} cells. Hollow: 0 lies within the noise."
+    caption = f"{title}: patients in each cell, of at most {MOST_CELLS} cells. {words} Hollow: 0 lies within the noise."
     return Section(
         title, (Figure(picture, caption), *(Folded(" and ".join(pair.names), _numbers(pair)) for pair in pairs))
     )

@@ -113,6 +113,7 @@ def test_a_hostile_release_gives_a_page_without_its_markup(tmp_path: Path) -> No
     found = hostile(tmp_path)
     made = synthesize(found.release, 50)
     page = synthetic_page(found.release, made, "again")
+    assert "the line is the made-up rows. Hollow" in page
     assert not [each for each in parsed(page).iter() if each.tag in {"script", "img"}]
     assert "\x1b" not in page
     assert LEVELS[0] in dict(zip(made.names, made.columns(0), strict=True))["stage"]
