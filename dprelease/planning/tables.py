@@ -74,8 +74,9 @@ def tables(scenario: Scenario) -> tuple[Table, ...]:
 
 
 def _entry_sd(scenario: Scenario) -> float:
-    """Standard deviation of a product that is released, in patients."""
-    return math.sqrt(max(proposed(scenario).noise.variance.values())) * scenario.draft.agreed.rows
+    """Standard deviation of a product that is released, in patients; the larger one where outcomes have another."""
+    noise = proposed(scenario).noise
+    return math.sqrt(max(*noise.variance.values(), *noise.columns.values())) * scenario.draft.agreed.rows
 
 
 def _cells(kinds: list[str], noise: float, scenario: Scenario) -> Table:
@@ -142,10 +143,11 @@ def _without(scenario: Scenario, column: Column) -> float | None:
 
 
 def _survival(scenario: Scenario, noise: float) -> list[Table]:
-    binaries = [each for each in scenario.draft.everything if kind_of(each) == "binary"]
-    found = []
+    outcomes, found = {*(scenario.asked.get("outcomes") or ())}, []
     for column in scenario.draft.everything:
         exits = _exits(column)
+        apart = outcomes if column.name in outcomes else ()  # their products with the exits are not released
+        binaries = [each for each in scenario.draft.everything if kind_of(each) == "binary" and each.name not in apart]
         events = [each for each in binaries if exits and _tells(each, column)]
         if exits is not None and len(binaries) > len(events):
             found.append(_hazards(column.name, exits, scenario.draft.agreed.rows, noise, event=bool(events)))

@@ -128,6 +128,14 @@ def test_a_plan_of_tables_says_what_each_column_costs_and_what_noise_hides(offic
     assert [each["sd"] for each in ratios] == pytest.approx(expected)
     study.write_text(ask.replace('north = "*"', 'north = ["exit"]'))
     assert "Declare the event of exit as a binary beside it" in run("plan", str(study), *ONE).stdout
+    for outcomes, event in (('["exit", "event"]', False), ('["exit"]', True)):
+        study.write_text(f"outcomes = {outcomes}\n{ask}")
+        made = run("plan", str(study), "--target", "exit", "--json")
+        assert made.exit_code == 0, made.output
+        apart = json.loads(made.stdout)
+        noise = apart["cells"][0]["noise_sd"]
+        expected = [log_hazard_ratio_sd((1.0, 2.0, 5.0), share, 1000, noise, event=event) for share in EVENTS]
+        assert [each["sd"] for each in apart["hazard ratio by exit"]] == pytest.approx(expected)
     study.write_text(ask.replace('"none"', '"first"'))
     in_ranges = json.loads(run("plan", str(study), *ONE, "--json").stdout)
     assert not {"cells", "columns", "hazard ratio by exit"} & in_ranges.keys()
