@@ -154,6 +154,14 @@ def test_a_level_that_nobody_has_gets_hardly_any_rows() -> None:
     assert fit_joint(view(values, 50), "rows", SEED).table("a")[1] * 5000 < 2 * 50
 
 
+def test_two_values_that_nobody_has_together_get_hardly_any_rows() -> None:
+    values = patients(20_000)
+    values[(values[:, 0] == 1) & (values[:, 3] == 0), 3] = 1
+    shares = fit_joint(view(values, 50), "rows", SEED).table("ad")
+    assert min(shares[1, 1], shares[0, 0]) * len(values) > 1000
+    assert shares[1, 0] * len(values) < 2 * 50
+
+
 def test_numbers_are_values_about_their_mean_and_scores_their_levels() -> None:
     rows = mixed_rows(4000)
     moments = noisy_moments(MIXED, rows, 0.002, np.random.default_rng(0))
