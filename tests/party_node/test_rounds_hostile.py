@@ -99,6 +99,11 @@ def test_a_block_under_another_key_is_refused(world: World, fresh: str) -> None:
 
 
 def test_bytes_that_the_party_did_not_sign_are_the_hubs(world: World, fresh: str) -> None:
+    lists = world.hub.lists
+    world.hub.lists = lambda party, listed: tuple(each.model_copy(update={"size": 1 << 40}) for each in listed)
+    deliver(world)
+    stopped(world, fresh, "the hub lists another block where block 0 of north")
+    world.hub.lists = lists
     world.hub.serves = lambda party, sealed, data: data[:-1] + bytes([data[-1] ^ 1])
     deliver(world)
     stopped(world, fresh, "the hub handed out a block 0 of south that its party did not sign")
