@@ -98,7 +98,7 @@ class Estimate:
             end = self.lower if name == "lower" else self.upper
             return UNBOUNDED if math.isinf(end) else figure(end, spread)
         if name == "ratio":
-            return f"{self.ratio:.2f}" if math.isfinite(self.ratio) else UNKNOWN
+            return f"{self.ratio:z.2f}" if math.isfinite(self.ratio) else UNKNOWN
         return p_text(self.p_value, self.least_p) if name == "p_value" else one_line(self.unit) or "1"
 
     def to_json(self) -> dict[str, Any]:

@@ -90,7 +90,7 @@ clipping_notes <- function(release) {
   c(
     "Coefficients describe all rows; intervals are wider by what clipping may take, which is estimated.",
     if (length(kept)) paste0("Clipping leaves of slopes on ", paste0(names(kept), sprintf(" %.0f %%", 100 * kept), collapse = ", on "), "."),
-    "z and P test the estimate less that width, so z is not the estimate over its error.",
+    "z and P test the estimate less that width. z is not the estimate over its error, and P is not twice the tail beyond z.",
     "The estimate misses slopes that change in the tail, and extreme values of so few patients that noise hides them.",
     if (length(hidden)) {
       paste0(

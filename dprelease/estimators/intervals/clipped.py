@@ -175,7 +175,7 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
         return ()
     return (
         f"Coefficients describe all rows; {WIDER}.",
-        "z, t and P test the estimate less that width, so z is not the estimate over its error.",
+        "z, t and P test the estimate less that width. z is not the estimate over its error, and P is not twice the tail beyond z.",
         *tails(reaches),
         "Shares of variance explained describe clipped rows.",
     )

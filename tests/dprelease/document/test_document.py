@@ -64,6 +64,7 @@ def test_an_estimate_has_one_shape_as_data_and_parts_as_text() -> None:
     assert Estimate(math.nan, said="hidden").text == "hidden"
     assert Estimate(12.0, 0.5, said="at most").text == "at most 12.00 (0.50)"
     assert Estimate(math.nan).text == Estimate(math.nan).part("p_value") == "-"
+    assert Estimate(-0.1, 0.1, ratio=-0.0).part("ratio") == "0.00"
 
 
 def test_cells_are_told_on_one_line_and_plain_as_data() -> None:
