@@ -96,7 +96,7 @@ class TableReport:
         except DpReleaseError as error:
             log.error("the table was not reported: %s", error)
             return
-        log.info("the table was reported: %d rows, %d columns", catalogue.rows, len(catalogue.columns))
+        log.info("the table was reported: %s rows, %d columns", f"{catalogue.rows:,}", len(catalogue.columns))
         self._seen, self._due = seen, self._clock() + source.refresh_seconds if source.refreshed else inf
 
 

@@ -76,7 +76,7 @@ def _attempt(what: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(what, True, look())
     except DpReleaseError as error:
-        return Finding(what, False, error.message)
+        return Finding(what, False, error.message.removeprefix(f"the {what}: "))
 
 
 def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
@@ -85,7 +85,7 @@ def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
     findings += [Finding("source", False, words) for words in look.problems]
     if not look.problems:
         rows = (
-            f"{look.rows} rows, no identifier twice"
+            f"{look.rows:,} rows, no identifier twice"
             if look.read is None
             else f"{look.size}, one of which is made of each"
         )
@@ -103,7 +103,7 @@ def _batches(rows: dict[int, int], settings: PartySettings) -> str:
     """Which batches there are, and of which the office is not told."""
     if not rows:
         return "none is complete yet"
-    there = listed([f"{number} ({rows[number]} rows)" for number in sorted(rows, reverse=True)])
+    there = listed([f"{number} ({rows[number]:,} rows)" for number in sorted(rows, reverse=True)])
     last, fewest = last_complete(np.array([*rows]), settings.source), FEWEST_COMPARED * settings.rows_per_subject
     silent = [str(number) for number in sorted(rows) if number > last or rows[number] < fewest]
     told = f"; the office is not told of {listed(silent)}: not complete, or fewer than {FEWEST_COMPARED} patients"
@@ -130,10 +130,10 @@ def _aligned(hospital: HospitalState) -> str:
     gone, named = roster.gone_from(subjects), f"version {entry.version}, alignment run {entry.digest[:12]}"
     if gone:
         raise DataRefused(
-            f"{named}: {gone} of its {entry.common} patients are in the table no more; put them back, or ask the office to "
+            f"{named}: {gone:,} of its {entry.common:,} patients are in the table no more; put them back, or ask the office to "
             "align anew"
         )
-    return f"{named}: its {entry.common} patients are read, of {len(subjects)} in the table"
+    return f"{named}: its {entry.common:,} patients are read, of {len(subjects):,} in the table"
 
 
 def _certificate(hospital: HospitalState) -> str:

@@ -52,7 +52,7 @@ class Findings:
 
     def words(self) -> str:
         """The counts in words."""
-        return f"{self.missing} missing, {self.unreadable} unreadable, {self.outside} outside bounds or levels"
+        return f"{self.missing:,} missing, {self.unreadable:,} unreadable, {self.outside:,} outside bounds or levels"
 
     def implausible(self, declared: Declaration, rows: int) -> bool:
         """Tells whether more than half of a column's so many cells were replaced, unless party.toml says so, or all of them.
