@@ -149,8 +149,9 @@ class LevelDesign:
 def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str]) -> LevelDesign:
     """Indicators of features.
 
-    A column's own name stands for its levels, and one of them is the reference: the first one, or the one with most patients if
-    noise hides how many of the first have the outcome. A released name stands for one level, and all others are the reference.
+    A column's own name stands for its levels, and one of them is the reference: the first one, or the one of which most have the
+    rarer of outcome and none, if noise hides how many of the first have either. A released name stands for one level, and all
+    others are the reference.
     Levels whose patients noise does not tell from none are counted with the reference, which must be told from none itself.
 
     Args:
