@@ -424,11 +424,11 @@ def _notes(result: FitResult, *, few: bool) -> tuple[str, ...]:
         *([found.statement] if found.statement else []),
         *result.diagnostics.warnings,
         *found.caveats,
+        *filled(result.fills),
         *found.clipping_notes,
         *strongest,
         *unresolved,
         PREDICTS,
-        *filled(result.fills),
     )
 
 

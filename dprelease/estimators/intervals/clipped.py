@@ -176,20 +176,21 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
     return (
         f"Coefficients describe all rows; {WIDER}.",
         "z, t and P test the estimate less that width. z is not the estimate over its error, and P is not twice the tail beyond z.",
-        *tails(reaches),
-        "Shares of variance explained describe clipped rows.",
+        *tails(reaches)[:-1],
+        "Variance explained and mean squared errors describe clipped rows.",
+        MISSED,
     )
 
 
 def tails(reaches: Sequence[Reach]) -> tuple[str, ...]:
-    """Sentences on what is not known of how much clipping may take."""
+    """Sentences on what is not known of how much clipping may take, `MISSED` last."""
     hidden = [each.name for each in reaches if each.hidden]
     return (
-        MISSED,
         *([f"Noise hides the tail of {listed(hidden)}: {HIDDEN}."] if hidden else []),
         *(
             ["Tails are guessed from means and spreads, because this release has no counts of its own."]
             if not all(each.counted for each in reaches)
             else []
         ),
+        MISSED,
     )
