@@ -84,6 +84,8 @@ def _run_all(folder: Path) -> None:
         _compare(console, table, reports)
         stream(consortium, console, partial(_show, consortium, console), EPSILON, DELTA)
     console.print(f"Everything is in {folder}/: logs, ledgers, the published release and the learner's copy.")
+    home, digest = folder / STRANGER, releases["moments"]
+    console.print(f'release = dprelease.load("{home}/library/releases/{digest}", root="{home}/root.pem")')
 
 
 def _run(consortium: Consortium, *arguments: str) -> str:

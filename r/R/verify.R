@@ -8,7 +8,9 @@ PYTHON <- "; read this release with Python: dprelease.load(folder, root = \"root
 
 dp_fetch <- function(from, to = tempfile("release-")) {
   if (!grepl("^https?://", from)) {
-    if (!file.exists(file.path(from, "manifest.json"))) refuse(from, " holds no release: manifest.json cannot be read")
+    if (!file.exists(file.path(from, "manifest.json"))) {
+      refuse(from, " holds no release: it is no folder with manifest.json and no URL of a mirror; R fetches from no hub")
+    }
     return(normalizePath(from))
   }
   from <- sub("/+$", "", from)
