@@ -7,7 +7,7 @@ has one draw, the truth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -129,12 +129,7 @@ def draws_of(release: Release, names: Sequence[str]) -> Draws:
             outcome-only column, or too many columns.
     """
     declared = {release.column(name).name for name in names}
-    outcome_only = declared & set(release.spec.outcomes)
-    if outcome_only:
-        raise InvalidInput(
-            f"{listed(sorted(outcome_only))} is an outcome-only column, whose products with other outcomes are not released; "
-            "`learner fit` regresses it on the features"
-        )
+    refuse_outcomes(release, declared)
     evidence = Evidence(release.moments()).narrowed(declared)
     moments = evidence.moments.joint
     index, midpoint, half_width = zip(*(moments.lookup(name) for name in names), strict=True)
@@ -171,6 +166,16 @@ def features(release: Release, names: Sequence[str]) -> tuple[str, ...]:
     if not found:
         raise InvalidInput(f"name at least one column out of {listed(release.spec.released)}")
     return found
+
+
+def refuse_outcomes(release: Release, declared: Set[str]) -> None:
+    """Raise InvalidInput for outcome-only columns among declared names."""
+    outcome_only = declared & set(release.spec.outcomes)
+    if outcome_only:
+        raise InvalidInput(
+            f"{listed(sorted(outcome_only))} is an outcome-only column, whose products with other outcomes are not released; "
+            "`learner fit` regresses it on the features"
+        )
 
 
 def levels(release: Release, name: str) -> tuple[str, ...]:

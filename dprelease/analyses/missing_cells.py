@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprelease.analyses.draws import number
+from dprelease.analyses.draws import number, refuse_outcomes
 from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest, score_test
 from dprelease.analyses.result import Analysis, repeatable
@@ -81,10 +81,11 @@ def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence
         on: columns to test against; all if empty.
 
     Raises:
-        InvalidInput: an unknown name, a number among the indicators, no indicator, or no moments.
+        InvalidInput: an unknown name, a number among the indicators, no indicator, an outcome-only column, or no moments.
     """
     moments, gaps = release.moments().joint, _gaps(release, indicators)
     asked = {release.column(name).name for each in on for name in release.expand((each,), reference=False)}
+    refuse_outcomes(release, {*asked, *(release.column(gap.name).name for gap in gaps)})
     likely = nearest(moments)
     likely[np.diag_indices_from(likely)] += RIDGE
     tests: dict[str, JointTest] = {}

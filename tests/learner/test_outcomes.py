@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import dprelease
+from dprelease.analyses import missing_cells
 from dprelease.errors import InvalidInput
 from dprelease.estimators import LinearRegression, fit
 from dprelease.mechanisms.moments.released import OutcomeMoments
@@ -133,6 +134,12 @@ def test_there_are_no_rows_with_moments_that_are_not_known(run: Run, full: Opene
     export = ("export", full.folder.path, "--format", "csv", "--output", tmp_path / "m.csv")
     assert run(*export, "--as", "rows").exit_code == 2
     assert run(*export).exit_code == 0
+
+
+@pytest.mark.parametrize(("indicators", "on"), [(["stage=II"], []), (["smoker"], ["stage"])])
+def test_missing_cells_of_outcomes_are_refused_by_name(full: Opened, indicators: list[str], on: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="stage is an outcome-only column"):
+        missing_cells(full.release, indicators, on)
 
 
 def test_public_features_are_exact_and_fits_use_them(label: Opened) -> None:
