@@ -137,19 +137,19 @@ def test_a_request_for_what_is_not_offered(changed: dict[str, Any], said: str) -
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("part", "changed", "said"),
     [
-        ({"intervention": "t0"}, "T0 >= 1"),
-        ({"penalty": "0"}, "lambda must be positive"),
-        ({"weights_share": "1"}, "between 0 and 1"),
-        ({"series": REFUSED_SERIES[:3]}, "3 values"),
+        ("terms", {"intervention": "t0"}, "T0 >= 1"),
+        ("terms", {"penalty": "0"}, "lambda must be positive"),
+        ("terms", {"weights_share": "1"}, "between 0 and 1"),
+        ("terms", {"series": REFUSED_SERIES[:3]}, "3 values"),
+        ("target", {"scope": "per-party"}, "one target for a donor's whole series"),
     ],
 )
-def test_a_spec_that_no_honest_coordinator_makes(changed: dict[str, Any], said: str) -> None:
-    spec = panel_spec(REFUSED_SERIES, "t2")
-    data = spec.model_dump(mode="json")
+def test_a_spec_that_no_honest_coordinator_makes(part: str, changed: dict[str, Any], said: str) -> None:
+    data = panel_spec(REFUSED_SERIES, "t2").model_dump(mode="json")
     with pytest.raises(ValueError, match=said):
-        ReleaseSpec.model_validate_json(json.dumps(data | {"terms": {**data["terms"], **changed}}))
+        ReleaseSpec.model_validate_json(json.dumps(data | {part: data[part] | changed}))
 
 
 def test_a_smaller_lambda_or_another_target_needs_other_noise() -> None:
