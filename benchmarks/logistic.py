@@ -6,12 +6,13 @@ of a fit to the rows at hand, which has 1. The slope is that of the mean estimat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from benchmarks.common.files import FOLDER, at_hand
 from benchmarks.common.moment_releases import noisy_moments
@@ -55,7 +56,8 @@ def adult() -> pd.DataFrame:
     )
 
 
-def _nhefs() -> pd.DataFrame:
+def nhefs() -> pd.DataFrame:
+    """Participants of a survey, with their deaths."""
     table = pd.read_csv(FOLDER / "nhefs" / "nhefs.csv.gz")
     yes = {name: np.where(table[name] == 1, "yes", "no") for name in ("death", "sex", "race", "qsmk")}
     return pd.DataFrame(yes | {"age": banded(table["age"], 40, 55)})
@@ -75,7 +77,8 @@ def redbook() -> pd.DataFrame:
     )
 
 
-def _support2() -> pd.DataFrame:
+def support2() -> pd.DataFrame:
+    """Seriously ill adults."""
     table = pd.read_csv(FOLDER / "survival" / "support2.csv.gz")
     return pd.DataFrame(
         {
@@ -92,11 +95,24 @@ def _support2() -> pd.DataFrame:
 
 TABLES: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
     "Adult": ("adult/adult.csv.gz", lambda: adult().drop(columns="husband")),
-    "NHEFS": ("nhefs/nhefs.csv.gz", _nhefs),
+    "NHEFS": ("nhefs/nhefs.csv.gz", nhefs),
     "Redbook": ("", redbook),
-    "SUPPORT2": ("survival/support2.csv.gz", _support2),
+    "SUPPORT2": ("survival/support2.csv.gz", support2),
 }
 """Name to file and reader; the outcome is the first column."""
+
+
+RARE = {"seldom": -2.5, "as often as others": 0.0, "nearly always": 2.5}
+"""How often patients of a rare level have the outcome, and its log odds ratio."""
+
+
+def _rare(effect: float) -> pd.DataFrame:
+    """An outcome of a fifth or of half, which patients of a level of 3 % have more often or less."""
+    random, n = np.random.default_rng(SEED), 200_000
+    rare, one = random.random(n) < 0.03, random.random(n) < 0.4
+    score = (0.0 if effect else -1.4) + effect * rare + 0.5 * one
+    cells = {"ill": random.random(n) < expit(score), "rare": rare, "one": one}
+    return pd.DataFrame({name: np.where(each, "yes", "no") for name, each in cells.items()})
 
 
 @dataclass(frozen=True)
@@ -105,7 +121,7 @@ class Measured:
 
     Attributes:
         error: root mean square over coefficients and draws, in standard errors of a fit to rows.
-        slope: of the mean estimates on the truth, both without their means.
+        slope: of the mean estimates on the truth, both without their means; NaN of one truth alone.
         held: share of intervals that hold the truth.
         width: of intervals over those of fits to rows, the median.
         told: share of draws that are not refused.
@@ -164,25 +180,28 @@ def _on_rows(table: pd.DataFrame, names: tuple[str, ...], regression: Regression
     return fit.coef[1:], np.sqrt(np.diag(fit.inverse)[1:] / len(table))
 
 
+def releases(table: pd.DataFrame, n: int, draws: int) -> Iterator[tuple[pd.DataFrame, Release]]:
+    """Samples of n rows, drawn with replacement, and a release of each."""
+    columns, random, mu = columns_of(table), np.random.default_rng(SEED), mu_of(EPSILON, DELTA)
+    rows = coded(columns, {column.name: table[column.name].to_numpy() for column in columns})
+    for _ in range(draws):
+        places = random.integers(len(table), size=n)
+        x = np.column_stack([np.ones(n), rows[places]])
+        yield table.iloc[places], viewed(columns, noisy_moments(x.T @ x, n, mu, PARTIES, random, columns))
+
+
 def measure(
     table: pd.DataFrame, n: int, draws: int, regression: Regression = LOGISTIC, counted: Collection[str] = ()
 ) -> Measured:
     """Release and fit as many samples of n rows; `counted` are features whose coefficients count, all if empty."""
-    columns, outcome = columns_of(table), str(table.columns[0])
-    random = np.random.default_rng(SEED)
-    mu = mu_of(EPSILON, DELTA)
+    outcome = str(table.columns[0])
     off: list[Floats] = []
     held: list[Floats] = []
     widths: list[Floats] = []
     pairs: list[Floats] = []
     truths: dict[tuple[str, ...], Floats] = {}
     refused = 0
-    for _ in range(draws):
-        sample = table.iloc[random.integers(len(table), size=n)]
-        x = np.column_stack(
-            [np.ones(n), coded(columns, {column.name: sample[column.name].to_numpy() for column in columns})]
-        )
-        release = viewed(columns, noisy_moments(x.T @ x, n, mu, PARTIES, random, columns))
+    for sample, release in releases(table, n, draws):
         try:
             found = regression.analysed(release, outcome, list(table.columns[1:])).tables["coefficients"]
         except InvalidInput:
@@ -202,7 +221,7 @@ def measure(
     if not off:
         return Measured(np.nan, np.nan, np.nan, np.nan, told)
     truth, estimate = np.concatenate(pairs).T
-    slope = float(np.polyfit(truth, estimate, 1)[0])
+    slope = float(np.polyfit(truth, estimate, 1)[0]) if np.ptp(truth) else np.nan
     error = float(np.sqrt(np.concatenate(off).mean()))
     return Measured(error, slope, float(np.concatenate(held).mean()), float(np.median(np.concatenate(widths))), told)
 
@@ -226,6 +245,10 @@ def run(quick: bool) -> Results:
                     f"{about}: coverage of 95 % intervals", found.held, 0.88 if name == "Redbook" else 0.9, ">="
                 )
                 results.add(f"{about}: width of intervals over those of rows", found.width)
+    for often, effect in RARE.items():
+        found = measure(_rare(effect), SIZES[0], 2 if quick else 300, counted=("rare",))
+        about = f"level of 3 % who have the outcome {often}, {SIZES[0]:,} patients"
+        results.add(f"{about}: coverage of 95 % intervals", found.held, None if quick else 0.92, ">=")
     return results
 
 
