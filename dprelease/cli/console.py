@@ -98,6 +98,11 @@ class Commands(click.Group):
         except DpReleaseError as error:
             click.echo(f"error: {_in_lines(error)}", err=True)
             ctx.exit(exit_code(error))
+        except click.Abort:
+            if sys.stdin.isatty():  # a person said no
+                raise
+            click.echo("error: nothing was done, for nobody said yes; --help names the option that answers", err=True)
+            ctx.exit(1)
 
 
 def _in_lines(error: DpReleaseError) -> str:

@@ -96,6 +96,19 @@ def test_a_command_that_succeeds_ends_with_zero() -> None:
     assert (result.exit_code, result.stdout) == (0, "done\n")
 
 
+@pytest.mark.parametrize("said", ["", "n\n"])
+def test_a_question_that_no_terminal_answers_says_what_to_do(said: str) -> None:
+    @click.group(cls=Commands)
+    def asking() -> None: ...
+
+    @asking.command()
+    def go() -> None:
+        click.confirm("Go?", abort=True)
+
+    result = CliRunner().invoke(asking, ["go"], input=said)
+    assert (result.exit_code, "--help names the option that answers" in result.stderr) == (1, True)
+
+
 def test_a_wrong_command_line_is_clicks_own_matter() -> None:
     result = CliRunner().invoke(main, ["no-such-command"])
     assert result.exit_code == 2
