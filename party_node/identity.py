@@ -128,11 +128,16 @@ class KeyFolder:
 
         Raises:
             NotFound: not enrolled yet.
-            Unauthenticated: the certificate has expired; nobody would talk to us.
+            Unauthenticated: the certificate has expired, or is over another key; nobody would talk to us.
         """
         enrolment = self.enrolment()
-        ends = read_identity(enrolment.certificate).expires
-        if ends < datetime.now(UTC):
+        shown = read_identity(enrolment.certificate)
+        if shown.fingerprint != self.fingerprint():
+            raise Unauthenticated(
+                f"our certificate is over another key than {self._key}; put that key back, or ask the consortium's office for a "
+                "new invite: party-node enrol TOKEN"
+            )
+        if (ends := shown.expires) < datetime.now(UTC):
             raise Unauthenticated(
                 f"our certificate expired at {ends:%Y-%m-%d %H:%M} UTC; if this machine's clock is right, ask the "
                 "consortium's office for a new invite: party-node enrol TOKEN"

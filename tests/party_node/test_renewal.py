@@ -124,6 +124,13 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
     assert "party-node enrol TOKEN" in caplog.text
 
 
+def test_a_certificate_over_a_key_that_was_moved_away_is_not_shown(world: World) -> None:
+    give(world.north, timedelta(days=10))
+    (world.north.folder / "state" / "identity" / "key.pem").unlink()
+    with pytest.raises(Unauthenticated, match=r"over another key than .*key\.pem.* party-node enrol TOKEN"):
+        world.north.hospital_state().identity.credentials()
+
+
 def test_an_expired_certificate_is_told_here_with_what_to_do(
     world: World, renewing: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
