@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common.hospitals import PATIENCE, propose
+from benchmarks.common.hospitals import PATIENCE, processor, propose
 from demo.consortium import Consortium, wait_for
 from dprelease.errors import NotFound
 from dprelease.files.settings import read_settings
@@ -21,6 +22,9 @@ from party_node.identity import KeyFolder
 from party_node.outgoing.hub import upload
 from party_node.settings import PartySettings
 from party_node.state.vault import Vault
+
+REST_SECONDS = 0.5
+"""A hub that takes no tick of the processor for so long has nothing left to do."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,12 @@ class Release:
         shutil.rmtree(self.consortium.hub / "storage" / "staging" / self.digest, ignore_errors=True)
         self.consortium.restart("hub")
         self.upload(self.parties[1])()  # a small block, so that nothing is asked or dialled for the first time later
+        wait_for(self._hub_rests, PATIENCE, "the hub to have looked at what it publishes, as at every start")
+
+    def _hub_rests(self) -> bool:
+        before = processor(self.consortium)["hub"]
+        time.sleep(REST_SECONDS)
+        return processor(self.consortium)["hub"] == before
 
     def publish(self) -> Path:
         """Send every block; the folder in which the hub publishes the release."""
