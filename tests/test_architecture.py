@@ -254,14 +254,7 @@ def test_secret_keystreams_are_another_type_than_public_ones() -> None:
     assert offenders(iter([secret]), forbidden) == []
     assert offenders(iter([public]), ("dprelease.mechanisms", "dprelease.mpc")) == []
     holders = {name_of(path) for path in sources(*PACKAGES) if "SecretStream" in attributes(path)}
-    assert holders == {
-        f"dprelease.{name}"
-        for name in (
-            "intersection.session",
-            "mpc.modulus",
-            "mpc.proof.plan",
-        )
-    }
+    assert holders == {f"dprelease.{name}" for name in ("intersection.session", "mpc.modulus", "mpc.proof.plan")}
 
 
 def test_no_source_names_a_global_random_generator() -> None:

@@ -121,8 +121,5 @@ def test_what_counts_as_a_citation() -> None:
         ("guarantees", "16"),
         ("guarantees", "Where the papers differ"),
     ]
-    assert list(named(TWO_LINES)) == [
-        ("protocol", "One block, ever"),
-        ("format", "15"),
-    ]
+    assert list(named(TWO_LINES)) == [("protocol", "One block, ever"), ("format", "15")]
     assert list(named("docs/protocol.md, steps 2 to 6; in docs/methods.md.")) == []

@@ -11,11 +11,7 @@ from dprelease.release.release import Release
 from tests.support.specs import build_spec, categorical, numeric
 from tests.test_docs_format import FORMAT, table
 
-UNITS = [
-    numeric("age", 20.0, 90.0),
-    categorical("smoker", "yes"),
-    categorical("stage", "I", "II"),
-]
+UNITS = [numeric("age", 20.0, 90.0), categorical("smoker", "yes"), categorical("stage", "I", "II")]
 
 
 def in_units(released: str) -> tuple[float, float]:

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.paper_incremental import unknown
-from benchmarks.paper_incremental.factors import (
-    Factorization,
-    fresh,
-    normalised,
-    square_root,
-    tree,
-    unbounded,
-)
+from benchmarks.paper_incremental.factors import Factorization, fresh, normalised, square_root, tree, unbounded
 
 KINDS: dict[str, Callable[[int], Factorization]] = {
     "fresh": fresh,

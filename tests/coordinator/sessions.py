@@ -62,12 +62,7 @@ class Offers:
 
     def context(self, party: str) -> Context:
         return Context(
-            purpose="deal",
-            task=self.spec.digest(),
-            session=self.session,
-            sender="",
-            receiver=party,
-            dealer="",
+            purpose="deal", task=self.spec.digest(), session=self.session, sender="", receiver=party, dealer=""
         )
 
     def check_correlations(self, sealed: Mapping[str, bytes]) -> None:

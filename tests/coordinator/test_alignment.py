@@ -67,10 +67,7 @@ def test_one_run_of_a_hospital_at_a_time(office: Office) -> None:
 
 def test_clock_revocation_and_restore_end_runs(office: Office) -> None:
     ends = []
-    for end in (
-        lambda: office.store.tick(NOW + HOURS),
-        lambda: office.store.revoke("south", NOW),
-    ):
+    for end in (lambda: office.store.tick(NOW + HOURS), lambda: office.store.revoke("south", NOW)):
         run = begun(office)
         end()
         with office.store.reading() as tx:

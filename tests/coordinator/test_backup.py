@@ -363,10 +363,7 @@ def test_of_two_manifests_the_one_that_is_known_counts(world: World, two: tuple[
     approve(world, digest, *two)
     publish(world, world.spec(digest), tmp_path / "published")
     ask(world.as_hub().AuthorizePublication, pb.AuthorizePublicationRequest(spec_digest=digest))
-    ask(
-        world.as_hub().ReportPublication,
-        pb.ReportPublicationRequest(spec_digest=digest, manifest_digest=b"m" * 32),
-    )
+    ask(world.as_hub().ReportPublication, pb.ReportPublicationRequest(spec_digest=digest, manifest_digest=b"m" * 32))
     with closing(Store.open(world.settings.database)) as store:
         ((_, words),) = recall(store, world.root.decode(), tmp_path / "published", world.clock())
     assert "published under another manifest" in words

@@ -73,12 +73,7 @@ def test_the_whole_way_to_publication() -> None:
     record = play(PublicationAuthorized(), record=record)
     assert record.deadline == LATER + PUBLICATION_TIME
     record = play(PublicationReported(MANIFEST), record=record)
-    assert (record.state, record.manifest, record.deadline, record.waits_for) == (
-        Stage.PUBLISHED,
-        MANIFEST,
-        None,
-        (),
-    )
+    assert (record.state, record.manifest, record.deadline, record.waits_for) == (Stage.PUBLISHED, MANIFEST, None, ())
 
 
 SENT = IntakeReported(frozenset({"south"}))
@@ -158,8 +153,7 @@ def test_nobody_can_cancel_what_may_be_public() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "state"),
-    [("PROPOSED", Stage.CANCELLED), ("APPROVED", Stage.FAILED), ("RUNNING", Stage.FAILED)],
+    ("stage", "state"), [("PROPOSED", Stage.CANCELLED), ("APPROVED", Stage.FAILED), ("RUNNING", Stage.FAILED)]
 )
 def test_revoking_a_party_ends_its_releases(stage: str, state: Stage) -> None:
     before = play(*STAGES[stage])
@@ -281,12 +275,7 @@ def test_no_sequence_of_events_breaks_the_rules(
     for one in seen:
         assert (one.deadline is None) == one.final == (one.state not in OPEN)
         assert one.final == (not one.waits_for)
-        if one.state in (
-            Stage.APPROVED,
-            Stage.RUNNING,
-            Stage.PUBLISHED,
-            Stage.DONE,
-        ):
+        if one.state in (Stage.APPROVED, Stage.RUNNING, Stage.PUBLISHED, Stage.DONE):
             assert one.approved == frozenset(PARTIES)
         if one.state is Stage.PUBLISHED:
             assert one.publishing is not None

@@ -22,14 +22,7 @@ from coordinator.cli.main import main
 from coordinator.lifecycle import Cancelled, Stage
 from dprelease.agreement import check_all
 from dprelease.canonical import sha256
-from dprelease.errors import (
-    AccessDenied,
-    Conflict,
-    IntegrityError,
-    InvalidInput,
-    NotFound,
-    VersionMismatch,
-)
+from dprelease.errors import AccessDenied, Conflict, IntegrityError, InvalidInput, NotFound, VersionMismatch
 from dprelease.identity.certificates import signing_request
 from dprelease.identity.signing import new_private_key
 from dprelease.release.accounting import guarantee

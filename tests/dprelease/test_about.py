@@ -42,10 +42,7 @@ def test_own_licences_have_names_and_no_page() -> None:
     assert len(set(LICENCES)) == len(LICENCES)
 
 
-COLUMNS = {
-    "age": {"label": "Age at baseline", "concept": "SNOMED:397669002"},
-    "sex": {"concept": "LOINC:46098-0"},
-}
+COLUMNS = {"age": {"label": "Age at baseline", "concept": "SNOMED:397669002"}, "sex": {"concept": "LOINC:46098-0"}}
 
 
 def test_meanings_of_columns_are_signed_and_absent_where_nothing_is_said() -> None:

@@ -141,11 +141,7 @@ def test_a_strangers_list_is_left_at_its_first_bad_item() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("where", "place"),
-    [("inner", "inner.k0"), ("words", "k0")],
-    ids=["inside", "outside"],
-)
+@pytest.mark.parametrize(("where", "place"), [("inner", "inner.k0"), ("words", "k0")], ids=["inside", "outside"])
 def test_of_a_strangers_unknown_keys_the_first_is_named(where: str, place: str) -> None:
     inner = with_unknown_keys(b'{"words":["a"]}', 60_000)
     data = b'{"count":3,"inner":%s,"name":"n","number":0.1,"rational":"1"}' % inner if where == "inner" else inner

@@ -162,14 +162,7 @@ def noisy_moments(where: Scenario, moments: Floats, random: np.random.Generator)
     ],
 )
 def test_forecasts_are_what_simulated_releases_give(
-    mechanism: str,
-    widths: str,
-    rows: int,
-    epsilon: float,
-    signal: float,
-    draws: int,
-    fit: Fit,
-    others: dict[str, Any],
+    mechanism: str, widths: str, rows: int, epsilon: float, signal: float, draws: int, fit: Fit, others: dict[str, Any]
 ) -> None:
     """Fits that draw take `make test-slow`, here and in `test_forecasts_are_what_shrinkage_on_moments_gives`."""
     where = setting(mechanism, rows, widths, epsilon, **others)

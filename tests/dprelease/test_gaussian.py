@@ -164,8 +164,7 @@ def test_nothing_released_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mu", "delta"),
-    [(1e-16, 1e-20), (1e-16, 3.9e-17), (1e-40, 1e-50), (1e-15, 1e-17), (1e-8, 3.9e-9), (1e-6, 3.9e-7)],
+    ("mu", "delta"), [(1e-16, 1e-20), (1e-16, 3.9e-17), (1e-40, 1e-50), (1e-15, 1e-17), (1e-8, 3.9e-9), (1e-6, 3.9e-7)]
 )
 def test_no_loss_above_delta_is_free_however_small(mu: float, delta: float) -> None:
     epsilon = epsilon_of(mu, delta)
@@ -222,8 +221,7 @@ def _integer_delta(variance: float, shift: int, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("variance", "true"),
-    [(0.25, 0.21501267508814), (0.5, 0.49897913083282), (1.0, 0.99999978876773), (4.0, 4.0)],
+    ("variance", "true"), [(0.25, 0.21501267508814), (0.5, 0.49897913083282), (1.0, 0.99999978876773), (4.0, 4.0)]
 )
 def test_variance_of_the_integer_gaussian(variance: float, true: float) -> None:
     law = _integer_gaussian(variance)

@@ -305,10 +305,7 @@ def test_levels_fill_and_other() -> None:
 
 
 @given(
-    st.floats(-1e308, 1e308),
-    st.floats(-1e308, 1e308),
-    st.lists(anything, min_size=1, max_size=8),
-    st.integers(1, 24),
+    st.floats(-1e308, 1e308), st.floats(-1e308, 1e308), st.lists(anything, min_size=1, max_size=8), st.integers(1, 24)
 )
 def test_codes_never_leave_the_grid(one: float, two: float, cells: list[float], bits: int) -> None:
     lower, upper = sorted((one, two))

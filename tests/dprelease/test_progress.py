@@ -48,8 +48,7 @@ def test_lines_tell_rows_rate_and_time_left(
 
 
 @pytest.mark.parametrize(
-    ("share", "says"),
-    [(None, "read 500 rows, 5 a second"), (0.5, "about 2 min left"), (0.01, "about 2 h 45 min left")],
+    ("share", "says"), [(None, "read 500 rows, 5 a second"), (0.5, "about 2 min left"), (0.01, "about 2 h 45 min left")]
 )
 def test_time_left_follows_from_the_share_that_was_read(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, share: float | None, says: str

@@ -6,14 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dprelease.mechanisms.moments.words import (
-    ALONE,
-    COMPUTED_TOGETHER,
-    KEYS,
-    RANGE_ATTACK,
-    ROTATING,
-    STATED_NORM,
-)
+from dprelease.mechanisms.moments.words import ALONE, COMPUTED_TOGETHER, KEYS, RANGE_ATTACK, ROTATING, STATED_NORM
 from dprelease.mechanisms.noisy_rows.mechanism import TRUST
 from dprelease.release.accounting import PUBLIC, trust
 from tests.support.specs import TWO_PARTIES, build_spec, numeric

@@ -13,11 +13,7 @@ from demo.consortium import HOST, MODULES, CommandFailed, Consortium, wait_for
 
 FOLDER = "/srv/dprelease"
 STORE = "~/.local/share/dprelease"
-ADDRESSES = {
-    "coordinator": "office.example.org:7441",
-    "hub": "hub.example.org:7443",
-    "public": "hub.example.org:7444",
-}
+ADDRESSES = {"coordinator": "office.example.org:7441", "hub": "hub.example.org:7443", "public": "hub.example.org:7444"}
 """What the page calls a listener of the consortium."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMPT = re.compile(r"^(\w+)\$ (.*)$")

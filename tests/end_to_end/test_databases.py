@@ -73,10 +73,7 @@ def test_a_release_of_derived_columns_from_databases(consortium: Consortium, pos
             "curve": 'derived = { square = "age", plus = -59 }',
             "smokes": 'derived = { indicator = "smoker", level = "current" }',
         },
-        {
-            **{"age": list(age), "smoker": list(smoker)},
-            **{"time": list(time), "died": list(died), "code": list(code)},
-        },
+        {**{"age": list(age), "smoker": list(smoker)}, **{"time": list(time), "died": list(died), "code": list(code)}},
         server=postgres,
     )
     ward = InDatabase("ward", {"dose": numeric(0, 10)}, {"dose": list(dose)})

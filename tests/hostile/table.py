@@ -52,10 +52,7 @@ SECTIONS: tuple[tuple[str, tuple[Fault, ...]], ...] = (
     ("Parcels between hospitals", (*test_parcels.FAULTS, *test_hostile_relay.FAULTS)),
     (PROOFS, (*test_proofs.FAULTS, *test_groups.FAULTS)),
     ("Publication", tuple(test_lying_publishers.FAULTS)),
-    (
-        "Aligning",
-        (*test_alignment.FAULTS, *test_aligning.FAULTS, *test_relay_aligning.FAULTS, *test_ring_pass.FAULTS),
-    ),
+    ("Aligning", (*test_alignment.FAULTS, *test_aligning.FAULTS, *test_relay_aligning.FAULTS, *test_ring_pass.FAULTS)),
 )
 CRASHES: Mapping[str, Mapping[str, str]] = {"hospital": PARTY, "hub": HUB, "coordinator": COORDINATOR}
 

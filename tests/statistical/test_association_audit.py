@@ -27,14 +27,7 @@ Cells = Mapping[str, float | str]
 def spec_of(columns: tuple[Column, ...], label: str = "DP") -> ReleaseSpec:
     """One hospital, three patients, mu near 8; columns whose names begin with y are outcomes."""
     outcomes = tuple(column.name for column in columns if column.name.startswith("y"))
-    return build_spec(
-        {"north": columns},
-        mechanism="moments",
-        rows=3,
-        epsilon=64.0,
-        guarantee=label,
-        outcomes=outcomes,
-    )
+    return build_spec({"north": columns}, mechanism="moments", rows=3, epsilon=64.0, guarantee=label, outcomes=outcomes)
 
 
 FULL: Cells = {"x1": 1.0, "x2": "yes", "y1": 1.0, "y2": "yes", "p": 1.0, "yq": 1.0}
@@ -46,10 +39,7 @@ NUMBERS = numeric("x1"), categorical("x2", "yes"), numeric("y1"), categorical("y
 CASES: dict[str, tuple[ReleaseSpec, Cells]] = {
     "full, outcomes change sign": (spec_of(NUMBERS), FULL | {"y1": -1.0, "y2": "other"}),
     "full, features change too": (spec_of(NUMBERS), FULL | {"x1": 0.0, "x2": "other", "y1": -1.0, "y2": "other"}),
-    "features": (
-        spec_of((*NUMBERS[:2], numeric("yq", public=True)), "feature-DP"),
-        FULL | {"x1": -1.0, "x2": "other"},
-    ),
+    "features": (spec_of((*NUMBERS[:2], numeric("yq", public=True)), "feature-DP"), FULL | {"x1": -1.0, "x2": "other"}),
     "labels": (spec_of((numeric("p", public=True), *NUMBERS[2:]), "label-DP"), FULL | {"y1": -1.0, "y2": "other"}),
 }
 

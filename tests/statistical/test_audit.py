@@ -14,14 +14,7 @@ from dprelease.privacy.public_stream import PublicStream
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Outputs, Sighting, audit, audit_alike, audit_known
-from tests.statistical.constants import (
-    AUDIT_RUNS,
-    CONTROL_RUNS,
-    DETECTABLE,
-    P_THRESHOLD,
-    ROWS_RUNS,
-    SECURE_ROWS_RUNS,
-)
+from tests.statistical.constants import AUDIT_RUNS, CONTROL_RUNS, DETECTABLE, P_THRESHOLD, ROWS_RUNS, SECURE_ROWS_RUNS
 from tests.support.blocks import exact_once, privatize
 from tests.support.noise import ScaledNoise, SeededNoise, ZeroNoise
 from tests.support.specs import SEED, build_spec, categorical, numeric

@@ -239,12 +239,7 @@ def made(*specs: ReleaseSpec, seed: int = 3) -> Mapping[str, tuple[Block, ...]]:
     return published(specs, (_tables(spec, at) for at, spec in enumerate(specs, seed)), SeededNoise(seed))
 
 
-def written(
-    folder: Path,
-    consortium: Consortium,
-    spec: ReleaseSpec,
-    own: Mapping[str, tuple[Block, ...]],
-) -> None:
+def written(folder: Path, consortium: Consortium, spec: ReleaseSpec, own: Mapping[str, tuple[Block, ...]]) -> None:
     """A release of these blocks as files, signed by everybody whatever is in them."""
     blocks = {(party, at): block.to_bytes() for party, each in own.items() for at, block in enumerate(each)}
     members = {party: consortium.parties[party] for party in own}

@@ -6,14 +6,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from dprelease.errors import (
-    AccessDenied,
-    Conflict,
-    DpReleaseError,
-    InternalError,
-    Unauthenticated,
-    VersionMismatch,
-)
+from dprelease.errors import AccessDenied, Conflict, DpReleaseError, InternalError, Unauthenticated, VersionMismatch
 from dprelease.identity.certificates import Identity, Role
 from dprelease.wire.boundary import (
     ACCEPTED,

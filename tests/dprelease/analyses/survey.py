@@ -32,8 +32,5 @@ def fair() -> tuple[pd.DataFrame, Release]:
     """6,366 women of 1974: numbers, and whether there was an affair."""
     table = sm.datasets.fair.load_pandas().data.copy()
     table["any"] = np.where(table["affairs"] > 0, "yes", "no")
-    columns = (
-        category("any", "yes"),
-        *(number(name, table[name]) for name in table.columns if name != "any"),
-    )
+    columns = (category("any", "yes"), *(number(name, table[name]) for name in table.columns if name != "any"))
     return table, released(columns, {column.name: table[column.name].to_numpy() for column in columns})

@@ -121,10 +121,7 @@ def test_no_effect_is_refused_as_often_as_it_says() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "told"),
-    [
-        (("treated", "treated", ["age"]), "same column"),
-        (("treated", "ill", ["ill"]), "cannot explain itself"),
-    ],
+    [(("treated", "treated", ["age"]), "same column"), (("treated", "ill", ["ill"]), "cannot explain itself")],
 )
 def test_what_cannot_be_asked_is_said(asked: tuple[str, str, list[str]], told: str) -> None:
     with pytest.raises(InvalidInput, match=told):

@@ -45,9 +45,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A release whose blocks stay in their files, read in small parts."""
     consortium, how = new_consortium(*PARTIES), {"outputs": 900} if request.param == "mixed" else {}
     made = publish(
-        consortium,
-        build_spec(PARTIES, mechanism=request.param, rows=ROWS, keys=consortium.keys, **how),
-        SeededNoise(3),
+        consortium, build_spec(PARTIES, mechanism=request.param, rows=ROWS, keys=consortium.keys, **how), SeededNoise(3)
     )
     kept = ReleaseFolder(tmp_path_factory.mktemp("release"))
     kept.write_manifest(made.manifest, made.signature)

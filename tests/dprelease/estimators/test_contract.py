@@ -94,10 +94,7 @@ def test_without_noise_an_intercept_comes_back_where_it_is_fitted(exact: Release
 def test_predictions_are_the_scaled_model_in_original_units(noisy: Release, method: str, fit_intercept: bool):
     """Least squares on the scaled rows, written out by another route, and mapped to original units by hand."""
     scaled = noisy.scaled()
-    x = scaled.values[
-        :,
-        places(scaled, "age", "glucose"),
-    ]
+    x = scaled.values[:, places(scaled, "age", "glucose")]
     y = scaled.values[:, places(scaled, "score")]
     ones = scaled.ones[:, None]
     if method == "rmgm":

@@ -105,9 +105,7 @@ def test_original_units() -> None:
     pool, target = problem(rng, 10)
     one = panel(pool, target, (0.01, 0.01), rng)
     wide = replace(
-        one,
-        columns=tuple(numeric(column.name, 100.0, 300.0) for column in one.columns),
-        target=200 + 100 * target,
+        one, columns=tuple(numeric(column.name, 100.0, 300.0) for column in one.columns), target=200 + 100 * target
     )
     plain, scaled = counterfactual([one]), counterfactual([wide])
     np.testing.assert_allclose(scaled.path, 200 + 100 * plain.path)

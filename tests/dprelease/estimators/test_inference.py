@@ -39,12 +39,7 @@ def plain_inference(degrees: float = np.inf, **changed: object) -> Inference:
 def test_original_units_are_those_of_the_fit(clear: Release, fit_intercept: bool):
     """Scaled numbers mapped by hand: score is 50 + 50 y; age 60 + 60 x, glucose 16 + 14 x."""
     scaled = clear.scaled()
-    rows = RegressionRows.of(
-        scaled,
-        places(scaled, "age", "sex=male", "glucose"),
-        places(scaled, "score"),
-        mixed=True,
-    )
+    rows = RegressionRows.of(scaled, places(scaled, "age", "sex=male", "glucose"), places(scaled, "score"), mixed=True)
     origin = np.array([-1.0, 0.0, -16 / 14])
     expected = learned_from_rows(rows, 3000, origin, intercept=fit_intercept)
     found = fit(clear, ["score"], FEATURES, fit_intercept=fit_intercept).inference

@@ -9,15 +9,7 @@ from benchmarks.common.fits import fit_moments
 from dprelease.data.columns import Column
 from dprelease.estimators.evidence import marginals as _marginals
 from dprelease.estimators.evidence.density import EDGE, SPREAD
-from dprelease.estimators.evidence.marginals import (
-    COUNT,
-    UNLIKE,
-    Marginals,
-    _others,
-    _posterior,
-    of_others,
-    shares,
-)
+from dprelease.estimators.evidence.marginals import COUNT, UNLIKE, Marginals, _others, _posterior, of_others, shares
 from dprelease.estimators.moments import public_columns as _public_side
 from dprelease.estimators.moments import spectral_ridge as _shared_block
 from dprelease.estimators.moments.public_columns import EXPLAINED, Vectors
@@ -193,11 +185,7 @@ def test_that_features_explain_much_of_the_others_is_a_reason_to_believe_it(
 def test_only_outcomes_of_a_kind_are_pooled():
     generator, count = np.random.default_rng(9), 400
     numbers: list[Column] = [numeric(name) for name in ("x", "u", "v", "w")]
-    kinds: list[Column] = [
-        categorical("ward", "a", "b"),
-        categorical("sex", "f"),
-        categorical("old", "yes"),
-    ]
+    kinds: list[Column] = [categorical("ward", "a", "b"), categorical("sex", "f"), categorical("old", "yes")]
     rows = np.column_stack(
         [
             generator.uniform(-1, 1, size=(count, 4)),

@@ -91,11 +91,7 @@ def test_levels_of_public_and_private_categories() -> None:
     ward = np.eye(3)[generator.choice(3, ROWS, p=[0.5, 0.3, 0.2])]
     drug = np.eye(3)[(generator.uniform(size=ROWS) * 1.5 + ward[:, 1]).astype(int).clip(0, 2)]
     smoker = np.where(generator.uniform(size=ROWS) < 0.3 + 0.3 * ward[:, 2], 1.0, -1.0)
-    columns = (
-        categorical("ward", "a", "b", public=True),
-        categorical("drug", "c", "d"),
-        categorical("smoker", "yes"),
-    )
+    columns = (categorical("ward", "a", "b", public=True), categorical("drug", "c", "d"), categorical("smoker", "yes"))
     rows = np.column_stack([ward, drug, smoker])
     exact = fit_moments(moments_of(rows, columns, 0.0), [2, 3], [4, 5, 6, 7], intercept=True)
     np.testing.assert_allclose(exact.weights, least_squares(rows, [2, 3], [4, 5, 6, 7], intercept=True)[1:], atol=1e-8)

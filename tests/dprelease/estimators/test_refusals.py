@@ -12,12 +12,7 @@ from dprelease.release.block import Block, expected_header
 from dprelease.release.manifest import sign_manifest
 from dprelease.release.release import Release
 from dprelease.release.verification import verify_release
-from tests.dprelease.estimators.conftest import (
-    every_case,
-    every_case_but_dgm,
-    exact_codes,
-    released,
-)
+from tests.dprelease.estimators.conftest import every_case, every_case_but_dgm, exact_codes, released
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, new_consortium, numeric, one_block_each, publish, with_terms
 

@@ -11,11 +11,7 @@ import dprelease.estimators as public
 from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, LinearRegression, fit
 from dprelease.release.release import Release
-from tests.dprelease.estimators.conftest import (
-    MECHANISMS,
-    every_case,
-    with_and_without_intercept,
-)
+from tests.dprelease.estimators.conftest import MECHANISMS, every_case, with_and_without_intercept
 
 ON_MOMENTS = {"shrinkage", "primo", "constrained", "posterior", "spectral", "projected", "public_features"}
 

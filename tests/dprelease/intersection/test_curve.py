@@ -102,9 +102,6 @@ def twist() -> int:
     ],
 )
 def test_what_is_no_point_of_the_curve_is_refused(u: int) -> None:
-    for function in (
-        lambda data: curve.multiplied(data, SCALAR),
-        lambda data: curve.evaluated(data, RUN, SCALAR),
-    ):
+    for function in (lambda data: curve.multiplied(data, SCALAR), lambda data: curve.evaluated(data, RUN, SCALAR)):
         with pytest.raises(IntegrityError, match="point"):
             function(BASE + u.to_bytes(32, "little"))

@@ -103,10 +103,7 @@ def test_nobody_begins_anew_once_a_table_can_be_opened() -> None:
 
 @pytest.mark.parametrize(
     ("patients", "words"),
-    [
-        ([1, 2, 3, 4], "announced 3 patients, and there are 4"),
-        ([1, 2, 2], "two patients have one identifier"),
-    ],
+    [([1, 2, 3, 4], "announced 3 patients, and there are 4"), ([1, 2, 2], "two patients have one identifier")],
 )
 def test_elements_that_are_not_those_announced_are_refused_before_anything_leaves(
     patients: list[int], words: str

@@ -174,8 +174,7 @@ def test_the_split_comes_from_public_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "split"),
-    [("numbers", Fraction(1)), ("numbers", Fraction(0)), ("features public", Fraction(1, 2))],
+    ("name", "split"), [("numbers", Fraction(1)), ("numbers", Fraction(0)), ("features public", Fraction(1, 2))]
 )
 def test_a_split_that_does_not_fit_is_refused(name: str, split: Fraction) -> None:
     with pytest.raises(InvalidInput):

@@ -25,15 +25,7 @@ from dprelease.mechanisms.registry import mechanism_named, mechanism_of, read_op
 from dprelease.privacy.calibration import budget
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
-from tests.dprelease.moments.clipped_shapes import (
-    BITS,
-    UNIT,
-    climbed,
-    drawn,
-    multiplied,
-    shape,
-    squared_distances,
-)
+from tests.dprelease.moments.clipped_shapes import BITS, UNIT, climbed, drawn, multiplied, shape, squared_distances
 from tests.support.noise import SeededNoise
 from tests.support.rounds import after, first_blocks, in_published_ranges, ranges_first
 from tests.support.specs import TWO_PARTIES, build_spec, categorical, numeric, random_rows, with_terms

@@ -71,11 +71,7 @@ def test_rows_are_coded_as_the_table_says() -> None:
         "smoker": ["yes", "no", None],
         "weight": np.array([0.5, -0.25, 1.0]),
     }
-    assert code(bound(raw, FOUR, 3), FOUR).tolist() == [
-        [8, 0, 8, 0, 8, 4],
-        [-8, 0, 0, 8, -8, -2],
-        [0, 8, 0, 0, -8, 8],
-    ]
+    assert code(bound(raw, FOUR, 3), FOUR).tolist() == [[8, 0, 8, 0, 8, 4], [-8, 0, 0, 8, -8, -2], [0, 8, 0, 0, -8, 8]]
 
 
 @given(tables)

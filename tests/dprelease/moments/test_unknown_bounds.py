@@ -181,10 +181,7 @@ def in_whole_ranges(spec: ReleaseSpec) -> ReleaseSpec:
     layout, terms = layout_of(spec), joint_moments(spec)
     unit = 1 << spec.grid_bits
     clipping = Clipping(
-        constant=unit,
-        weights=(unit,) * len(spec.columns),
-        ranges=tuple(map(Range.whole, NAMES)),
-        square_weight="1/2",
+        constant=unit, weights=(unit,) * len(spec.columns), ranges=tuple(map(Range.whole, NAMES)), square_weight="1/2"
     )
     weight = RowBounds.of(layout, clipping).best_weight()
     clipping = clipping.model_copy(update={"square_weight": str(weight)})

@@ -60,12 +60,7 @@ JOINING = [
         ),
         ("an invite that the coordinator does not know", Kind.LOCAL, Unauthenticated, refuses),
         ("a certificate for another key in answer", Kind.LOCAL, InvalidInput, certifies(of_another_key)),
-        (
-            "a certificate of another root in answer",
-            Kind.LOCAL,
-            IntegrityError,
-            certifies(of_another_root),
-        ),
+        ("a certificate of another root in answer", Kind.LOCAL, IntegrityError, certifies(of_another_root)),
         ("garbage for a certificate in answer", Kind.LOCAL, IntegrityError, certifies(lambda *_: "?")),
     )
 ]

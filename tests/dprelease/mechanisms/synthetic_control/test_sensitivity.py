@@ -32,14 +32,7 @@ def bound(before: int, penalty: float, norm2: float | None = None, q: int = 1) -
 
 @pytest.mark.parametrize(
     ("ratio", "expected"),
-    [
-        (0.1, 4.472136),
-        (1, 1.414214),
-        (2, 1.000000),
-        (5, 0.599319342),
-        (10, 0.341565026),
-        (50, 0.077307),
-    ],
+    [(0.1, 4.472136), (1, 1.414214), (2, 1.000000), (5, 0.599319342), (10, 0.341565026), (50, 0.077307)],
 )
 def test_values_for_a_target_at_the_bounds(ratio: float, expected: float) -> None:
     for before in (1, 10, 100):
