@@ -79,13 +79,7 @@ def agreement(
         {"name": named(found), "state": state, **body.facts, **more},
         () if lines is None else (Table.of("history", ("at", "what"), happened),),
         promise=body.promise,
-        data={
-            "title": found.title,
-            "digest": found.digest,
-            **stands,
-            "created": instant(found.created),
-            **body.data,
-        },
+        data={"title": found.title, "digest": found.digest, **stands, "created": instant(found.created), **body.data},
     )
 
 

@@ -297,12 +297,7 @@ def _data(value: Value) -> dict[str, Any]:
 
 
 def propose_next(
-    store: Store,
-    prefix: str,
-    run_time: timedelta,
-    now: datetime,
-    *,
-    number: int | None = None,
+    store: Store, prefix: str, run_time: timedelta, now: datetime, *, number: int | None = None
 ) -> Agreement:
     """Make the spec of a stream's next checkpoint and offer it to the parties, who have as long to decide as for the one before.
 

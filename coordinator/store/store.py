@@ -78,12 +78,7 @@ class Store:
         try:
             if database.has_tables():
                 raise InvalidInput(f"there is a consortium in {database.url} already; it is left as it is")
-            values = {
-                "consortium": name,
-                "epsilon": repr(epsilon),
-                "delta": repr(delta),
-                "mu2": str(total),
-            }
+            values = {"consortium": name, "epsilon": repr(epsilon), "delta": repr(delta), "mu2": str(total)}
             with database.writing() as connection:
                 layout.create_all(connection)
                 connection.execute(version.insert().values(version_num=REVISION))

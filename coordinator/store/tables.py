@@ -69,12 +69,7 @@ version = Table(
     PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),  # as alembic makes it
 )
 
-meta = Table(
-    "meta",
-    layout,
-    Column("key", String(32), primary_key=True),
-    Column("value", Text, nullable=False),
-)
+meta = Table("meta", layout, Column("key", String(32), primary_key=True), Column("value", Text, nullable=False))
 
 invites = Table(
     "invites",

@@ -133,11 +133,7 @@ def nested(release: Release, outcome: str, on: Sequence[str], without: Sequence[
         draws.names,
         tables,
         tests,
-        (
-            *draws.caveats,
-            EQUAL_SPREAD,
-            "A test after features were chosen on this release finds too much.",
-        ),
+        (*draws.caveats, EQUAL_SPREAD, "A test after features were chosen on this release finds too much."),
     )
 
 

@@ -148,10 +148,7 @@ def _table(caption: str, found: Estimates) -> Table:
     parts += [*(["p_value"] if found.tested else []), *(["unit"] if any(found.units) else [])]
     ends = "Errors and intervals" if found.taken is None else "Errors"
     sampled = found.sampled or found.scale is not None
-    told = [
-        f"{ends} {_BOTH if sampled else _NOISE}",
-        *([_RATIO[found.link]] if found.link in _RATIO else []),
-    ]
+    told = [f"{ends} {_BOTH if sampled else _NOISE}", *([_RATIO[found.link]] if found.link in _RATIO else [])]
     told += [] if found.taken is None else [_CLIPPING]
     headings = (
         Heading("table", detail=True),

@@ -73,11 +73,7 @@ def ranges_table(columns: Sequence[Summary], title: str, key: str = "ranges") ->
             Estimate(each.deviation, each.deviation_error, unit=each.column.unit),
             *_quantiles(each),
             each.column.unit,
-            {
-                "value": each.edges[1:-1],
-                "share": each.distribution.noisy,
-                "error": each.distribution.noise_sd,
-            },
+            {"value": each.edges[1:-1], "share": each.distribution.noisy, "error": each.distribution.noise_sd},
             each.range,
             None if each.range.box is None else each.column.domain,
         )

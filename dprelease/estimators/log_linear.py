@@ -289,14 +289,7 @@ def _moments(coding: Floats, entries: Index, law: Floats) -> tuple[Floats, Float
 
 
 def _posterior(
-    coding: Floats,
-    entries: Index,
-    values: Floats,
-    variance: Floats,
-    prior: Floats,
-    n: int,
-    base: Floats,
-    root: Floats,
+    coding: Floats, entries: Index, values: Floats, variance: Floats, prior: Floats, n: int, base: Floats, root: Floats
 ) -> tuple[Floats, Floats, Floats, float]:
     """Shares, root, covariance and chi-square an entry, by Gauss-Newton steps that are halved until they gain.
 

@@ -225,10 +225,7 @@ class AlignmentExchange(Correspondence[Ring]):
     def _send_points(self, origin: str, points: Iterator[bytes]) -> None:
         receiver, key = self.ring.after(self.party), self.draw(encryption.KEY_BYTES)
         sealed = encryption.seal(
-            self.at.session_key(receiver),
-            key,
-            self.at.context("points-key", self.party, receiver, origin),
-            self.draw,
+            self.at.session_key(receiver), key, self.at.context("points-key", self.party, receiver, origin), self.draw
         )
         cipher = ColumnCipher(key, self.at.context("points", self.party, receiver, origin))
         pieces = chain([sealed], cipher.encrypted(points))

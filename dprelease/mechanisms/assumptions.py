@@ -163,10 +163,7 @@ def draft_of(parties: Mapping[str, tuple[Column, ...]], rows: int, rows_per_subj
 
 
 def chosen(
-    parties: Mapping[str, tuple[Column, ...]],
-    outcome: str | None,
-    features: str | None,
-    outcomes: tuple[str, ...] = (),
+    parties: Mapping[str, tuple[Column, ...]], outcome: str | None, features: str | None, outcomes: tuple[str, ...] = ()
 ) -> tuple[str, tuple[str, ...]]:
     """The outcome and the features of a fit, as a person asked for them.
 

@@ -65,9 +65,7 @@ def least_scale(squared: Fraction | int, mu2: Fraction, weight: Fraction = Fract
 
 
 def mu2_of_scales(
-    parts: Iterable[tuple[Fraction | int, float]],
-    together: Callable[[Sequence[Fraction]], Fraction],
-    noises: int = 1,
+    parts: Iterable[tuple[Fraction | int, float]], together: Callable[[Sequence[Fraction]], Fraction], noises: int = 1
 ) -> Fraction:
     """mu^2 that declared noise scales really give, exactly; `UNBOUNDED` where one leaves nothing beyond the grid's variance.
 

@@ -70,11 +70,7 @@ def release_page(release: Release, manifest: Manifest, signed: Mapping[str, byte
 
 
 def _page(
-    release: Release,
-    manifest: Manifest,
-    files: tuple[Download, ...],
-    found: Mapping[str, ColumnFigure],
-    most: int,
+    release: Release, manifest: Manifest, files: tuple[Download, ...], found: Mapping[str, ColumnFigure], most: int
 ) -> str:
     """The page with so many columns at most."""
     spec, label = release.spec, release.spec.guarantee

@@ -106,10 +106,7 @@ class OpenFiles:
 
 
 async def stream_chunks(
-    call: Call,
-    opened: Callable[[], Awaitable[OpenFile]],
-    offset: int,
-    streams: Callable[[], int],
+    call: Call, opened: Callable[[], Awaitable[OpenFile]], offset: int, streams: Callable[[], int]
 ) -> AsyncGenerator[bytes, None]:
     """The chunks of a file from an offset to its end, each as an encoded message whose first field is a `Chunk`.
 

@@ -152,10 +152,7 @@ class Listening:
 
 
 def wait_for_news(
-    event: threading.Event,
-    seconds: float,
-    listening: Iterable[Listening],
-    over: Callable[[], bool] = lambda: False,
+    event: threading.Event, seconds: float, listening: Iterable[Listening], over: Callable[[], bool] = lambda: False
 ) -> None:
     """Waits for an event that news set, or until something else is noticed, or for some seconds.
 

@@ -120,11 +120,7 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
         "Effect of a treatment on an outcome, adjusted.\n\n"
         "Standardisation and weighting on the modelled joint of categories, with the balance before and after.",
         "treated=yes died=yes --adjust age_band,sex",
-        (
-            click.argument("treatment"),
-            _OUTCOME,
-            _listed("--adjust", "Categories that may act on both.", required=True),
-        ),
+        (click.argument("treatment"), _OUTCOME, _listed("--adjust", "Categories that may act on both.", required=True)),
     ),
     "means": (
         compare_groups,
@@ -177,10 +173,7 @@ ANALYSES: Mapping[str, tuple[Callable[..., Analysis], str, str, tuple[Parameter,
         "INDICATORS are binaries or levels that say that a cell is missing. All that the declarations name are there if left "
         "out.",
         "bmi_missing smoker=unknown --on age_band,sex",
-        (
-            click.argument("indicators", nargs=-1),
-            _listed("--on", "Columns to test against; all if left out."),
-        ),
+        (click.argument("indicators", nargs=-1), _listed("--on", "Columns to test against; all if left out.")),
     ),
     "components": (
         principal_components,

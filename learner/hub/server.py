@@ -118,12 +118,7 @@ class Hub:
             upkeep.join()
 
         def start(
-            address: str,
-            register: Sequence[Callable[[Any], None]],
-            streams: OpenStreams,
-            workers: int,
-            *,
-            mutual: bool,
+            address: str, register: Sequence[Callable[[Any], None]], streams: OpenStreams, workers: int, *, mutual: bool
         ) -> int:
             listener = listen(
                 address,

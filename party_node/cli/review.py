@@ -58,8 +58,7 @@ def card(assessment: Assessment, record: Record, findings: Mapping[str, Findings
             for name, weight in spec.weights.items()
         ),
         "hospitals": Said(
-            told,
-            "; ".join(f"{part.party} with {counted(len(part.columns), 'column')}" for part in spec.parties),
+            told, "; ".join(f"{part.party} with {counted(len(part.columns), 'column')}" for part in spec.parties)
         ),
         "this_release": Said(
             {"epsilon": guarantee.joint_epsilon, "delta": delta},

@@ -23,11 +23,7 @@ from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.boundary import VERSION, ask, translated
 from dprelease.wire.chunks import received
 from dprelease.wire.transport import Credentials, connect
-from dprelease.wire.v1 import (
-    coordination_pb2,
-    coordination_pb2_grpc,
-    release_pb2,
-)
+from dprelease.wire.v1 import coordination_pb2, coordination_pb2_grpc, release_pb2
 
 PEER = "the coordinator"
 

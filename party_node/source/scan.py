@@ -28,16 +28,7 @@ from party_node.source.alignment import SUBJECT_BYTES, Alignment, Names, Roster,
 from party_node.source.findings import Findings
 from party_node.source.reader import Stamp, stamp
 from party_node.source.sorting import SortedRows
-from party_node.source.table import (
-    NONE,
-    Numbers,
-    all_complete,
-    last_complete,
-    names_read,
-    placed,
-    read_rows,
-    whole,
-)
+from party_node.source.table import NONE, Numbers, all_complete, last_complete, names_read, placed, read_rows, whole
 from party_node.state.streams import CheckpointRows
 
 log = logging.getLogger(__name__)

@@ -158,12 +158,7 @@ class Ledger:
         return aligned(self.entries(roster), roster)
 
     def reserve(
-        self,
-        roster: str,
-        release: str,
-        mu2: Fraction,
-        detail: dict[str, str | float],
-        exposure: Fraction | None = None,
+        self, roster: str, release: str, mu2: Fraction, detail: dict[str, str | float], exposure: Fraction | None = None
     ) -> None:
         """Promise budget to a release; doing so again changes nothing. One that shows nothing private costs 0.
 

@@ -42,10 +42,7 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def prepare(
-    path: Path,
-    schema: str,
-    layout: int = 1,
-    take_over: Callable[[sqlite3.Connection], None] = lambda db: None,
+    path: Path, schema: str, layout: int = 1, take_over: Callable[[sqlite3.Connection], None] = lambda db: None
 ) -> None:
     """Make the tables of a file that has none, and note the number of their layout as SQLite's `user_version`.
 

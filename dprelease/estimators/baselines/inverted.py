@@ -35,12 +35,7 @@ from dprelease.mechanisms.moments.released import Moments
 
 
 def inverted(
-    moments: Moments,
-    features: Sequence[int],
-    targets: Sequence[int],
-    *,
-    intercept: bool,
-    ridge: bool = False,
+    moments: Moments, features: Sequence[int], targets: Sequence[int], *, intercept: bool, ridge: bool = False
 ) -> ScaledFit:
     """Fit all targets on the same features by one factorisation of the released matrix.
 

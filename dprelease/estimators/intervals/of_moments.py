@@ -61,13 +61,7 @@ from dprelease.mechanisms.moments.released import Moments
 
 
 def learned_from_moments(
-    moments: Moments,
-    features: Sequence[int],
-    targets: Sequence[int],
-    at: Floats,
-    *,
-    intercept: bool,
-    repeats: int = 1,
+    moments: Moments, features: Sequence[int], targets: Sequence[int], at: Floats, *, intercept: bool, repeats: int = 1
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(d^3 + r l d^2) where V is of rank r, 1 for numbers.
 

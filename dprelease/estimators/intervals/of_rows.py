@@ -55,12 +55,7 @@ from dprelease.estimators.normal_equations import SINGULAR, RegressionRows
 
 
 def learned_from_rows(
-    rows: RegressionRows,
-    patients: int,
-    at: Floats,
-    *,
-    intercept: bool,
-    repeats: int = 1,
+    rows: RegressionRows, patients: int, at: Floats, *, intercept: bool, repeats: int = 1
 ) -> PopulationFit:
     """Population least squares of all targets on the same features, O(r d (d + l) + d^3 + l d^2).
 

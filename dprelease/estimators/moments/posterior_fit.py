@@ -104,14 +104,7 @@ def _needed(whole: Quality, part: Quality, care: Care) -> bool:
 
 
 def _fit(
-    draws: Floats,
-    released: Floats,
-    features: list[int],
-    target: int,
-    care: Care,
-    *,
-    blind: bool,
-    intercept: bool,
+    draws: Floats, released: Floats, features: list[int], target: int, care: Care, *, blind: bool, intercept: bool
 ) -> Fitted:
     """The fit of one target; its quality is that of the draws, by which features are chosen.
 

@@ -43,13 +43,7 @@ from scipy.special import logsumexp
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.marginals import Marginals, pooled
-from dprelease.estimators.moments.gain import (
-    Judged,
-    by_scores,
-    cautious_step_length,
-    unbiased_quality,
-    warnings,
-)
+from dprelease.estimators.moments.gain import Judged, by_scores, cautious_step_length, unbiased_quality, warnings
 from dprelease.estimators.normal_equations import Diagnostics
 from dprelease.estimators.quality import ScaledFit
 from dprelease.estimators.ridge import belief, chunks, ends_of_cells, lattice

@@ -178,10 +178,7 @@ class Layout:
         return len(self.rows)
 
     def matrix(
-        self,
-        values: npt.NDArray[np.floating[Any]],
-        square: float,
-        exact: npt.NDArray[np.floating[Any]] | float = 0.0,
+        self, values: npt.NDArray[np.floating[Any]], square: float, exact: npt.NDArray[np.floating[Any]] | float = 0.0
     ) -> npt.NDArray[np.float64]:
         """The symmetric (p+1, p+1) matrix from its E noisy entries, the public and the derived ones; no column is an outcome only.
 

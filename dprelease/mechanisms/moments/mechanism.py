@@ -29,14 +29,7 @@ from dprelease.mechanisms.moments.entries import EntryKind, Layout
 from dprelease.mechanisms.moments.privatize import coded, drawn, exact_share, masked, schedule_of
 from dprelease.mechanisms.moments.public_side import check_public_features, check_public_norm
 from dprelease.mechanisms.moments.released import NoisyMoments, OutcomeMoments, add_up, limits, public_gram
-from dprelease.mechanisms.moments.terms import (
-    Dealer,
-    JointMoments,
-    layout_of,
-    least_noise,
-    moved_by,
-    split_charge,
-)
+from dprelease.mechanisms.moments.terms import Dealer, JointMoments, layout_of, least_noise, moved_by, split_charge
 from dprelease.mechanisms.moments.words import plan_in_words
 from dprelease.mechanisms.statement import Cost, Statements
 from dprelease.mpc.modulus import MODULI

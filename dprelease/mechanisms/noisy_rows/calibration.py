@@ -30,13 +30,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dprelease.data.columns import (
-    Column,
-    private_weights,
-    released_names,
-    squared_sensitivity,
-    weights_of,
-)
+from dprelease.data.columns import Column, private_weights, released_names, squared_sensitivity, weights_of
 from dprelease.errors import InvalidInput
 from dprelease.mechanisms.noisy_rows.terms import LEAST_IN_BUCKET, Mixing, MixingKind, PartyNoise
 from dprelease.privacy.calibration import least_scale, mu2_of_scales

@@ -44,10 +44,7 @@ SEED_BYTES = 32
 AnyRows = TypeVar("AnyRows", bound=NoisyRowsTerms)
 
 
-TRUST = (
-    "Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row.",
-    OWN_NOISE,
-)
+TRUST = ("Each block was noised inside its hospital; no other party, the coordinator or the hub saw a row.", OWN_NOISE)
 
 
 class RowsOptions(Settings):

@@ -68,11 +68,7 @@ def noisy_decades(bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, nois
 
 
 def noisy_ranges(
-    bounded: BoundedRows,
-    spec: SpecBase,
-    terms: RangesTerms,
-    noise: NoiseSource,
-    boxes: Mapping[str, Box] = NO_BOXES,
+    bounded: BoundedRows, spec: SpecBase, terms: RangesTerms, noise: NoiseSource, boxes: Mapping[str, Box] = NO_BOXES
 ) -> Integers:
     """One party's (p_nj, `WIDTH`) integers, a row for each of its private numbers.
 
