@@ -110,8 +110,8 @@ def plan(
         )
         notes = (
             *expected.notes,
-            IN_RANGES if in_ranges else "",
             ranges,
+            IN_RANGES if in_ranges else "",
             *(f"Not planned here, {each.name}: {each.purpose}" for each in others if not mechanisms),
         )
     tables = (*expected.tables, _left(room, prices, delta))

@@ -424,10 +424,10 @@ def _notes(result: FitResult, *, few: bool) -> tuple[str, ...]:
         *([found.statement] if found.statement else []),
         *result.diagnostics.warnings,
         *found.caveats,
+        *unresolved,
         *filled(result.fills),
         *found.clipping_notes,
         *strongest,
-        *unresolved,
         PREDICTS,
     )
 

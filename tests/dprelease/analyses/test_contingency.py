@@ -191,11 +191,11 @@ def test_welchs_test_by_hand_is_that_of_scipy() -> None:
     (mean, of_square) = (
         compare_groups(release, name, ["group"]).tables["means of group"].estimate for name in ("y", "y_squared")
     )
-    size = np.array([(group == level).sum() for level in ("a", "b")])
+    size = np.array([(group == level).sum() for level in ("b", "a")])  # others come first
     variance = (of_square - (mean - 70) ** 2) * size / (size - 1)
-    known = ttest_ind(y[group == "a"], y[group == "b"], equal_var=False)
+    known = ttest_ind(y[group == "b"], y[group == "a"], equal_var=False)
     assert (mean[0] - mean[1]) / np.sqrt((variance / size).sum()) == pytest.approx(known.statistic)
-    assert variance == pytest.approx([y[group == level].var(ddof=1) for level in ("a", "b")])
+    assert variance == pytest.approx([y[group == level].var(ddof=1) for level in ("b", "a")])
 
 
 def test_one_draw_is_students_law() -> None:
