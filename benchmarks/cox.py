@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 from statsmodels.duration.hazard_regression import PHReg
 
-from benchmarks.common.files import FOLDER, at_hand
+from benchmarks.common.files import at_hand
 from benchmarks.common.report import Results, main
-from benchmarks.survival.real import DAYS, TABLES
+from benchmarks.survival.real import DAYS, TABLES, Table
 from benchmarks.survival.simulated import noise_of
 from dprelease.analyses import hazards
 from dprelease.arrays import Floats
@@ -73,9 +73,9 @@ def run(quick: bool) -> Results:
     """Coverage of intervals of log hazard ratios, and their slope on those of Cox, for (epsilon, delta) = (1, 1e-5)."""
     results = Results()
     tables = [each for each in TABLES if at_hand(each.name, each.path) and not (quick and each.name not in QUICK)]
-    names, many = [each.name for each in tables], [1 if quick else RELEASES for _ in tables]
+    many = [1 if quick else RELEASES for _ in tables]
     with ProcessPoolExecutor() as pool:
-        for name, found in zip(names, pool.map(measure, names, many), strict=True):
+        for name, found in zip((each.name for each in tables), pool.map(measure, tables, many), strict=True):
             results.details[name] = asdict(found)
             results.add(f"{name}: share of releases that are answered", found.answered)
             results.add(f"{name}: root mean squared error of log ratios, in standard errors of Cox", found.error)
@@ -101,9 +101,9 @@ class FoundOn:
     answered: float
 
 
-def measure(name: str, releases: int, seed: int = 1) -> FoundOn:
+def measure(table: Table, releases: int, seed: int = 1) -> FoundOn:
     """Draw patients of a table with replacement and a release of them, time and again."""
-    table, (frame, levels) = next(each for each in TABLES if each.name == name), _read(name)
+    frame, levels = _read(table)
     exits, random = Exits(tuple(map(float, table.cuts))), np.random.default_rng(seed)
     columns = exit_columns(exits, levels | {"died": BINARY})
     noise, n = noise_of(columns), len(frame)
@@ -127,7 +127,7 @@ def measure(name: str, releases: int, seed: int = 1) -> FoundOn:
         places = {"exit": places_of(exits, time[at], event[at] - 1), "died": event[at]}
         places |= {each: of[at] for each, of in codes.items()}
         try:
-            found = hazards(exit_release(columns, places, noise, random), "exit", ASKED[name], "died")
+            found = hazards(exit_release(columns, places, noise, random), "exit", ASKED[table.name], "died")
         except InvalidInput:
             continue
         answered, ratios = answered + 1, found.tables["hazard ratios"]
@@ -140,13 +140,11 @@ def measure(name: str, releases: int, seed: int = 1) -> FoundOn:
     return FoundOn(float(held.mean()), slope, float(np.sqrt(np.mean(away**2))), answered / releases)
 
 
-def _read(name: str) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
+def _read(table: Table) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
     """The table, cells as levels and missing numbers as the median, and the levels of each column."""
-    frame = pd.read_csv(FOLDER / "survival" / f"{name}.csv.gz")
-    if name == "nafld1":
-        frame["case"] = np.where(frame["id"] == frame["case_id"], "yes", "no")
+    frame = table.frame()
     levels: dict[str, tuple[str, ...]] = {}
-    for column, bounds in COLUMNS[name].items():
+    for column, bounds in COLUMNS[table.name].items():
         if bounds:
             band = np.searchsorted(bounds, frame[column].fillna(frame[column].median()), side="right")
             frame[column] = [f"band {place}" for place in band]

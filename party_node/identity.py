@@ -131,8 +131,8 @@ class KeyFolder:
             Unauthenticated: the certificate has expired, or is over another key; nobody would talk to us.
         """
         enrolment = self.enrolment()
-        shown = read_identity(enrolment.certificate)
-        if shown.fingerprint != self.fingerprint():
+        shown, key = read_identity(enrolment.certificate), self.key()
+        if shown.fingerprint != key_fingerprint(key.public_key()):
             raise Unauthenticated(
                 f"our certificate is over another key than {self._key}; put that key back, or ask the consortium's office for a "
                 "new invite: party-node enrol TOKEN"
@@ -142,7 +142,7 @@ class KeyFolder:
                 f"our certificate expired at {ends:%Y-%m-%d %H:%M} UTC; if this machine's clock is right, ask the "
                 "consortium's office for a new invite: party-node enrol TOKEN"
             )
-        return Credentials(enrolment.root.encode(), enrolment.certificate.encode(), private_key_pem(self.key()))
+        return Credentials(enrolment.root.encode(), enrolment.certificate.encode(), private_key_pem(key))
 
     def check_invite(self, invite: Invite, name: str) -> None:
         """Refuse an invite that would not make us a member.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.common.files import FOLDER
 from benchmarks.survival.simulated import Z95, inside, noise_of
@@ -36,6 +37,13 @@ class Table:
     def path(self) -> str:
         """Below the folder of data."""
         return f"survival/{self.name}.csv.gz"
+
+    def frame(self) -> pd.DataFrame:
+        """The file, with a column of who is a case where it pairs patients."""
+        found = pd.read_csv(FOLDER / self.path)
+        return (
+            found.assign(case=np.where(found["id"] == found["case_id"], "yes", "no")) if "case_id" in found else found
+        )
 
 
 TABLES = (
@@ -87,11 +95,7 @@ def measure(table: Table, releases: int, seed: int = 1) -> FoundIn:
 
 def read(table: Table) -> tuple[Floats, Integers, Integers]:
     """(years, event, group) of every patient."""
-    import pandas as pd
-
-    frame = pd.read_csv(FOLDER / table.path)
-    if table.group == "case":
-        frame["case"] = np.where(frame["id"] == frame["case_id"], "yes", "no")
+    frame = table.frame()
     group = (frame[table.group].astype(str) == table.one).to_numpy().astype(np.int64)
     return frame[table.time].to_numpy() / DAYS, frame[table.event].to_numpy().astype(np.int64), group
 

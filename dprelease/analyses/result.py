@@ -16,7 +16,7 @@ from dprelease.document.cells import Estimate, Said, p_text
 from dprelease.document.document import Document, Heading, Table
 from dprelease.document.shown import Shown
 from dprelease.estimators.design import check_lists
-from dprelease.estimators.intervals.clipped import WIDER, tails
+from dprelease.estimators.intervals.clipped import MISSED, WIDER, tails
 from dprelease.estimators.intervals.inference import EQUAL_SPREAD
 from dprelease.estimators.result import SEVERAL_ROWS, filled
 from dprelease.release.reaches import Reach
@@ -74,7 +74,7 @@ class Analysis(Shown):
         """The caveats, and those that every analysis of this release has."""
         told = [EQUAL_SPREAD] if self._of_residuals else []
         if self._clipped:
-            told += [f"Estimates describe all rows; {WIDER}.", *tails(self._clipped)]
+            told += [f"Estimates describe all rows; {WIDER}.", *tails(self._clipped), MISSED]
             told += ["Tests count what clipping may take as error."] if self.tests else []
             told.append(f"How far: {'; '.join(map(str, self._clipped))}.")
         on_draws = any(table.tested and len(table.location) > 1 for table in self.tables.values())

@@ -138,7 +138,8 @@ class Library:
             NotFound: there is none.
             InvalidInput: the digits fit several, or it is neither digits nor a folder.
         """
-        if _PREFIX.fullmatch(name.lower()):
+        digits = _PREFIX.fullmatch(name.lower())
+        if digits:
             found = sorted(self._releases.glob(f"{name.lower()}*"))
             if len(found) > 1:
                 raise InvalidInput(f"{len(found)} fetched releases start with {name}; give more digits")
@@ -146,7 +147,7 @@ class Library:
                 return ReleaseFolder(found[0])
         if os.path.isdir(name):  # noqa: PTH112 - false also of a text too long for a name
             return ReleaseFolder(Path(name))
-        if not _PREFIX.fullmatch(name.lower()):
+        if not digits:
             raise InvalidInput(
                 f"{name!r} does not name a release: no folder is there, and it is no even number of 8 to 64 hexadecimal digits"
             )

@@ -176,14 +176,14 @@ def notes(reaches: Sequence[Reach]) -> tuple[str, ...]:
     return (
         f"Coefficients describe all rows; {WIDER}.",
         "z, t and P test the estimate less that width. z is not the estimate over its error, and P is not twice the tail beyond z.",
-        *tails(reaches)[:-1],
+        *tails(reaches),
         "Variance explained and mean squared errors describe clipped rows.",
         MISSED,
     )
 
 
 def tails(reaches: Sequence[Reach]) -> tuple[str, ...]:
-    """Sentences on what is not known of how much clipping may take, `MISSED` last."""
+    """Sentences on what is not known of how much clipping may take, beside `MISSED`."""
     hidden = [each.name for each in reaches if each.hidden]
     return (
         *([f"Noise hides the tail of {listed(hidden)}: {HIDDEN}."] if hidden else []),
@@ -192,5 +192,4 @@ def tails(reaches: Sequence[Reach]) -> tuple[str, ...]:
             if not all(each.counted for each in reaches)
             else []
         ),
-        MISSED,
     )
