@@ -76,7 +76,10 @@ def synthetic_rows() -> None:
             if each["reach"] is not None:
                 own["reach"] = f"{each['sense']} {each['reach']:g}"
     columns = ("mixture", "reach", *methods[1:])
-    table(("mean of five draws", *columns), [(name, *(own[each] for each in columns)) for name, own in rows.items()])
+    table(
+        ("mean of five draws", *columns),
+        [(name, *(own.get(each, "") for each in columns)) for name, own in rows.items()],
+    )
 
 
 def accuracy() -> None:

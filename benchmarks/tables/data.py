@@ -13,6 +13,8 @@ from benchmarks.common.files import FOLDER
 from dprelease.arrays import Floats, Integers
 from dprelease.data.columns import CategoricalColumn, Column
 
+STAYS = 60_000
+"""Rows of the table that is made up."""
 _ADULT: Mapping[str, tuple[float, ...]] = {
     "age": (20, 23, 26, 29, 32, 35, 38, 41, 45, 49, 54, 60, 67),
     "fnlwgt": (60e3, 100e3, 125e3, 155e3, 180e3, 205e3, 240e3, 300e3, 400e3),
@@ -113,6 +115,51 @@ def support2() -> Coded:
     return _table("SUPPORT2", SUPPORT2, (*_SUPPORT2, *plain, "death"), _SUPPORT2, "death")
 
 
+_STAYS: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "age": (8, ()),
+    "sex": (2, ()),
+    "smoking": (3, ("age", "sex")),
+    "bmi": (5, ("age", "sex")),
+    "diabetes": (3, ("bmi", "age")),
+    "comorbidities": (5, ("age", "diabetes", "smoking")),
+    "admission": (4, ("age", "comorbidities")),
+    "ward": (8, ("admission", "age", "sex")),
+    "creatinine": (5, ("comorbidities", "diabetes")),
+    "haemoglobin": (5, ("sex", "ward", "comorbidities")),
+    "crp": (5, ("admission", "ward")),
+    "days": (7, ("ward", "crp", "age")),
+    "discharge": (4, ("age", "comorbidities", "days")),
+    "readmitted": (2, ("comorbidities", "days", "discharge", "creatinine")),
+}
+"""Column to its values and to the columns that it depends on."""
+DIED = 3
+"""A discharge after which nobody comes back."""
+
+
+def stays() -> Coded:
+    """Made-up stays in a hospital: 14 columns in 66 values, and whether the patient comes back.
+
+    A column's log odds are the sum of its own, those of each column it depends on, and those of the first two together.
+    """
+    random, found = np.random.default_rng(66), dict[str, Integers]()
+    for name, (size, parents) in _STAYS.items():
+        odds = np.tile(0.7 * random.normal(size=size), (STAYS, 1))
+        for parent in parents:
+            odds += 0.6 * random.normal(size=(_STAYS[parent][0], size))[found[parent]]
+        if len(parents) > 1:
+            first, second = parents[:2]
+            both = 0.3 * random.normal(size=(_STAYS[first][0], _STAYS[second][0], size))
+            odds += both[found[first], found[second]]
+        found[name] = (odds + random.gumbel(size=odds.shape)).argmax(axis=1)
+    found["readmitted"][found["discharge"] == DIED] = 0
+    sizes = tuple(size for size, _ in _STAYS.values())
+    return Coded("Stays", tuple(_STAYS), sizes, np.column_stack([found[name] for name in _STAYS]), len(_STAYS) - 1)
+
+
 ADULT, SUPPORT2 = "adult/adult.csv.gz", "survival/support2.csv.gz"
-SOURCES: Mapping[str, tuple[str, Callable[[], Coded]]] = {"Adult": (ADULT, adult), "SUPPORT2": (SUPPORT2, support2)}
-"""Name to file, below `FOLDER`, and what reads it."""
+SOURCES: Mapping[str, tuple[str | None, Callable[[], Coded]]] = {
+    "Adult": (ADULT, adult),
+    "SUPPORT2": (SUPPORT2, support2),
+    "Stays": (None, stays),
+}
+"""Name to file, below `FOLDER`, or to none where the table is made up, and what reads it."""
