@@ -47,7 +47,7 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
     """Hazard ratios of several covariates, each with all others held fixed, out of a column of exits.
 
     Tables: ``hazard ratios``, of each cause; noise and sampling, and tested. Tests: ``hazards do not depend on ...``, of each
-    cause and covariate; Wald's, of all its levels at once.
+    cause and covariate; Wald's, of all its levels at once, and of one level the ratio's own.
 
     Args:
         release: a verified release of joint moments.
@@ -86,7 +86,7 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
     for cause, word in enumerate(of):
         for column, term in x.terms.items():
             own = np.arange(term.start - 1, term.stop - 1) + cause * (len(x.names) - 1)
-            told = Estimates(tuple(names[each] for each in own), ratios[None, own])
+            told = Estimates(tuple(names[each] for each in own), ratios[None, own], counts=counts[..., own])
             tests[f"{word}hazards do not depend on {column}"] = joint_test(told, spread[0][None, own[:, None], own])
     return Analysis(
         f"Proportional hazards of {exit}",

@@ -6,6 +6,8 @@ With b_t (q,) the estimate of draw t and V_t its sampling covariance, values of 
 Student's law of f degrees of freedom in q dimensions. Let c and W be mean and covariance of all of them. The p-value is the share
 of them that is as far from c as 0 is, in the metric of W. Without noise it is that of the F test, or for infinite f of the
 chi-square test. (An average over draws of classical p-values would be wrong: noise makes the statistic large in every draw.)
+Of one quantity the p-value is its own (`Estimates.p_value`), for draws may lean to one side. It is below 0.05 exactly if the
+interval at 95 % excludes 0.
 
 `score_test` asks whether some coefficients of a regression are all 0, by what the released moments themselves say, without the
 draws' prior. With S + N the released moments per patient of z = (1, features) and the outcome, and u = (-b, 1) the weights of a
@@ -27,7 +29,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +75,7 @@ def joint_test(estimates: Estimates, covariance: Floats) -> JointTest:
         covariance: (T, q, q) of their sampling errors.
     """
     location, degrees, taken = estimates.location, estimates.degrees, estimates.taken
+    sampling = covariance
     if taken is not None:
         covariance = covariance + taken.T @ taken
     count, q = location.shape
@@ -82,7 +85,9 @@ def joint_test(estimates: Estimates, covariance: Floats) -> JointTest:
     whole = np.linalg.pinv(around.T @ around / count + covariance.mean(axis=0), hermitian=True)
     square = float(centre @ whole @ centre)
     finite = np.isfinite(degrees)
-    if count == 1:
+    if q == 1:
+        tail = float(replace(estimates, scale=np.sqrt(sampling[:, 0]), tested=True).p_value[0])
+    elif count == 1:
         tail = float(fdtrc(q, degrees, square / q) if finite else chdtrc(q, square))
     else:
         public = PublicNormals(hashlib.sha256(location.tobytes()).digest())

@@ -9,6 +9,7 @@ Laws over draws: mixtures of Student's, regions of several quantities, and their
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,19 @@ def test_draws_tell_no_p_value_below_their_number() -> None:
     assert sure.p_value[0] == sure.resolution == 1 / 50
     both = Estimates(("a", "b"), np.full((50, 2), 9.0))
     assert joint_test(both, np.tile(np.eye(2), (50, 1, 1))).p_value == 1 / 50
+
+
+def test_of_one_quantity_a_joint_test_finds_what_its_interval_excludes() -> None:
+    """Draws that lean to one side, what clipping may have taken, and a count that noise may hide."""
+    leaning = -np.log(np.random.default_rng(1).gamma(3.0, size=400))[:, None]
+    one = Estimates(("a",), leaning, np.full_like(leaning, 0.1), tested=True)
+    hidden = Estimates(("a",), np.array([[0.0]]), np.array([[0.5]]), tested=True, counts=np.array([[[0.4]], [[0.0]]]))
+    for each in (one, replace(one, taken=np.array([[0.3]])), replace(one, degrees=4.0), hidden):
+        for moved in np.linspace(-2.5, 2.5, 41):
+            shown = replace(each, location=each.location + moved)
+            test, (lower, upper) = joint_test(shown, each.scale[:, :, None] ** 2), shown.interval()
+            assert test.p_value == pytest.approx(shown.p_value[0])
+            assert (test.p_value < 0.05) == (lower[0] > 0 or upper[0] < 0)
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])
