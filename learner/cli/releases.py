@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, Task, TaskID, TextColumn, TransferSpeedColumn
+from rich.text import Text
 
 from dprelease.about import DECLARED
 from dprelease.cli.printing import json_option, print_document
@@ -199,10 +200,17 @@ def print_about(
     print_document(document, as_json=as_json, explain=explain, shown=shown)
 
 
+class _SpeedColumn(TransferSpeedColumn):
+    """The speed of a download, and nothing for a block that came at once, which has none."""
+
+    def render(self, task: Task) -> Text:
+        return super().render(task) if task.finished_speed or task.speed else Text()
+
+
 @contextmanager
 def download_bar() -> Iterator[download.Progress]:
     """Bars of a download's blocks on standard error, so that standard output stays clean for --json."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), _SpeedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[BlockKey, TaskID] = {}
 

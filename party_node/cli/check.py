@@ -274,7 +274,7 @@ def _bars(counts: Levels, outside: int, block: str) -> list[str]:
         for level, count in shown
     ]
     more = len(counts.levels) - _MOST_LEVELS
-    return [*lines, *([f"and {more} more levels"] if more > 0 else [])]
+    return [*lines, *([f"levels not shown: {more}"] if more > 0 else [])]
 
 
 @click.command()

@@ -9,6 +9,7 @@ from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
 from dprelease.release.folder import ReleaseFolder
 from dprelease.release.spec import BlockKey
 from dprelease.wire.v1 import release_pb2
+from learner.cli.releases import download_bar
 from learner.client import download
 from learner.client.download import Patience, fetch
 from learner.client.library import Library
@@ -187,3 +188,10 @@ def test_a_disk_without_room_is_said_before_downloading(
 def test_what_is_no_prefix_is_not_sent(library: Library, folder: ReleaseFolder, trusted: Trusted) -> None:
     with pytest.raises(InvalidInput):
         fetch(source_of(folder), trusted, library, "abc")
+
+
+def test_a_block_that_comes_at_once_has_no_speed_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+    with download_bar() as progress:
+        for held in (0, 3, 3):
+            progress(BlockKey("a" * 64, "north"), held, 3)
+    assert capsys.readouterr().err.rstrip().endswith("3/3 bytes")

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 from dprelease.errors import DataRefused
 from dprelease.wire.boundary import exit_code
-from party_node.cli.check import STAYS, data_of, plot
+from party_node.cli.check import _MOST_LEVELS, STAYS, data_of, plot
 from party_node.cli.main import main
-from party_node.source.first_look import BARS, ColumnLook, Histogram, SourceLook, look_at
+from party_node.source.first_look import BARS, ColumnLook, Histogram, Levels, SourceLook, look_at
 from tests.party_node.tables import csv, parquet, settings
 
 COLUMNS: dict[str, dict[str, Any]] = {
@@ -181,6 +181,12 @@ def test_what_is_not_in_order_ends_with_the_code_of_the_table(described: Path) -
     assert (found["rows"], found["in_order"], found["stays_here"]) == (9, False, STAYS)
     assert [column["name"] for column in found["columns"]] == ["age", "sex"]
     assert found["columns"][0]["examples"][0] == {"kind": "unreadable", "text": "61,5", "where": "line 4"}
+
+
+@pytest.mark.parametrize("more", [1, 2])
+def test_one_form_of_words_counts_one_level_and_many(more: int) -> None:
+    counts = Levels({f"level {number}": 1 for number in range(_MOST_LEVELS + more)})
+    assert plot(counts, 0)[_MOST_LEVELS:] == [f"levels not shown: {more}"]
 
 
 def test_a_screen_without_block_elements_gets_letters() -> None:
