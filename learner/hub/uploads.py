@@ -17,6 +17,7 @@ from pathlib import Path
 from dprelease.errors import IntegrityError, InvalidInput, OutOfTurn
 from dprelease.files.durable import disk_takes
 from dprelease.wire.chunks import check_chunk
+from dprelease.wire.limits import SHORT_BYTES
 from dprelease.wire.v1 import release_pb2
 
 _HASHING = ThreadPoolExecutor(os.cpu_count(), "hash")
@@ -44,9 +45,10 @@ def put_at(whole: Path, part: Path, offset: int, data: bytes) -> None:
         file.truncate(offset)
         file.seek(offset)
         file.write(data)
-        if hasattr(os, "posix_fadvise"):
+        if len(data) > SHORT_BYTES and hasattr(os, "posix_fadvise"):
             file.flush()
-            # Linux begins to write to the disk at once, so that the sync of the whole has little to wait for.
+            # Linux begins to write to the disk at once, so that the sync of the whole has little to wait for. Fewer bytes are
+            # a short parcel, or the last of a long one, and the sync follows at once.
             os.posix_fadvise(file.fileno(), offset, len(data), os.POSIX_FADV_DONTNEED)
 
 

@@ -19,10 +19,13 @@ from dprelease.files.durable import TEMPORARY, append_durably
 from dprelease.mpc.messages import Message
 from dprelease.release.manifest import BlockEntry
 from dprelease.release.spec import BlockKey
+from dprelease.wire.chunks import CHUNK_BYTES
+from dprelease.wire.limits import SHORT_BYTES
 from learner.hub import mailbox as parcel_store
 from learner.hub import storage as storage_module
 from learner.hub.mailbox import ParcelStore, StoredMessage
 from learner.hub.storage import Storage
+from learner.hub.uploads import put_at
 from tests.learner.parcels import Hospitals
 from tests.learner.world import Sealed, World, fill
 
@@ -107,6 +110,14 @@ def test_a_body_is_given_up_from_the_offset_on(store: ParcelStore, make: Hospita
         store.put(kept, 50, bytes(10))
     store.finish(kept)
     assert headers(store) == [kept.parcel]
+
+
+def test_bytes_go_to_the_disk_early_where_they_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    early: list[int] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda file, offset, size, advice: early.append(size))
+    for size in (SHORT_BYTES, CHUNK_BYTES):
+        put_at(tmp_path / "whole", tmp_path / "part", 0, bytes(size))
+    assert early == [CHUNK_BYTES]
 
 
 def test_a_body_that_is_short_is_kept_and_one_that_differs_is_not(store: ParcelStore, make: Hospitals) -> None:
