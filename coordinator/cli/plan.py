@@ -23,7 +23,7 @@ from dprelease.document.document import Heading, Table
 from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from dprelease.mechanisms.assumptions import PlannedFit, Scenario, chosen
-from dprelease.mechanisms.draft import AUTO, NONE, Draft
+from dprelease.mechanisms.draft import Draft
 from dprelease.mechanisms.registry import mechanism_named, names
 from dprelease.planning.comparison import NO_DATA, charges
 from dprelease.planning.forecast import proposed
@@ -102,8 +102,7 @@ def plan(
         others = [each for each in map(mechanism_named, names()) if each.name not in planned and each.purpose]
         expected = found.document()
         told = [each for each in found.scenarios if each.plan == asked.mechanism and releases[each.plan].noise.levels]
-        asks = scenario.asked.get("ranges", AUTO)
-        in_ranges = bool(told) and (used_already if asks == AUTO else asks != NONE)
+        in_ranges = bool(told) and proposed(scenario).noise.in_ranges
         as_asked = () if in_ranges else told
         expected = replace(
             expected, tables=(*expected.tables, *(table for each in as_asked for table in as_tables(each)))

@@ -188,6 +188,7 @@ class ReleasedNoise:
         unit: what a released number is.
         trust: what parties have to trust one another for beyond their own noise; empty if nothing.
         levels: how noisy the number of patients of a level is, a sentence; empty where none is released.
+        in_ranges: whether ranges are the bounds of its numbers.
         reuse: what it takes of an earlier release and what that saves, a clause; empty where nothing.
     """
 
@@ -197,6 +198,7 @@ class ReleasedNoise:
     unit: str
     trust: str = ""
     levels: str = ""
+    in_ranges: bool = False
     reuse: str = ""
 
 

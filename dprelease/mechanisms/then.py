@@ -248,7 +248,7 @@ class Then(Mechanism[TermsInRanges]):
 
     def released_noise(self, spec: SpecBase, times: float = 1.0) -> ReleasedNoise:
         found = self.last.released_noise(self._alone(spec), times)
-        return replace(found, trust=f"{found.trust}; {COMES_FIRST}" if found.trust else "")
+        return replace(found, in_ranges=True, trust=f"{found.trust}; {COMES_FIRST}" if found.trust else "")
 
     def forecast(self, spec: SpecBase, fit: PlannedFit, signal: float, times: float = 1.0) -> Forecast:
         before = self._before(spec)

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from coordinator.authority.authority import Authority
 from coordinator.cli.main import main
+from coordinator.cli.plan import IN_RANGES
 from coordinator.clock import utc_now
 from coordinator.dry_run.simulate import Signers, SimulatedSigner, Stopwatch, simulate
 from coordinator.lifecycle import Approved, Cancelled, PublicationAuthorized, PublicationReported
@@ -308,6 +309,7 @@ def test_the_latest_that_fit_are_used_at_no_charge_and_it_is_said(
     assert budget(spec.target) * (1 - 1 / 10**6) < cost <= budget(spec.target)
 
     planned = json.loads(CliRunner().invoke(main, ["plan", str(study), "--signal", "0.3", "--json"]).stdout)
+    assert IN_RANGES in planned["notes"]
     reusing = way(planned, "moments in ranges")
     assert reusing["reuse"] == saved
     assert reusing["charged_mu2"] == {part.party: str(part.mu2) for part in guarantee(spec).parties}
@@ -440,8 +442,9 @@ def test_a_stream_uses_those_of_its_first_patients(office_with_hub: Office, stud
     spec = proposed(office_with_hub, study, stream + STUDY)
     terms: Any = spec.terms
     assert terms.of.clipping.source == release.digest
-    shown = CliRunner().invoke(main, ["plan", str(study), "--signal", "0.3"])
-    assert f"stream: in the ranges that release {release.digest[:12]} published" in shown.stdout
+    planned = json.loads(CliRunner().invoke(main, ["plan", str(study), "--signal", "0.3", "--json"]).stdout)
+    assert way(planned, "stream")["reuse"].startswith(f"in the ranges that release {release.digest[:12]} published")
+    assert IN_RANGES in planned["notes"]
 
 
 def test_a_dry_run_says_so_too(office_with_hub: Office, study: Path, hub: Path) -> None:

@@ -76,6 +76,7 @@ def released_noise(spec: SpecBase, terms: JointMoments, times: float) -> Release
         unit="of a sum, per patient" if clipping is None else "of a correlation",
         trust=(PROVED if terms.range_proofs else TRUST) if parties > 1 else "",
         levels=levels_in_words(layout, terms.scales, clipping, parties, spec.grid_bits, times),
+        in_ranges=clipping is not None,
         reuse=""
         if clipping is None or clipping.source is None
         else reuse_in_words(clipping.source, spec.rows, spec.columns),
