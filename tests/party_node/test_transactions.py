@@ -1,11 +1,14 @@
-"""The party's databases are its own from the first moment, and again at the next opening."""
+"""The party's databases are its own from the first moment, and again at the next opening; an error leaves nothing in them."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from dprelease.errors import DataRefused
 from party_node.state.journal import Journal
 from party_node.state.ledger import Ledger
 from party_node.state.session import UsedSeeds
@@ -37,3 +40,22 @@ def test_what_stands_beside_it_during_a_transaction_is_private_too(tmp_path: Pat
     with transaction(path) as db:
         db.execute("CREATE TABLE t (a)")
         assert modes(tmp_path) == {"ledger.sqlite": 0o600, "ledger.sqlite-journal": 0o600}
+
+
+def test_an_error_undoes_what_was_written_and_frees_the_file_while_an_answer_is_half_read(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with transaction(path) as db:
+        db.execute("CREATE TABLE t (a)")
+
+    def fail_while_reading() -> None:
+        with transaction(path) as db:
+            db.execute("INSERT INTO t VALUES (1), (2)")
+            answer = db.execute("SELECT a FROM t")
+            raise DataRefused(f"{next(answer)} is half of it")
+
+    with pytest.raises(DataRefused) as caught:
+        fail_while_reading()
+    assert caught.tb is not None  # it keeps the answer, and with it the connection, which would lock the file
+    with closing(sqlite3.connect(path, timeout=0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert other.execute("SELECT a FROM t").fetchall() == []
