@@ -19,7 +19,7 @@ from coordinator.store.store import Consortium, Store, Transaction
 from dprelease.canonical import check_name, read_data
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
 from dprelease.files.durable import write_durably
-from dprelease.identity.certificates import Identity, renewal_due
+from dprelease.identity.certificates import Identity, read_certificate, renewal_due
 from dprelease.identity.invite import Invite
 from dprelease.identity.signing import key_fingerprint
 from dprelease.privacy.calibration import budget
@@ -248,7 +248,7 @@ class OwnCertificate:
         return self._present
 
     def renew(self, now: datetime) -> bool:
-        """Renew the certificate if little is left of its life, or nothing; kept where it was.
+        """Renew the certificate if little is left of its life, or nothing, or our clock ran ahead when it was made; kept in place.
 
         Returns:
             True if there is a new one, for the listeners to present.
@@ -257,9 +257,10 @@ class OwnCertificate:
             InvalidInput: the certificate was not issued by this authority.
             Conflict: the root has expired.
         """
-        if not renewal_due(self._present.certificate or b"", now):
+        present = self._present.certificate or b""
+        if not renewal_due(present, now) and read_certificate(present).not_valid_before_utc <= now:
             return False
-        renewed = self._authority.renew(self._present.certificate or b"", now, SERVER_DAYS)
+        renewed = self._authority.renew(present, now, SERVER_DAYS)
         try:
             write_durably(self._path, renewed)
         except OSError as error:

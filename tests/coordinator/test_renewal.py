@@ -163,8 +163,8 @@ def own(world: World, days_ago: int) -> str:
     return pem
 
 
-@pytest.mark.parametrize("days_ago", [SERVER_DAYS - 30, SERVER_DAYS + 30])
-def test_the_coordinator_renews_its_own_certificate_at_the_start_even_an_expired_one(
+@pytest.mark.parametrize("days_ago", [SERVER_DAYS - 30, SERVER_DAYS + 30, -600])
+def test_the_coordinator_renews_its_own_certificate_at_the_start_even_an_expired_one_or_one_of_the_future(
     world: World, days_ago: int
 ) -> None:
     world.stop()
