@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dprelease.cli.console import StopSignal
 from dprelease.errors import DpReleaseError, IntegrityError, InvalidInput, Irreparable, PeerUnavailable, SpecRefused
-from dprelease.files.durable import remove_leftovers
+from dprelease.files.durable import disk_takes, remove_leftovers
 from dprelease.identity.certificates import read_identity
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.spec import ReleaseSpec
@@ -174,9 +174,11 @@ class Daemon:
             lost: IntegrityError | None = None
             while lost is None and not stop.is_set():
                 try:
-                    credentials = self._hospital.identity.credentials()
                     with (
-                        Coordinator.dial(enrolment.coordinator, credentials) as coordinator,
+                        disk_takes(f"{settings.state} cannot be used now"),
+                        Coordinator.dial(
+                            enrolment.coordinator, credentials := self._hospital.identity.credentials()
+                        ) as coordinator,
                         closing(self._hub),
                         self._notifications.open(coordinator, self._hub),
                     ):

@@ -12,7 +12,7 @@ from dprelease.catalogue import Catalogue
 from dprelease.data.bounding import USUAL_GRID_BITS, BoundedRows
 from dprelease.data.columns import Column
 from dprelease.errors import Conflict, DataRefused, DpReleaseError, NotFound, unforeseen
-from dprelease.files.durable import write_durably
+from dprelease.files.durable import write_secret
 from dprelease.intersection.task import Task
 from dprelease.mechanisms.registry import mechanism_of
 from dprelease.release.approval import approve, commit, new_salt
@@ -120,7 +120,7 @@ class HospitalState:
         if found.implausible:
             raise DataRefused("not declared: " + "; ".join(problems(found.findings, found.implausible)))
         catalogue = found.catalogue(self._comparison(roster), columns)
-        write_durably(self._catalogue, catalogue.to_bytes())
+        write_secret(self._catalogue, [catalogue.to_bytes()])
         return catalogue
 
     def catalogue(self) -> Catalogue:

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 from dprelease.canonical import Rational, Value, check_name, readable
 from dprelease.data.columns import Name
 from dprelease.errors import Conflict, InvalidInput, NotFound, Unauthenticated
-from dprelease.files.durable import write_durably
+from dprelease.files.durable import write_secret
 from dprelease.identity.certificates import check_certificate, check_renewed, read_identity, signing_request
 from dprelease.identity.invite import Invite
 from dprelease.identity.peer_keys import PeerKeys
@@ -170,8 +170,8 @@ class KeyFolder:
         if granted.name != name or granted.fingerprint != self.fingerprint():
             raise InvalidInput("the coordinator answered with a certificate for somebody else")
         check_statement(charges, root, enrolment.consortium, name)
-        write_durably(self._enrolment, enrolment.to_bytes())
-        write_durably(self._charges, charges.to_bytes())
+        write_secret(self._enrolment, [enrolment.to_bytes()])
+        write_secret(self._charges, [charges.to_bytes()])
 
     def charges(self) -> tuple[Charge, ...]:
         """Charges to us that the office had seen when it last told us; nothing if it never did."""
@@ -187,7 +187,7 @@ class KeyFolder:
         """
         enrolment = self.enrolment()
         check_statement(signed, enrolment.root, enrolment.consortium, enrolment.party)
-        write_durably(self._charges, signed.to_bytes())
+        write_secret(self._charges, [signed.to_bytes()])
 
     def signing_request(self) -> bytes:
         """A request for a later certificate over the key that we have, PEM."""
@@ -204,7 +204,7 @@ class KeyFolder:
         """
         held = self.enrolment()
         granted = check_renewed(certificate, held.certificate, held.root, datetime.now(UTC))
-        write_durably(self._enrolment, held.model_copy(update={"certificate": certificate}).to_bytes())
+        write_secret(self._enrolment, [held.model_copy(update={"certificate": certificate}).to_bytes()])
         return granted.expires
 
     def alignment_key(self) -> bytes:
@@ -212,13 +212,19 @@ class KeyFolder:
 
         Raises:
             NotFound: there is none yet.
+            InvalidInput: it is not whole.
         """
         if not self._alignment.exists():
             raise NotFound(
                 "there is no alignment key: one hospital runs `party-node alignment-key new`, the others "
                 "`party-node alignment-key import`"
             )
-        return self._alignment.read_bytes()
+        key = self._alignment.read_bytes()
+        if len(key) != KEY_BYTES:
+            raise InvalidInput(
+                f"{self._alignment} is cut short; move it away, then: party-node alignment-key import KEY"
+            )
+        return key
 
     def own_secret(self) -> bytes:
         """32 bytes that nobody else can know, the same as long as our private key is."""
@@ -280,7 +286,7 @@ class KeyFolder:
         if other:
             forget = f"party-node peers forget {other[0]}"
             raise Conflict(f"another key is pinned for {listed(other)}; if it really changed: {forget}")
-        write_durably(self._peers, json.dumps({**pins, **keys}, sort_keys=True).encode())
+        write_secret(self._peers, [json.dumps({**pins, **keys}, sort_keys=True).encode()])
 
     def others(self, told: PeerKeys) -> dict[str, str]:
         """The keys of the other hospitals in a file that has ours as it is.
@@ -308,7 +314,7 @@ class KeyFolder:
         pins = self.pins()
         if pins.pop(party, None) is None:
             raise NotFound(f"no key is pinned for {party}")
-        write_durably(self._peers, json.dumps(pins, sort_keys=True).encode())
+        write_secret(self._peers, [json.dumps(pins, sort_keys=True).encode()])
 
 
 def read_digits(text: str, what: str) -> str:

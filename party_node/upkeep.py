@@ -33,7 +33,7 @@ class Renewal:
     def refresh(self, coordinator: Coordinator) -> None:
         """Ask for a new certificate if little is left of the present one's life; it is used from the next dial on.
 
-        A coordinator that does not give one holds up nothing: the present one is good until it ends.
+        A coordinator that gives none, or a disk that takes none, holds up nothing: the present one is good until it ends.
 
         Raises:
             PeerUnavailable: the coordinator is away.
@@ -43,9 +43,9 @@ class Renewal:
             return
         try:
             renewed = self._identity.keep_certificate(coordinator.renew(self._identity.signing_request()))
-        except PeerUnavailable:
-            raise
         except DpReleaseError as error:
+            if isinstance(error, PeerUnavailable) and error.peer:
+                raise
             if error.message != self._told:
                 log.error(
                     "the certificate was not renewed: %s; should it end, ask the consortium's office for a new invite: "

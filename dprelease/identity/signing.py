@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.files.durable import TEMPORARY, make_folder, sync_folder, write_secret
 
 ACCEPTANCE = "dprelease/acceptance/v1"
 APPROVAL = "dprelease/approval/v1"
@@ -61,16 +62,18 @@ def write_private(path: Path, data: bytes) -> None:
 
     Raises:
         InvalidInput: the file exists already.
+        PeerUnavailable: the disk refuses it, as a full one does; nothing is left of it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    whole = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        write_secret(whole, [data])
+        os.link(whole, path)
     except FileExistsError as error:
         raise InvalidInput(f"{path} exists already; move it away if it is no longer needed") from error
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    finally:
+        whole.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def key_fingerprint(key: PublicKey) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dprelease.arrays import Mask
-from dprelease.files.durable import write_durably
+from dprelease.files.durable import write_secret
 from party_node.declarations.declarations import Declaration
 
 REMEDY = "mend the file or the column's declaration in party.toml, or take the column out of it"
@@ -73,7 +73,7 @@ def problems(findings: Mapping[str, Findings], implausible: frozenset[str]) -> t
 def write_findings(path: Path, findings: Mapping[str, Findings], implausible: frozenset[str]) -> None:
     """Keep the counts of the table as last read, for its owner's eyes."""
     kept = {name: asdict(found) | {"implausible": name in implausible} for name, found in findings.items()}
-    write_durably(path, json.dumps(kept).encode(), mode=0o600)
+    write_secret(path, [json.dumps(kept).encode()])
 
 
 def read_findings(path: Path) -> tuple[dict[str, Findings], frozenset[str]]:

@@ -1,13 +1,15 @@
 """Keys that stay on site, the key that hospitals share, and the peers that people compared by telephone."""
 
+import errno
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprelease.errors import Conflict, InvalidInput, NotFound
+from dprelease.errors import Conflict, InvalidInput, NotFound, PeerUnavailable
 from party_node.identity import KeyFolder, alignment_key_from_text, alignment_key_text, key_check
 from party_node.source.alignment import KEY_BYTES
 
@@ -52,6 +54,23 @@ def test_the_alignment_key_is_made_at_one_hospital_and_imported_at_the_others(fo
     assert len(key) == KEY_BYTES
     for path in folder.glob("*/identity/alignment.key"):
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_disk_leaves_no_key_that_is_cut_short(
+    identity: KeyFolder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Identifiers under an empty alignment key could be guessed by anybody."""
+    (folder / "state" / "identity").mkdir(parents=True)
+    monkeypatch.setattr("dprelease.files.durable.os.fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+    for make in (identity.new_alignment_key, identity.key):
+        with pytest.raises(PeerUnavailable, match="No space left"):
+            make()
+    assert list((folder / "state" / "identity").iterdir()) == []
+    monkeypatch.undo()
+    assert identity.new_alignment_key() == identity.alignment_key()
+    (folder / "state" / "identity" / "alignment.key").write_bytes(b"")
+    with pytest.raises(InvalidInput, match=r"alignment\.key is cut short; move it away, then: .* alignment-key import"):
+        identity.alignment_key()
 
 
 def test_an_alignment_key_is_not_replaced(identity: KeyFolder) -> None:

@@ -17,7 +17,7 @@ from dprelease.wire.transport import Credentials, connect
 from party_node.outgoing.hub import check_reachable
 from party_node.outgoing.office import Coordinator
 from party_node.state.journal import Status
-from tests.party_node.world import Hospital, World
+from tests.party_node.world import Hospital, World, full_for
 
 LATER = timedelta(days=90)
 
@@ -122,6 +122,20 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
     assert world.north.record(release).consent is not None
     assert caplog.text.count("the certificate was not renewed") == 1  # told once, not every few seconds
     assert "party-node enrol TOKEN" in caplog.text
+
+
+def test_a_folder_that_takes_no_certificate_holds_up_nothing(
+    world: World, renewing: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, release = give(world.north, timedelta(days=10)), world.propose()
+    monkeypatch.setattr("dprelease.files.durable.os.open", full_for("enrolment.json"))
+    daemon = world.north.daemon()
+    with world.north.dialled() as coordinator:
+        for _ in range(2):
+            daemon.cycle(coordinator)
+    assert (certificate(world.north), len(renewing)) == (old, 2)
+    assert world.north.record(release).consent is not None
+    assert caplog.text.count("the certificate was not renewed: the folder") == 1
 
 
 def test_a_certificate_over_a_key_that_was_moved_away_is_not_shown(world: World) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dprelease.errors import Conflict, NotFound
+from dprelease.errors import Conflict, NotFound, PeerUnavailable
 from dprelease.release.accounting import guarantee
 from dprelease.release.charges import Charge, charge
 from dprelease.wire.news import News
@@ -10,7 +10,7 @@ from dprelease.wire.v1 import coordination_pb2 as pb
 from party_node.outgoing.joining import hear_witness
 from tests.party_node.test_daemon import running, until
 from tests.party_node.test_notifications import look_seldom, settle
-from tests.party_node.world import World
+from tests.party_node.world import World, full_for
 
 
 def tell(world: World, *charges: Charge) -> None:
@@ -25,6 +25,15 @@ def reminded(world: World) -> list[pb.ApproveRequest]:
     with world.north.dialled() as coordinator:
         assert hear_witness(world.north.hospital_state(), coordinator) is None
     return [pb.ApproveRequest.FromString(data) for data in world.coordinator.heard("Approve")[before:]]
+
+
+def test_a_full_disk_delays_what_the_office_tells(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(world)
+    monkeypatch.setattr("dprelease.files.durable.os.open", full_for("charges.json"))
+    with world.north.dialled() as coordinator, pytest.raises(PeerUnavailable, match="takes no more: No space left"):
+        hear_witness(world.north.hospital_state(), coordinator)
+    monkeypatch.undo()
+    assert reminded(world) == []
 
 
 def test_a_hold_of_a_forgotten_release_is_given_back(world: World) -> None:

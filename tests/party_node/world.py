@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,6 +95,18 @@ _BEGUN: dict[str, dict[str, bytes]] = {}
 def _settings(config: Path, content: bytes) -> PartySettings:
     """Settings of a file that has this content."""
     return read_settings(config, PartySettings)
+
+
+def full_for(name: str) -> Callable[..., int]:
+    """`os.open` on a disk that has no room for a file of this name."""
+    open_file = os.open
+
+    def opened(path: Path, *rest: int) -> int:
+        if name in Path(path).name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open_file(path, *rest)
+
+    return opened
 
 
 def rows_of(party: str, rows: int = ROWS) -> list[str]:
