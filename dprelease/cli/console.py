@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import signal
@@ -17,7 +18,7 @@ from typing import Any
 
 import click
 
-from dprelease.errors import DpReleaseError, InvalidInput
+from dprelease.errors import DpReleaseError, InvalidInput, PeerUnavailable
 from dprelease.files.extras import missing, require
 from dprelease.one_line import one_line
 from dprelease.threads import start_with_one
@@ -98,6 +99,12 @@ class Commands(click.Group):
         except DpReleaseError as error:
             click.echo(f"error: {_in_lines(error)}", err=True)
             ctx.exit(exit_code(error))
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # whoever read has seen enough
+                raise
+            place = f": {error.filename}" if error.filename else ""
+            click.echo(f"error: {one_line(f'this machine refuses: {error.strerror or error}{place}')}", err=True)
+            ctx.exit(exit_code(PeerUnavailable("")))
         except click.Abort:
             if sys.stdin.isatty():  # a person said no
                 raise

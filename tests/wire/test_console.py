@@ -1,5 +1,6 @@
 """How a command ends: one sentence on standard error and the exit code of the table."""
 
+import errno
 import json
 import logging
 import re
@@ -17,12 +18,12 @@ from coordinator.cli.main import main as coordinator
 from dprelease.canonical import Value
 from dprelease.catalogue import Catalogue
 from dprelease.cli.console import LONGEST_RECORD, Command, Commands, StopSignal, log_to_stderr
-from dprelease.errors import BudgetExceeded, DpReleaseError, InvalidInput
+from dprelease.errors import BudgetExceeded, DpReleaseError, InvalidInput, PeerUnavailable
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.one_line import LONGEST_QUOTE
 from dprelease.release.approval import Approval, SignedApproval
 from dprelease.release.block import SealedBlock
-from dprelease.wire.boundary import TABLE
+from dprelease.wire.boundary import TABLE, exit_code
 from learner.cli.main import main as learner
 from party_node.cli.main import main as party_node
 
@@ -53,6 +54,13 @@ def test_an_error_becomes_its_sentence_and_exit_code(group: click.Group, row) ->
     assert result.exit_code == row.exit_code
     assert result.stderr == "error: the file x cannot be used; rename it\n"
     assert result.stdout == ""
+
+
+def test_what_the_system_refuses_is_a_sentence_too() -> None:
+    main.add_command(raising(OSError(errno.EROFS, "Read-only file system", "/srv/a\x1bb")))
+    result = CliRunner().invoke(main, ["fail"])
+    assert result.exit_code == exit_code(PeerUnavailable(""))
+    assert result.stderr == "error: this machine refuses: Read-only file system: /srv/a\\x1bb\n"
 
 
 def test_an_error_with_numbers_of_its_own_ends_the_same_way() -> None:
