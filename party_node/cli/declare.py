@@ -161,5 +161,6 @@ def _name(called: str, taken: set[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text as a basic string of TOML."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """Text as a basic string of TOML, in which an editor shows all that is there."""
+    whole = json.dumps(text, ensure_ascii=False)
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in whole)

@@ -172,11 +172,14 @@ def test_types_of_a_parquet_file(tmp_path: Path) -> None:
         read_settings(tmp_path / "party.toml", PartySettings)
 
 
-@pytest.mark.parametrize("hostile", ['a"b', "a\\b", "a]b", "a#b", "a\x7fb", "=", "💉", "columns.x", "x" * 100, "a\tb"])
+@pytest.mark.parametrize(
+    "hostile", ['a"b', "a\\b", "a]b", "a#b", "a\x7fb", "=", "💉", "columns.x", "x" * 100, "a\tb", "a\u202eb"]
+)
 def test_any_header_makes_a_file_that_is_toml(tmp_path: Path, hostile: str) -> None:
     path = parquet(tmp_path, {"id": ["a"], hostile: [1.5], "x" * 100 + "y": [2.5]})
     found = declared(tmp_path, path)
     assert {keys["from"] for keys in found["columns"].values()} == {hostile, "x" * 100 + "y"}
+    assert all(line.isprintable() for line in (tmp_path / "party.toml").read_text().splitlines())
     assert len(found["columns"]) == 2
 
 
