@@ -174,9 +174,9 @@ class Intake:
                 storage.forget(key)
                 raise
             storage.complete(key)
-        self._completed(sealed.spec)
-        if sealed.sequence not in spec.rounds()[-1]:
-            self._tell(*(part.party for part in spec.parties))
+            self._completed(sealed.spec)
+            if sealed.sequence not in spec.rounds()[-1]:
+                self._tell(*(part.party for part in spec.parties))
         return sealed.sha256
 
     def _spec_for(self, caller: Identity, party: str, digest: str) -> ReleaseSpec:

@@ -100,8 +100,8 @@ class Relay:
             except DpReleaseError as error:
                 refused = error
             store.keep(fresh.values())
-        # A result is the last message of a party: once it is listed, the party says that it is done.
-        if any(kept.header.kind == "result" for kept in found):
+        # A result is the last message of a party: once it is listed, the party says that it is done. It is told before that.
+        if any(kept.header.kind == "result" and not store.is_complete(kept) for kept in found):
             self._report(task, (caller.name,))
         with ExitStack() as turns:
             for kept in sorted({kept.digest: kept for kept in found}.values(), key=attrgetter("digest")):
