@@ -6,7 +6,6 @@ it, and a party's own signed approval beside the spec that it names (docs/coordi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -78,8 +77,6 @@ def left_text(party: str, mu2: Fraction, charge: Fraction, delta: float) -> str:
         return f"{party}: its ledger seems to have no room for this release; {price_text(-mu2, delta)} is missing"
     return f"{party} has left after it {price_text(mu2, delta)}, {room_text(mu2, charge)}"
 
-
-log = logging.getLogger(__name__)
 
 FORGOTTEN = "the office had forgotten it in a restore, and {party} brought it back; propose it again"
 """Reason of a release that is put down as failed because a party showed its approval first."""
@@ -174,13 +171,10 @@ def hear_forgotten(signed: Signed, data: bytes, store: Store, root_pem: str, now
     with store.writing() as tx:
         known = _known(tx, digest)
         if known is None and not tx.copies.forgot(moment(spec.created)):
-            log.warning(
-                "%s shows its approval of release %s, which is not known here; if this database was restored from an older "
-                "copy: coordinator backup restored",
-                party,
-                digest[:12],
+            raise NotFound(
+                f"{party} shows its approval of release {digest[:12]}, which is not known here; if this database was restored "
+                "from an older copy: coordinator backup restored"
             )
-            raise NotFound(f"no release {digest[:12]} is known here")
         if known is None:
             if tx.releases.ended_for(FORGOTTEN.format(party=party)) >= MOST_SHOWN:
                 raise Conflict(f"{party} has shown {MOST_SHOWN} releases that are not known here; restore a later copy")

@@ -292,9 +292,11 @@ def test_an_office_that_was_not_restored_takes_no_release_from_a_hospital(
 ) -> None:
     spec = world.spec(world.propose())
     invented = spec.model_copy(update={"title": "never proposed"})
-    with pytest.raises(NotFound):
-        remind(world, invented, "north")
-    assert "coordinator backup restored" in caplog.text
+    caplog.set_level("INFO")
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            remind(world, invented, "north")
+    assert caplog.text.count("coordinator backup restored") == 1  # however often it is shown
     restore(world, copied(world))
     old = invented.model_copy(update={"created": instant(world.clock() - timedelta(days=2))})
     with pytest.raises(NotFound):
