@@ -255,7 +255,11 @@ class Publisher(Worker):
         Returns:
             Tells whether everybody who had to be asked was there.
         """
-        reached, staged = True, self._storage.staged()
+        try:
+            reached, staged = True, self._storage.staged()
+        except OSError as error:  # a network file system may be away for a moment
+            log.warning("the storage cannot be read now: %s", error.strerror)
+            return False
         self._ahead = {digest: known for digest, known in self._ahead.items() if digest in staged}
         for digest in staged:
             if self._stopping.is_set():

@@ -1,9 +1,11 @@
 """From complete sets to publications: the order of steps, and a restart between any two of them."""
 
+import errno
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -243,6 +245,18 @@ def test_a_round_says_whether_to_come_back_soon(
     fill(storage, world, sealed)
     assert publisher_of(office).round() is reached
     assert [line.levelno for line in caplog.records] == [level]
+
+
+def test_a_storage_that_is_away_for_a_moment_does_not_end_the_thread(
+    storage: Storage,
+    publisher_of: Callable[[Office], Publisher],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(storage, "staged", Mock(side_effect=[OSError(errno.ESTALE, "Stale file handle"), ()]))
+    publisher = publisher_of(Office())
+    assert [publisher.round(), publisher.round()] == [False, True]
+    assert "the storage cannot be read now: Stale file handle" in caplog.text
 
 
 def test_an_unforeseen_error_does_not_end_the_thread(
