@@ -7,13 +7,16 @@ every event and every loss, so its products with these levels are their numbers 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dprelease.analyses.draws import CLEAR, levels
+from dprelease.analyses.missing_cells import made_of
 from dprelease.arrays import Floats
+from dprelease.data.column import NAME
 from dprelease.data.exits import Exits, read_exit
 from dprelease.errors import InvalidInput
 from dprelease.estimators.piecewise_exponential import (
@@ -31,6 +34,8 @@ SMALLEST = 5.0
 """Noise standard deviations of a cell that a group has at least."""
 AGREES, OFF = 5.0, 0.01
 """Standard deviations, and a share, by which an indicator may miss the events that it should tell."""
+DECIDES = "{name} decides {exit}, so no hazard ratio of it means anything; leave it out, or name it by --event if it is the event"
+_TIME = re.compile(rf"exit by (?:(days|years) from {NAME} to )?({NAME}) and ({NAME})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +76,7 @@ class ExitSums:
         return fit_exponential(model, self.sums, self.patients, self.margin, self.shares, self.later)
 
 
-def exit_sums(release: Release, exit: str, by: str | None, event: str | None) -> ExitSums:
+def exit_sums(release: Release, exit: str, by: str | None, event: str | None, on: Iterable[str] = ()) -> ExitSums:
     """Released sums of exits by groups.
 
     Args:
@@ -79,10 +84,12 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
         exit: a column of exits.
         by: a category to compare the groups of.
         event: a binary that indicates the event, or some of the causes.
+        on: released names of covariates.
 
     Raises:
         InvalidInput: an unknown name, no exits, no moments, products that are not released, a group of too few patients, no events
-            that noise tells from none, or an indicator of something else.
+            that noise tells from none, an indicator of something else, or a group or covariate that is made of the event or the
+            time.
     """
     named = [name for name in (exit, by, event) if name is not None]
     if len(set(named)) < len(named):
@@ -92,6 +99,10 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None) ->
         exits = read_exit(column.values)
     except InvalidInput as error:
         raise InvalidInput(f"{exit}: {error}") from error
+    if made := _TIME.match(column.derivation):
+        for other in dict.fromkeys(release.column(name) for name in (*on, *(levels(release, by) if by else ()))):
+            if other != column and made_of(other) & {made[2], made[3]}:
+                raise InvalidInput(DECIDES.format(name=other.name, exit=exit))
     view = _View(products, {name: _Coded.of(products, levels(release, name)) for name in named})
     places = view.coded[exit].places
     margin, spread = view.pooled(places, named)

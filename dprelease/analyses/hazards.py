@@ -27,11 +27,12 @@ import numpy as np
 from dprelease.analyses.combinations import NO_THREE, LevelDesign, design, estimates_of, facts_of, law_of, without_ends
 from dprelease.analyses.draws import features, levels
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.exit_sums import ExitSums, exit_sums
+from dprelease.analyses.exit_sums import DECIDES, ExitSums, exit_sums
 from dprelease.analyses.joint_test import joint_test
 from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.weighted_logit import MOST, Cloglog
 from dprelease.arrays import Floats, Mask
+from dprelease.errors import InvalidInput
 from dprelease.estimators.log_linear import Index, LogLinear
 from dprelease.release.release import Release
 
@@ -40,6 +41,8 @@ RATES = 1e-6, 0.99
 """Shares with an event in an interval that a fit begins with."""
 HALF = 0.5
 """Part of an interval for which who leaves within it is at risk."""
+DECIDED = 0.1
+"""Part of those who ended by a cause, or in other ways, whom a covariate that decides the cause may mistake."""
 
 
 @repeatable
@@ -59,11 +62,13 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
         InvalidInput: as `exit_sums`; a number among the covariates, too many combinations of levels, noise hides how a covariate
             varies, covariates that nearly follow from one another, or one that decides the event.
     """
-    found = exit_sums(release, exit, None, event)
+    asked = features(release, on)
+    found = exit_sums(release, exit, None, event, asked)
     outcomes = [levels(release, name)[0] for name in (exit, event) if name is not None]
     count, kinds = len(found.exits.cuts), len(found.exits.causes) + 1
     alike = [range(kind * count, (kind + 1) * count) for kind in range(kinds)]
-    law = law_of(release, outcomes, features(release, on), lambda cells: _possible(found, cells), alike)
+    law = law_of(release, outcomes, asked, lambda cells: _possible(found, cells), alike)
+    _check_decided(law, exit, law.cells[:, 0] // count, kinds, len(outcomes))
     x = design(release, law, (law.cells[:, 0] < count * (kinds - 1)).astype(float), on)
     inflation = x.check_inflation(law.shares)
     model = _Model.of(found, law, x)
@@ -98,6 +103,17 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
         facts={**x.facts, "inflation": f"{inflation:.2f} at most", **facts_of(law)},
         of_counts=True,
     )
+
+
+def _check_decided(law: LogLinear, exit: str, kind: Index, kinds: int, first: int) -> None:
+    """Refuse a covariate, of those behind the `first` columns, whose levels tell nearly all of a cause from others who ended."""
+    ended = law.shares * (kind < kinds)
+    for place, column in enumerate(law.columns[first:], first):
+        for cause in range(kinds - 1):
+            counts = np.zeros((len(column.values), 2))
+            np.add.at(counts, (law.cells[:, place], (kind == cause).astype(int)), ended)
+            if counts.min(axis=1).sum() < DECIDED * counts.sum(axis=0).min():
+                raise InvalidInput(DECIDES.format(name=column.name, exit=exit))
 
 
 def _possible(found: ExitSums, cells: Index) -> Mask:

@@ -64,7 +64,7 @@ class Gap(NamedTuple):
 
     def concerns(self, column: Column) -> bool:
         """Tells whether cells of a column follow from the same source."""
-        return bool(self.sources & _made_of(column))
+        return bool(self.sources & made_of(column))
 
 
 @repeatable
@@ -112,7 +112,8 @@ def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence
     )
 
 
-def _made_of(column: Column) -> frozenset[str]:
+def made_of(column: Column) -> frozenset[str]:
+    """Names of a column and of those that its hospital derives it from."""
     found = re.findall(NAME, _QUOTED.sub("", column.derivation))
     return frozenset((column.name, *found)) - _WORDS | {column.name}
 
@@ -151,7 +152,7 @@ def _gaps(release: Release, indicators: Sequence[str]) -> tuple[Gap, ...]:
 
 def _gap(release: Release, name: str) -> Gap:
     read = _IS_MISSING.fullmatch(release.column(name).derivation)
-    return Gap(name, frozenset({read[1]}) if read else _made_of(release.column(name)))
+    return Gap(name, frozenset({read[1]}) if read else made_of(release.column(name)))
 
 
 def _variables(moments: NoisyMoments, column: Column, gaps: Sequence[Gap]) -> list[int]:

@@ -108,6 +108,11 @@ def test_what_cannot_be_told_is_refused() -> None:
         hazards(released(people, 0, 5.0, twin=same), "exit", ["treated", "twin"])
     with pytest.raises(InvalidInput, match="cannot explain itself"):
         hazards(released(people), "exit", ["exit"])
+    for noise in (0.0, 5.0, NOISE):  # an indicator of the event that is no --event, and one that another hospital holds
+        with pytest.raises(
+            InvalidInput, match=r"^died decides exit, .* leave it out, or name it by --event if it is the event$"
+        ):
+            hazards(released(Patients(8_000), 1, noise), "exit", ["age", "died"])
     with pytest.raises(InvalidInput, match="these are not the levels of a column of exits"):
         hazards(released(people), "age", ["sex"])
     with pytest.raises(InvalidInput, match="noise does not tell the patients with event from none"):

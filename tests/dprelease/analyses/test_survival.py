@@ -12,7 +12,7 @@ from scipy.stats import binom
 from statsmodels.duration.hazard_regression import PHReg
 from statsmodels.duration.survfunc import SurvfuncRight
 
-from dprelease.analyses import Survival, survival
+from dprelease.analyses import Survival, hazards, survival
 from dprelease.analyses.exit_sums import exit_sums
 from dprelease.analyses.survival import _with_room
 from dprelease.data.exits import Exits
@@ -249,3 +249,25 @@ def test_three_groups_are_tested_together_and_one_needs_no_name() -> None:
 def test_what_cannot_be_told_is_refused(people: Patients, asked: tuple[str, ...], told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         survival(released(people, 1, NOISE), *asked)
+
+
+def test_what_is_made_of_the_event_or_the_time_is_no_group_and_no_covariate() -> None:
+    """By declarations, so also where events after the last cut leave it a ratio; a band of the first date is a covariate."""
+    made = {
+        "exit": "exit by years from admitted to left and status at 1.5",
+        "died": 'status = "1"',
+        "ward": "left cut at 2.0",
+        "sex": "admitted cut at 2.0",
+    }
+    release = released(Patients(), 0, NOISE)
+    columns = tuple(
+        column.model_copy(update={"derivation": made.get(column.name, "")}) for column in release.spec.columns
+    )
+    derived = exit_release(columns, {name: np.arange(5000) % 2 for name in (column.name for column in columns)})
+    derived.__dict__["view"] = release.view
+    for name in ("died", "ward"):
+        with pytest.raises(InvalidInput, match=f"^{name} decides exit, "):
+            survival(derived, "exit", name)
+        with pytest.raises(InvalidInput, match=f"^{name} decides exit, "):
+            hazards(derived, "exit", ["group", name])
+    assert hazards(derived, "exit", ["group", "sex"], "died").tests
