@@ -55,6 +55,7 @@ class ExitSums:
         later: share with an event among those who were followed to the end.
         read: (C + 1,) what the indicator's variable is at an event of each cause and at a loss; empty without an indicator.
         noise: standard deviation of the noise of a cell, patients.
+        unit: of times; empty where the release does not say it.
     """
 
     exits: Exits
@@ -69,6 +70,7 @@ class ExitSums:
     later: float
     read: tuple[float, ...]
     noise: float
+    unit: str
 
     def fit(self, *, proportional: bool) -> ExponentialFit:
         """The model's fit."""
@@ -99,7 +101,13 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None, on
         exits = read_exit(column.values)
     except InvalidInput as error:
         raise InvalidInput(f"{exit}: {error}") from error
+    unit = column.unit
     if made := _TIME.match(column.derivation):
+        unit = (
+            unit
+            or made[1]
+            or next((each.unit for each in map(release.column, release.columns) if each.name == made[2]), "")
+        )
         for other in dict.fromkeys(release.column(name) for name in (*on, *(levels(release, by) if by else ()))):
             if other != column and made_of(other) & {made[2], made[3]}:
                 raise InvalidInput(DECIDES.format(name=other.name, exit=exit))
@@ -143,7 +151,7 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None, on
             for place, row in enumerate(model.levels):
                 sums.add(row, code[list(order)], cell[place], cell_sd[place])
     _check_events(exits, margin, spread)
-    return ExitSums(exits, groups, told, order, model, sums, products.rows, margin, shares, later, read, noise)
+    return ExitSums(exits, groups, told, order, model, sums, products.rows, margin, shares, later, read, noise, unit)
 
 
 def _add_column(

@@ -46,11 +46,13 @@ class Survival(Analysis):
         curves: draws of the hazards.
         exits: cuts and causes.
         at_risk: group to numbers at risk at 0 and the cuts.
+        unit: of times, in words.
     """
 
     curves: Curves = field(kw_only=True)
     exits: Exits = field(kw_only=True)
     at_risk: Mapping[str, Floats] = field(kw_only=True)
+    unit: str = field(kw_only=True)
 
     @property
     def ticks(self) -> list[float]:
@@ -98,7 +100,7 @@ class Survival(Analysis):
             ]
             axis.set_xticks(ticks, _with_room(named, [at / ticks[-1] for at in ticks]))
             axis.set_xlabel(
-                "under each time: numbers at risk" + f" of {', '.join(groups)}" * any(groups), parse_math=False
+                f"time {self.unit}; below: numbers at risk" + f" of {', '.join(groups)}" * any(groups), parse_math=False
             )
             if any(groups):
                 for text in axis.legend().get_texts():
@@ -154,7 +156,8 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
     curves = Curves.of(fit, fit.parameters(normals.normal(DRAWS, fit.model.size)), at)
     tables = _curve_tables(found, curves, names)
     tests: dict[str, JointTest] = {}
-    facts: dict[str, str] = {}
+    unit = f"in {found.unit or 'the unit of the cuts, which the release does not name'}"
+    facts = {"times": unit}
     if len(names) > 1:
         ratios, tests = _ratios(found, at, names)
         tables = {"hazard ratios": ratios} | tables
@@ -162,7 +165,9 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
     medians, reached = curves.medians(), Curves.of(fit, fit.theta[None], at).medians()[0]
     seen = np.isfinite(reached) & np.isfinite(np.median(medians, axis=0))
     if seen.any():
-        tables["median survival"] = Estimates(tuple(np.array(names)[seen].tolist()), medians[:, seen], sampled=True)
+        tables["median survival"] = Estimates(
+            tuple(np.array(names)[seen].tolist()), medians[:, seen], sampled=True, units=(found.unit,) * int(seen.sum())
+        )
     late = [name or "half of the patients" for name, told in zip(names, seen, strict=True) if not told]
     if late:
         facts["median"] = f"not reached by {number_text(found.exits.cuts[-1])}: {', '.join(late)}"
@@ -178,6 +183,7 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
         curves=curves,
         exits=found.exits,
         at_risk=dict(zip(names, np.split(counts["numbers at risk"].estimate, len(names)), strict=True)),
+        unit=unit,
     )
 
 
@@ -248,7 +254,10 @@ def _curve_tables(found: ExitSums, curves: Curves, names: list[str]) -> dict[str
     means = tuple(name or f"up to {until[-1][3:]}" for name in names)
     differences = tuple(f"{name} less {names[0]}" for name in names[1:])
     tables["restricted mean survival time"] = Estimates(
-        (*means, *differences), np.concatenate([mean, *apart], axis=1), sampled=True
+        (*means, *differences),
+        np.concatenate([mean, *apart], axis=1),
+        sampled=True,
+        units=(found.unit,) * len((*means, *differences)),
     )
     return tables
 

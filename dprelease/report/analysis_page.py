@@ -80,7 +80,7 @@ def _curves(found: Survival, name: str) -> Figure:
         CoefficientPath(
             title=title,
             zero=True,
-            across="time, in the unit of the cuts",
+            across=f"time {found.unit}",
             curves=[Curve(group, found.times, ends) for group, ends in groups.items()],
         )
         for title, groups in found.panels().items()

@@ -271,3 +271,21 @@ def test_what_is_made_of_the_event_or_the_time_is_no_group_and_no_covariate() ->
         with pytest.raises(InvalidInput, match=f"^{name} decides exit, "):
             hazards(derived, "exit", ["group", name])
     assert hazards(derived, "exit", ["group", "sex"], "died").tests
+
+
+def test_times_have_a_unit_or_say_that_none_is_known() -> None:
+    release = released(Patients())
+    unknown = survival(release, "exit", "group")
+    assert unknown.facts["times"] == "in the unit of the cuts, which the release does not name"
+    assert not any(unknown.tables["median survival"].units)
+    for column, unit in (
+        ({"derivation": "exit by days from admitted to left and status at 1.5"}, "days"),
+        ({"derivation": "exit by followup and status at 1.5", "unit": "months"}, "months"),
+    ):
+        columns = tuple(each.model_copy(update=column if each.name == "exit" else {}) for each in release.spec.columns)
+        told = exit_release(columns, {each.name: np.arange(5000) % 2 for each in columns})
+        told.__dict__["view"] = release.view
+        found = survival(told, "exit", "group")
+        assert (found.facts["times"], found.unit) == (f"in {unit}", f"in {unit}")
+        for caption in ("restricted mean survival time", "median survival"):
+            assert set(found.tables[caption].units) == {unit}
