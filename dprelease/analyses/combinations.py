@@ -157,7 +157,7 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
     Args:
         release: the release.
         law: of the columns.
-        outcome: (C,) 1 where a combination has the outcome.
+        outcome: (C,) 1 where a combination has the outcome; or (k, C), of k outcomes that exclude one another.
         on: names of columns, or released names.
 
     Raises:
@@ -173,9 +173,9 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
             continue
         within = [
             np.bincount(law.cells[:, place], law.shares * part, len(column.values)) * law.patients
-            for part in (outcome, 1 - outcome)
+            for part in np.vstack([outcome, 1 - np.atleast_2d(outcome).sum(axis=0)])
         ]
-        count, fewer, least = within[0] + within[1], np.minimum(*within), max(SEEN * law.noise, LEAST)
+        count, fewer, least = np.sum(within, axis=0), np.min(within, axis=0), max(SEEN * law.noise, LEAST)
         named = [column.released.index(each) for each in asked[column.name]]
         whole = len(named) == len(column.values)
         seen = [at for at in named if count[at] >= least]

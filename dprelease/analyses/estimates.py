@@ -37,6 +37,8 @@ from dprelease.errors import InvalidInput
 Link = Literal["identity", "log", "fisher"]
 BISECTIONS = 40
 """An end is known to a millionth of a millionth of what all draws span."""
+MOST = 15.0
+"""A logarithm of a ratio so far from an estimate of hidden counts is no end: the ratio of all real counts is nearer."""
 
 _INVERSE: Mapping[Link, Callable[[Floats], Floats]] = MappingProxyType(
     {"identity": np.positive, "log": np.exp, "fisher": np.tanh}
@@ -182,7 +184,8 @@ class Estimates:
         with np.errstate(divide="ignore"):
             moved = np.log1p(-np.minimum(z * counts, 1.0))
         rest = np.maximum(scale**2 - (counts**2).sum(axis=0), 0.0)
-        found: Floats = np.sqrt(z**2 * rest + (moved**2).sum(axis=0))
+        away = np.sqrt(z**2 * rest + (moved**2).sum(axis=0))
+        found: Floats = np.where(away > MOST, np.inf, away)
         return found
 
     def _from_null(self, scale: Floats, counts: Floats) -> Floats:

@@ -69,7 +69,8 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
     alike = [range(kind * count, (kind + 1) * count) for kind in range(kinds)]
     law = law_of(release, outcomes, asked, lambda cells: _possible(found, cells), alike)
     _check_decided(law, exit, law.cells[:, 0] // count, kinds, len(outcomes))
-    x = design(release, law, (law.cells[:, 0] < count * (kinds - 1)).astype(float), on)
+    causes = np.equal(law.cells[:, 0] // count, np.arange(kinds - 1)[:, None])
+    x = design(release, law, causes.astype(float), on)
     inflation = x.check_inflation(law.shares)
     model = _Model.of(found, law, x)
     values, influence = model.fit(law)
@@ -99,7 +100,7 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
         tuple(column.name for column in law.columns),
         {"hazard ratios": table},
         tests,
-        caveats=(*_caveats(found, event), *without_ends(table)),
+        caveats=(*without_ends(table), *_caveats(found, event)),
         facts={**x.facts, "inflation": f"{inflation:.2f} at most", **facts_of(law)},
         of_counts=True,
     )

@@ -111,8 +111,7 @@ def on_law(
     influence = fit.influence(x.matrix, outcome)
     hidden, of_first = x.hidden(law, outcome, model.others(outcome))
     slopes = estimated(law, x.names[1:], fit.coef[1:], influence[:, 1:], tested=True, counts=hidden)
-    caveats = ["Effects of two features together on the outcome are not in the model.", NO_THREE]
-    caveats += without_ends(slopes)
+    caveats = [*without_ends(slopes), "Effects of two features together on the outcome are not in the model.", NO_THREE]
     if law.patients < THIN * law.noise:
         caveats.append(
             f"There are {law.patients / law.noise:.0f} patients for each patient of noise: intervals are 2 to 11 times as long "

@@ -133,8 +133,9 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
     """Survival by group, out of a column of exits.
 
     Tables: ``survival`` (with several causes ``free of events`` and ``cumulative incidence``), ``hazard ratios`` to the first
-    group, or to ``other`` of one declared level, ``restricted mean survival time`` up to the last cut, ``median survival``; noise
-    and sampling. ``numbers at risk`` and ``events``; noise only. Tests: ``the hazards of all groups are equal``, of each cause.
+    group, or to ``other`` of one declared level, ``restricted mean survival time`` up to the last cut, ``median survival`` (with
+    several causes times ``free of events``); noise and sampling. ``numbers at risk`` and ``events``; noise only. Tests: ``the
+    hazards of all groups are equal``, of each cause.
 
     Args:
         release: a verified release of joint moments.
@@ -165,7 +166,7 @@ def survival(release: Release, exit: str, by: str | None = None, event: str | No
     medians, reached = curves.medians(), Curves.of(fit, fit.theta[None], at).medians()[0]
     seen = np.isfinite(reached) & np.isfinite(np.median(medians, axis=0))
     if seen.any():
-        tables["median survival"] = Estimates(
+        tables["median survival" if len(found.exits.causes) == 1 else "median time free of events"] = Estimates(
             tuple(np.array(names)[seen].tolist()), medians[:, seen], sampled=True, units=(found.unit,) * int(seen.sum())
         )
     late = [name or "half of the patients" for name, told in zip(names, seen, strict=True) if not told]
@@ -253,7 +254,7 @@ def _curve_tables(found: ExitSums, curves: Curves, names: list[str]) -> dict[str
     apart = [mean[:, [place]] - mean[:, [0]] for place in range(1, len(names))]
     means = tuple(name or f"up to {until[-1][3:]}" for name in names)
     differences = tuple(f"{name} less {names[0]}" for name in names[1:])
-    tables["restricted mean survival time"] = Estimates(
+    tables[f"restricted mean {'time free of events' if several else 'survival time'}"] = Estimates(
         (*means, *differences),
         np.concatenate([mean, *apart], axis=1),
         sampled=True,
@@ -316,7 +317,7 @@ def _caveats(found: ExitSums, event: str | None, by: str | None) -> tuple[str, .
         "Times within an interval are not seen: hazards are constant there, and a curve between two cuts is the model's.",
         f"The noise of a cell has a standard deviation of {found.noise:.3g} patients.",
     ]
-    if len(found.exits.causes) > 1:
+    if len(found.exits.causes) > 1 and by is not None:
         told.append(
             "A hazard ratio of one cause is not a ratio of its cumulative incidences, which other causes change, too."
         )

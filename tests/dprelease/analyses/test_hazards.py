@@ -10,6 +10,7 @@ from scipy.stats import binom, chi2
 from statsmodels.duration.hazard_regression import PHReg
 
 from dprelease.analyses import hazards
+from dprelease.analyses.estimates import Estimates
 from dprelease.errors import InvalidInput
 from tests.support.covariates import CUTS, Patients, released, true_ratios
 
@@ -99,6 +100,21 @@ def test_each_cause_has_ratios_of_its_own() -> None:
     assert ratios.standard_error.max() < 0.1
     assert "not a ratio of its cumulative incidences" in found.summary()
     json.dumps(found.document().to_json(), allow_nan=False)
+
+
+def test_the_reference_of_a_covariate_has_every_cause() -> None:
+    """Noise hides the transplants of 500 patients, not their deaths; and a ratio that nothing bounds has no end."""
+    rare = (np.random.default_rng(5).random(5000) < 0.9).astype(int)
+    found = hazards(released(Patients(rate=(0.6, 0.1)), 0, NOISE, rare=rare), "exit", ["rare", "sex"], "died")
+    assert found.facts["reference"] == "rare: yes; sex: a"
+    assert found.tables["hazard ratios"]["death: rare=no"].p_value[0] > 1e-3
+    counts = np.array([[[0.1, 0.1]], [[0.1, 0.1]]])
+    wide = Estimates(("a", "b"), np.zeros((1, 2)), np.array([[2.0, 100.0]]), link="log", tested=True, counts=counts)
+    assert [end.tolist() for end in wide.interval()] == [
+        [pytest.approx(0.0197, abs=1e-3), 0.0],
+        [pytest.approx(50.7, rel=0.03), np.inf],
+    ]
+    assert wide.unbounded.tolist() == [False, True]
 
 
 def test_what_cannot_be_told_is_refused() -> None:

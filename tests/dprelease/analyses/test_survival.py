@@ -289,3 +289,10 @@ def test_times_have_a_unit_or_say_that_none_is_known() -> None:
         assert (found.facts["times"], found.unit) == (f"in {unit}", f"in {unit}")
         for caption in ("restricted mean survival time", "median survival"):
             assert set(found.tables[caption].units) == {unit}
+
+
+def test_several_causes_have_times_free_of_events_and_no_ratio_without_groups() -> None:
+    found = survival(released(Patients(2000, ratio=(1.0, 1.0), rate=(1.0, 0.8))), "exit")
+    told = ["free of events", "cumulative incidence", "restricted mean time free of events"]
+    assert list(found.tables) == [*told, "median time free of events", "numbers at risk", "events"]
+    assert "hazard ratio" not in found.summary()
