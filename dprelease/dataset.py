@@ -20,6 +20,7 @@ import numpy as np
 from dprelease import analyses
 from dprelease.analyses.beyond import BEYOND
 from dprelease.analyses.result import Analysis
+from dprelease.analyses.synthetic import SyntheticRows, synthesize
 from dprelease.description.columns import Description
 from dprelease.description.described import UNFITTED, Unfitted, described
 from dprelease.errors import InvalidInput
@@ -217,6 +218,16 @@ class Dataset(Release):
         """
         made: dict[str, Any] = _written("card", self, results)
         return made
+
+    def synthesize(self, rows: int, sets: int = 1) -> SyntheticRows:
+        """The made-up rows that `learner synthesize` writes; arguments and errors as of `dprelease.analyses.synthetic.synthesize`.
+
+        Examples:
+            >>> made = release.synthesize(100)
+            >>> made.names, len(made.columns(0)[0])
+            (('age', 'smoker', 'glucose'), 100)
+        """
+        return synthesize(self, rows, sets)
 
     @property
     def analyze(self) -> BoundAnalyses:

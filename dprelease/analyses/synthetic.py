@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 from dprelease.arrays import Floats, Integers
 from dprelease.document.cells import LEVEL
 from dprelease.document.document import Document, Heading, Table
+from dprelease.document.shown import Shown
 from dprelease.errors import InvalidInput
 from dprelease.estimators.joint.derived import possible_rows, ties
 from dprelease.estimators.joint.fit import joint_of, refits, seed_of
@@ -99,7 +100,7 @@ class TwoColumns:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SyntheticRows:
+class SyntheticRows(Shown):
     """Made-up rows of a release.
 
     Attributes:
