@@ -3,7 +3,6 @@
 import logging
 import os
 import sqlite3
-import threading
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +27,7 @@ from coordinator.store.tables import agreements
 from dprelease.errors import AccessDenied, Conflict, InvalidInput, NotFound, PeerUnavailable, Unauthenticated
 from dprelease.identity.certificates import read_identity
 from tests.coordinator.office import NOW, Office, catalogue, two_hospitals
+from tests.support.together import together
 
 LATER = NOW + timedelta(hours=1)
 CAP = Fraction(1, 7)
@@ -145,24 +145,16 @@ def test_the_secret_itself_is_not_kept(any_store: Store, tmp_path: Path) -> None
 def test_of_many_who_hold_one_invite_only_one_gets_in(any_store: Store) -> None:
     with any_store.writing() as tx:
         tx.members.invite(Invitation("north", CAP, LATER), "s3cret", NOW)
-    outcomes: list[bool] = []
-    start = threading.Barrier(6)
 
-    def redeem() -> None:
-        start.wait()
+    def redeemed(secret: str) -> bool:
         try:
             with any_store.writing() as tx:
-                tx.members.redeem("s3cret", NOW)
-            outcomes.append(True)
+                tx.members.redeem(secret, NOW)
         except Unauthenticated:
-            outcomes.append(False)
+            return False
+        return True
 
-    threads = [threading.Thread(target=redeem) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == [False] * 5 + [True]
+    assert sorted(together(redeemed, ["s3cret"] * 6)) == [False] * 5 + [True]
 
 
 def test_a_party_is_admitted_with_its_present_certificate_only(both: Office) -> None:
@@ -316,23 +308,12 @@ def test_many_parties_may_write_at_once(both: Office) -> None:
         )
     )
     fresh = both.propose(parties=dict.fromkeys(parties, "*"), epsilon=0.01)
-    start = threading.Barrier(len(parties))
-    failures: list[Exception] = []
 
     def approve(party: str) -> None:
-        start.wait()
-        try:
-            with both.store.writing() as tx:
-                tx.releases.advance(fresh.digest, Approved(party), NOW, party.encode())
-        except Exception as error:
-            failures.append(error)
+        with both.store.writing() as tx:
+            tx.releases.advance(fresh.digest, Approved(party), NOW, party.encode())
 
-    threads = [threading.Thread(target=approve, args=(party,)) for party in parties]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    together(approve, parties)
     after = both.release(fresh.digest)
     assert after.record.state is Stage.APPROVED
     assert after.consents == tuple(party.encode() for party in parties)

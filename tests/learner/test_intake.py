@@ -1,6 +1,5 @@
 """Intake: what is accepted, what is refused, and that a refusal changes nothing."""
 
-import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +13,7 @@ from learner.hub.intake import Intake
 from learner.hub.storage import Storage
 from tests.learner.world import Sealed, World, pieces, publish_to
 from tests.support.certificates import Member, mint
+from tests.support.together import together
 
 
 class Door:
@@ -168,21 +168,14 @@ def test_an_overtaken_upload_writes_nothing_more(door: Door) -> None:
 def test_many_uploads_at_once_never_mix_bytes(door: Door) -> None:
     block = door.sealed.blocks["north"]
     door.open()
-    results: list[str | DpReleaseError] = []
-    barrier = threading.Barrier(6)
 
-    def upload(size: int) -> None:
-        barrier.wait(30)
+    def upload(size: int) -> str | DpReleaseError:
         try:
-            results.append(door.send(pieces(block, size=size)))
+            return door.send(pieces(block, size=size))
         except DpReleaseError as error:
-            results.append(error)
+            return error
 
-    threads = [threading.Thread(target=upload, args=(size,)) for size in (7, 11, 13, 17, 19, 23)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    results = together(upload, (7, 11, 13, 17, 19, 23))
     assert door.sealed.identities["north"].sha256 in results
     assert all(isinstance(each, str | Conflict) for each in results), results
     assert door.stored() == block

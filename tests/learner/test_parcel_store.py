@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from learner.hub.storage import Storage
 from learner.hub.uploads import put_at
 from tests.learner.parcels import Hospitals
 from tests.learner.world import Sealed, World, fill
+from tests.support.together import together
 
 
 @pytest.fixture(scope="module")
@@ -216,22 +216,13 @@ def test_a_folder_that_cannot_be_read_asks_for_another_attempt(tmp_path: Path) -
 
 def test_parcels_that_end_at_once_are_all_listed(store: ParcelStore, tmp_path: Path, make: Hospitals) -> None:
     kept = [keep(store, parcel) for parcel in make.everything()]
-    barrier = threading.Barrier(len(kept))
 
-    def bring_one(each: StoredMessage) -> Callable[[], None]:
-        def run() -> None:
-            barrier.wait(30)
-            if each.header.size:
-                store.put(each, 0, make.body(each.parcel))
-            store.finish(each)
+    def bring_one(each: StoredMessage) -> None:
+        if each.header.size:
+            store.put(each, 0, make.body(each.parcel))
+        store.finish(each)
 
-        return run
-
-    threads = [threading.Thread(target=bring_one(each)) for each in kept]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    together(bring_one, kept)
     listed = headers(store)
     assert {each.header.digest() for each in listed} == {each.digest for each in kept}
     assert len(listed) == len(kept)

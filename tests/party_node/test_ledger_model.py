@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -18,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from dprelease.errors import BudgetExceeded, Conflict, DpReleaseError, NotFound
 from party_node.state.ledger import Ledger
+from tests.support.together import together
 
 ROSTERS = st.sampled_from(["one", "two"])
 RELEASES = st.sampled_from(["a" * 64, "b" * 64, "c" * 64])
@@ -147,19 +147,8 @@ def check_spent_to_the_cap(path: Path, granted: list[str]) -> None:
 def test_threads_together_never_overspend(folder: Path) -> None:
     path = folder / "ledger.sqlite"
     Ledger(path).open("cohort", Fraction(1))
-    granted: list[str] = []
-    gate = threading.Barrier(6)
-
-    def work(worker: int) -> None:
-        gate.wait()
-        granted.extend(spend(path, worker, 4))
-
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    check_spent_to_the_cap(path, granted)
+    granted = together(lambda worker: spend(path, worker, 4), range(6))
+    check_spent_to_the_cap(path, [release for each in granted for release in each])
 
 
 def test_processes_together_never_overspend(folder: Path) -> None:
@@ -180,20 +169,13 @@ def test_processes_together_never_overspend(folder: Path) -> None:
 def test_many_hands_on_one_release_make_one_entry_of_each_kind(folder: Path) -> None:
     path, release = folder / "ledger.sqlite", "a" * 64
     Ledger(path).open("cohort", Fraction(1))
-    gate = threading.Barrier(6)
 
-    def work() -> None:
-        ledger = Ledger(path)
-        gate.wait()
+    def work(ledger: Ledger) -> None:
         ledger.reserve("cohort", release, Fraction(1, 10), {})
         ledger.charge("cohort", release)
         ledger.send("cohort", release)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, [Ledger(path) for _ in range(6)])
     assert [entry.kind for entry in Ledger(path).entries()] == ["open", "reserve", "charge", "send"]
 
 
@@ -204,20 +186,13 @@ def test_freeing_and_sending_at_once_leave_one_winner(folder: Path, worker: int)
     ledger.open("cohort", Fraction(1))
     ledger.reserve("cohort", release, Fraction(1, 10), {})
     ledger.charge("cohort", release)
-    gate, lost = threading.Barrier(2), []
 
-    def work(step: str) -> None:
-        own = Ledger(path)
-        gate.wait()
+    def lost(step: str) -> str:
         try:
-            getattr(own, step)("cohort", release)
+            getattr(Ledger(path), step)("cohort", release)
         except Conflict:
-            lost.append(step)
+            return step
+        return ""
 
-    threads = [threading.Thread(target=work, args=(step,)) for step in ("refund", "send")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    (loser,) = lost
+    (loser,) = filter(None, together(lost, ("refund", "send")))
     assert ledger.stage("cohort", release) == ({"refund", "send"} - {loser}).pop()
