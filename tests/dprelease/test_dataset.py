@@ -19,7 +19,6 @@ from dprelease.description.columns import describe
 from dprelease.document import shown
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
-from dprelease.release.folder import ReleaseFolder
 from tests.support.chains import chains
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, categorical, new_consortium, numeric, publish
@@ -37,11 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, mechanism in (("blood-pressure", "moments"), ("rows", "mixed")):
         spec = build_spec(COLUMNS, keys=consortium.keys, mechanism=mechanism, rows=2000, outputs=20, title="<b>x</b>")
         published = publish(consortium, spec, SeededNoise(3))
-        made = ReleaseFolder(home / name)
-        made.write_manifest(published.manifest, published.signature)
-        for party, block in published.blocks.items():
-            made.block(party).parent.mkdir(exist_ok=True)
-            made.block(party).write_bytes(block)
+        published.write(home / name)
         (home / "root.pem").write_text(published.root)
     return home
 

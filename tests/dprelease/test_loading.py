@@ -23,11 +23,7 @@ def consortium() -> Consortium:
 def folder(consortium: Consortium, tmp_path: Path) -> Path:
     """A published release as files, and the root certificate beside it."""
     published = publish(consortium, build_spec(keys=consortium.keys, rows=60, outputs=20), SeededNoise(3))
-    made = ReleaseFolder(tmp_path / "release")
-    made.write_manifest(published.manifest, published.signature)
-    for party, block in published.blocks.items():
-        made.block(party).parent.mkdir(exist_ok=True)
-        made.block(party).write_bytes(block)
+    published.write(tmp_path / "release")
     (tmp_path / "root.pem").write_text(published.root)
     (tmp_path / "other.pem").write_text(new_consortium("north").root.certificate)
     return tmp_path

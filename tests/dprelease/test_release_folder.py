@@ -19,12 +19,7 @@ def published() -> Published:
 
 @pytest.fixture
 def folder(published: Published, tmp_path: Path) -> ReleaseFolder:
-    made = ReleaseFolder(tmp_path / "release")
-    made.write_manifest(published.manifest, published.signature)
-    for party, block in published.blocks.items():
-        made.block(party).parent.mkdir(exist_ok=True)
-        made.block(party).write_bytes(block)
-    return made
+    return published.write(tmp_path / "release")
 
 
 @pytest.mark.parametrize("name", [MANIFEST, SIGNATURE])

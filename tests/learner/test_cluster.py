@@ -18,7 +18,6 @@ from distributed import Client, LocalCluster
 from dprelease.estimators import by_dask
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.release import folder
-from dprelease.release.folder import ReleaseFolder
 from tests.learner.commands import EXIT, Run, runner
 from tests.support.clusters import two_workers
 from tests.support.noise import SeededNoise
@@ -30,11 +29,8 @@ def published(tmp_path: Path) -> tuple[Run, Path]:
     """Commands of somebody who trusts a consortium, and a release of it."""
     consortium = new_consortium("north", "south")
     spec = build_spec(mechanism="rows", rows=600, epsilon=100.0, keys=consortium.keys)
-    made, kept = publish(consortium, spec, SeededNoise(3)), ReleaseFolder(tmp_path / "release")
-    (kept.path / "blocks").mkdir(parents=True)
-    kept.write_manifest(made.manifest, made.signature)
-    for party, block in made.blocks.items():
-        kept.block(party).write_bytes(block)
+    made = publish(consortium, spec, SeededNoise(3))
+    kept = made.write(tmp_path / "release")
     (tmp_path / "root.pem").write_text(made.root)
     run, mirror = runner(tmp_path / "home"), "https://mirror.example.org/trial"
     added = run("trust", "add", spec.consortium, "--root", tmp_path / "root.pem", "--mirror", mirror, "--yes")

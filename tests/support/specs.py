@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from dprelease.privacy.calibration import budget
 from dprelease.privacy.noise import NoiseSource
 from dprelease.release.approval import SignedApproval, approve
 from dprelease.release.block import Block, BlockHeader
+from dprelease.release.folder import ReleaseFolder
 from dprelease.release.manifest import BlockEntry, Manifest, assemble, sealed_block, sign_manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
@@ -247,6 +249,15 @@ class Published:
     signature: str
     blocks: Mapping[str, bytes]
     root: str
+
+    def write(self, path: Path) -> ReleaseFolder:
+        """The same as files."""
+        made = ReleaseFolder(path)
+        made.write_manifest(self.manifest, self.signature)
+        for party, block in self.blocks.items():
+            made.block(party).parent.mkdir(exist_ok=True)
+            made.block(party).write_bytes(block)
+        return made
 
 
 def publish(consortium: Consortium, spec: ReleaseSpec, noise: NoiseSource) -> Published:

@@ -19,7 +19,6 @@ from dprelease.estimators.normal_equations import RegressionRows, RowProducts
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.mechanisms.noisy_rows.released import BlockRows
 from dprelease.release import folder
-from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
 from dprelease.version import __version__
 from tests.support.clusters import kill_one, security, two_workers
@@ -47,11 +46,7 @@ def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     made = publish(
         consortium, build_spec(PARTIES, mechanism=request.param, rows=ROWS, keys=consortium.keys, **how), SeededNoise(3)
     )
-    kept = ReleaseFolder(tmp_path_factory.mktemp("release"))
-    kept.write_manifest(made.manifest, made.signature)
-    (kept.path / "blocks").mkdir()
-    for party, block in made.blocks.items():
-        kept.block(party).write_bytes(block)
+    kept = made.write(tmp_path_factory.mktemp("release"))
     with (
         patch.object(folder, "IN_FILE_BYTES", 1),
         patch.object(released, "READ_BYTES", 1 << 13),

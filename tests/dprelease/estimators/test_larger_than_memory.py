@@ -13,7 +13,6 @@ from dprelease.estimators import FitResult, fit
 from dprelease.mechanisms.noisy_rows import released
 from dprelease.release import folder
 from dprelease.release.block import Block, expected_header
-from dprelease.release.folder import ReleaseFolder
 from dprelease.release.release import Release
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec, new_consortium, numeric, one_block_each, publish
@@ -61,11 +60,7 @@ def test_a_fit_takes_memory_for_some_rows_and_not_for_all(monkeypatch: pytest.Mo
 def test_large_blocks_stay_in_their_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     consortium = new_consortium("north", "south")
     made = publish(consortium, build_spec(mechanism="rows", rows=200, keys=consortium.keys), SeededNoise(3))
-    kept = ReleaseFolder(tmp_path)
-    kept.write_manifest(made.manifest, made.signature)
-    (tmp_path / "blocks").mkdir()
-    for party, block in made.blocks.items():
-        kept.block(party).write_bytes(block)
+    kept = made.write(tmp_path)
     in_memory = kept.verify(made.root)
     monkeypatch.setattr(folder, "IN_FILE_BYTES", 1)
     monkeypatch.setattr(released, "READ_BYTES", 1 << 9)
