@@ -22,7 +22,7 @@ from dprelease.errors import PeerUnavailable
 from dprelease.identity.signing import PrivateKey
 from dprelease.mechanisms.moments.privatize import schedule_of
 from dprelease.mpc.encryption import Context, new_session_key, public_bytes, unseal
-from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest, sign_message
+from dprelease.mpc.messages import Message, MessageHeader, session_digest, sign_message
 from dprelease.mpc.schedule import COORDINATOR, DealtSeeds, Schedule, deal, read_randomness
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import coordination_pb2 as pb
@@ -79,18 +79,7 @@ class Offers:
 
 
 def offer(spec: ReleaseSpec, party: str, key: str, number: int = 1, **changed: object) -> MessageHeader:
-    fields = {
-        "task": spec.digest(),
-        "round": number,
-        "session": "",
-        "kind": "hello",
-        "sender": party,
-        "receivers": (),
-        "dealer": "",
-        "payload": key,
-        "size": 0,
-        "sha256": NOTHING,
-    }
+    fields = {"task": spec.digest(), "round": number, "kind": "hello", "sender": party, "payload": key}
     return MessageHeader.model_validate({**fields, **changed})
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from dprelease.errors import InvalidInput
 from dprelease.intersection.ring import Ring
-from dprelease.mpc.messages import NOTHING, MessageHeader
+from dprelease.mpc.messages import MessageHeader
 from tests.dprelease.intersection.driver import RUN, ring_of
 
 SESSION, SOME = "77" * 32, "ab" * 32
@@ -12,9 +12,7 @@ SESSION, SOME = "77" * 32, "ab" * 32
 
 def header(kind: str, sender: str, **fields: object) -> MessageHeader:
     session = {} if kind == "hello" else {"session": SESSION}
-    return MessageHeader.model_validate(
-        {"task": RUN, "round": 1, "kind": kind, "sender": sender, "sha256": NOTHING, **session, **fields}
-    )
+    return MessageHeader.model_validate({"task": RUN, "round": 1, "kind": kind, "sender": sender, **session, **fields})
 
 
 def points(**fields: object) -> MessageHeader:

@@ -39,11 +39,7 @@ def header(spec: ReleaseSpec, kind: str, sender: str, **fields: object) -> Messa
         "session": "" if kind == "hello" else SESSION_DIGEST,
         "kind": kind,
         "sender": sender,
-        "receivers": (),
-        "dealer": "",
         "payload": "" if kind in ("deal", "key") else PAYLOAD,
-        "size": 0,
-        "sha256": NOTHING,
     }
     return MessageHeader.model_validate({**usual, **fields})
 

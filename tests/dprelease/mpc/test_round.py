@@ -9,7 +9,7 @@ import pytest
 from dprelease.canonical import sha256
 from dprelease.errors import IntegrityError
 from dprelease.mechanisms.moments.privatize import schedule_of
-from dprelease.mpc.messages import NOTHING, Message, MessageHeader, session_digest
+from dprelease.mpc.messages import Message, MessageHeader, session_digest
 from dprelease.mpc.round import Round, latest_round, transcript_digest
 from dprelease.mpc.schedule import COORDINATOR
 from tests.support.specs import build_spec, numeric
@@ -22,18 +22,8 @@ COMMITMENTS = [sha256(name.encode()) for name in PARTIES]
 
 def message(kind: str, sender: str, number: int = 1, **fields: object) -> Message:
     """A message that nobody signed: a round is read from checked ones."""
-    usual = {
-        "task": SPEC.digest(),
-        "round": number,
-        "session": "",
-        "kind": kind,
-        "sender": sender,
-        "receivers": (),
-        "dealer": "",
-        "payload": sha256(f"{sender}{number}".encode()),
-        "size": 0,
-        "sha256": NOTHING,
-    }
+    payload = sha256(f"{sender}{number}".encode())
+    usual = {"task": SPEC.digest(), "round": number, "kind": kind, "sender": sender, "payload": payload}
     return Message(header=MessageHeader.model_validate({**usual, **fields}), signature="")
 
 

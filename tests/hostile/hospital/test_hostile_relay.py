@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dprelease.errors import IntegrityError, InternalError
-from dprelease.mpc.messages import NOTHING, Message, MessageHeader, sign_message
+from dprelease.mpc.messages import Message, MessageHeader, sign_message
 from dprelease.wire.v1 import intake_pb2, relay_pb2, release_pb2
 from party_node.outgoing import relay as relay_module
 from tests.hostile.faults import Fault, Kind, each
@@ -24,10 +24,7 @@ GOES_ON = "no noise is drawn, nothing is given back or declined; with an honest 
 
 def hello(world: World, release: str, sender: str = "south", **changes: Any) -> Message:
     """A session key that a hospital signed."""
-    fields: dict[str, Any] = {
-        "task": release, "round": 1, "session": "", "kind": "hello", "sender": sender, "receivers": (), "dealer": "",
-        "payload": "ab" * 32, "size": 0, "sha256": NOTHING,
-    }  # fmt: skip
+    fields: dict[str, Any] = {"task": release, "round": 1, "kind": "hello", "sender": sender, "payload": "ab" * 32}
     signer = changes.pop("signer", sender)
     return sign_message(world.members[signer].key, MessageHeader(**fields | changes))
 
