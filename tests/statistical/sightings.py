@@ -7,7 +7,7 @@ import numpy as np
 
 from dprelease.arrays import Integers
 from dprelease.data.bounding import MAX_GRID_BITS, BoundedRows
-from dprelease.data.columns import numbers, released_names
+from dprelease.data.columns import Column, numbers, released_names
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.data.decades import Box
 from dprelease.mechanisms.moments.terms import joint_moments, layout_of
@@ -20,6 +20,13 @@ from tests.statistical.auditor import Sighting
 from tests.support.joint import entries, exact_gram
 
 Tables = Mapping[str, BoundedRows]
+
+
+def first_of(column: Column, rows: int, bits: int, code: int, others: int) -> BoundedRows:
+    """A table of one column: the first patient's code, and one that all others share."""
+    codes = np.full((rows, 1), others, np.int32)
+    codes[0] = code
+    return BoundedRows(codes, (column,), bits)
 
 
 def of_ranges(spec: ReleaseSpec, blocks: Mapping[str, Block], tables: Sequence[Tables]) -> Sighting:

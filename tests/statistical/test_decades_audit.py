@@ -7,7 +7,6 @@ from typing import cast
 import numpy as np
 import pytest
 
-from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import NumericColumn
 from dprelease.data.decades import CELLS as DECADE_CELLS
 from dprelease.mechanisms.ranges.privatize import decade_histogram, noisy_blocks
@@ -16,7 +15,7 @@ from dprelease.privacy.noise import Noise, NoiseSource, SecureNoise
 from dprelease.release.accounting import check_spec
 from tests.statistical.auditor import Audit, audit, audit_known
 from tests.statistical.constants import AUDIT_RUNS, SECURE_RUNS
-from tests.statistical.sightings import without_bounds
+from tests.statistical.sightings import first_of, without_bounds
 from tests.support.noise import SeededNoise
 from tests.support.specs import build_spec
 
@@ -31,13 +30,7 @@ WORST = (-60 << BITS, 39 << BITS)
 """Codes in the first cell and in the 100th, which move counts most."""
 
 
-def table(code: int) -> BoundedRows:
-    codes = np.full((ROWS, 1), 33 << BITS, np.int32)
-    codes[0] = code
-    return BoundedRows(codes, (COLUMN,), BITS)
-
-
-TABLES = tuple(map(table, WORST))
+TABLES = tuple(first_of(COLUMN, ROWS, BITS, code, 33 << BITS) for code in WORST)
 
 
 FEWER = 32

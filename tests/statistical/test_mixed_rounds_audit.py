@@ -22,7 +22,7 @@ from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from dprelease.spec_base import SpecBase
 from tests.statistical.auditor import Audit, Sighting, audit_known
-from tests.statistical.sightings import together, without_bounds
+from tests.statistical.sightings import first_of, together, without_bounds
 from tests.support.noise import SeededNoise, ZeroNoise
 from tests.support.rounds import after, ranges_first_without_bounds
 from tests.support.specs import build_spec, numeric
@@ -41,13 +41,7 @@ def spec(monkeypatch: pytest.MonkeyPatch) -> ReleaseSpec:
     return ranges_first_without_bounds(plain, ("x",), k=12)
 
 
-def table(code: int) -> BoundedRows:
-    codes = np.full((ROWS, 1), 33 << BITS, np.int32)
-    codes[0] = code
-    return BoundedRows(codes, (COLUMN,), BITS)
-
-
-TABLES = tuple(map(table, WORST))
+TABLES = tuple(first_of(COLUMN, ROWS, BITS, code, 33 << BITS) for code in WORST)
 
 
 def released(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource) -> Sighting:

@@ -6,7 +6,6 @@ The broken control is a hospital that draws its first round anew whenever it sta
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from dprelease.data.bounding import BoundedRows
@@ -16,7 +15,7 @@ from dprelease.privatization import privatize
 from dprelease.release.accounting import check_spec
 from dprelease.release.spec import ReleaseSpec
 from tests.statistical.auditor import Audit, Sighting, audit_known
-from tests.statistical.sightings import of_moments, of_ranges, together
+from tests.statistical.sightings import first_of, of_moments, of_ranges, together
 from tests.support.joint import summed
 from tests.support.noise import SeededNoise
 from tests.support.rounds import after, in_published_ranges, ranges_first
@@ -38,13 +37,7 @@ def spec(monkeypatch: pytest.MonkeyPatch) -> ReleaseSpec:
     return ranges_first(plain, clip="none")
 
 
-def table(code: int) -> BoundedRows:
-    codes = np.full((ROWS, 1), UNIT // 8, np.int32)
-    codes[0] = code
-    return BoundedRows(codes, (COLUMN,), BITS)
-
-
-TABLES = tuple({"a": table(code)} for code in WORST)
+TABLES = tuple({"a": first_of(COLUMN, ROWS, BITS, code, UNIT // 8)} for code in WORST)
 
 
 def released(spec: ReleaseSpec, rows: BoundedRows, noise: NoiseSource, starts: int) -> Sighting:

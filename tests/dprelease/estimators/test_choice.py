@@ -1,7 +1,8 @@
 """The default on moments is one of the named algorithms, to the last bit, and a fit says which and why."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from benchmarks.common.fits import fit_moments, problem_of
 from dprelease.arrays import Floats
 from dprelease.data.bounding import BoundedRows
+from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.estimators import fit
 from dprelease.estimators.methods import choose, resolve
@@ -146,16 +148,21 @@ def test_a_projection_apart_needs_the_public_rows() -> None:
 # Through a release.
 
 
+def released(columns: Mapping[str, tuple[Column, ...]], **spec: Any) -> Release:
+    """Joint moments of two columns at the north and one at the south."""
+    codes = np.rint(table(2, 1, rows=2000) * 1024).astype(np.int32)
+    held = {"north": codes[:, :2], "south": codes[:, 2:]}
+    made = build_spec(columns, mechanism="moments", rows=2000, epsilon=8.0, **spec)
+    bounded = {name: BoundedRows(held[name], columns[name], 10) for name in columns}
+    blocks = compute(made, bounded, {name: SeededNoise(index) for index, name in enumerate(columns)}).blocks
+    return one_block_each(made, blocks, guarantee(made).words())
+
+
 @pytest.fixture(scope="module")
 def release() -> Release:
     """Three columns, one of them public."""
     columns = {"north": (numeric("a", public=True), numeric("b")), "south": (numeric("c"),)}
-    codes = np.rint(table(2, 1, rows=2000) * 1024).astype(np.int32)
-    held = {"north": codes[:, :2], "south": codes[:, 2:]}
-    spec = build_spec(columns, mechanism="moments", rows=2000, epsilon=8.0, guarantee="mixed")
-    bounded = {name: BoundedRows(held[name], columns[name], 10) for name in columns}
-    blocks = compute(spec, bounded, {name: SeededNoise(index) for index, name in enumerate(columns)}).blocks
-    return one_block_each(spec, blocks, guarantee(spec).words())
+    return released(columns, guarantee="mixed")
 
 
 @pytest.mark.parametrize(
@@ -182,12 +189,7 @@ def test_a_result_says_what_ran_and_why(release: Release, features: list[str], a
 
 def test_public_outcomes_apart_are_projected_by_their_released_rows() -> None:
     columns = {"north": tuple(numeric(name) for name in ("a", "b")), "south": (numeric("y", public=True),)}
-    codes = np.rint(table(2, 1, rows=2000) * 1024).astype(np.int32)
-    held = {"north": codes[:, :2], "south": codes[:, 2:]}
-    spec = build_spec(columns, mechanism="moments", rows=2000, epsilon=8.0, outcomes=("y",))
-    bounded = {name: BoundedRows(held[name], columns[name], 10) for name in columns}
-    blocks = compute(spec, bounded, {name: SeededNoise(index) for index, name in enumerate(columns)}).blocks
-    release = one_block_each(spec, blocks, guarantee(spec).words())
+    release = released(columns, outcomes=("y",))
     default, named = fit(release, ["y"]), fit(release, ["y"], method="projected")
     assert (default.algorithm, default.reason) == ("projected", "outcomes of the release are public")
     np.testing.assert_array_equal(default.coef, named.coef)

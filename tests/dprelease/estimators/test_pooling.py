@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -146,18 +148,24 @@ def test_a_number_beside_others_is_known_as_quadrature_says(mean: float, sd: flo
     np.testing.assert_allclose(found.variance[0], (weight * variance).sum(), rtol=0.15)
 
 
-@pytest.mark.parametrize("public", ["", "x"])
-def test_of_alike_outcomes_none_is_lost_in_the_noise(public: str, monkeypatch: pytest.MonkeyPatch):
-    """300 outcomes whose means alone would be off by as much as they spread."""
-    data, (columns, names) = table(6, 300, rows=2000), sides(6, 300, public)
-    x, y = list(range(1, 7)), list(range(7, 307))
-    shown = data[:, :6] if public else np.zeros((2000, 0))
+def shares_of(outcomes: int, rows: int, public: str) -> Callable[[], float]:
+    """The mean share that a fit of so many outcomes explains, with all that is patched when it is called."""
+    data, (columns, names) = table(6, outcomes, rows=rows), sides(6, outcomes, public)
+    x, y = list(range(1, 7)), list(range(7, 7 + outcomes))
+    shown = data[:, :6] if public else np.zeros((rows, 0))
     moments = outcome_only_of(data, columns, names, np.random.default_rng(5))
 
     def mean_share() -> float:
         found = fit_moments(moments, x, y, shown, intercept=True)
         return float(r_squared(data, x, y, found.offsets, found.weights).mean())
 
+    return mean_share
+
+
+@pytest.mark.parametrize("public", ["", "x"])
+def test_of_alike_outcomes_none_is_lost_in_the_noise(public: str, monkeypatch: pytest.MonkeyPatch):
+    """300 outcomes whose means alone would be off by as much as they spread."""
+    mean_share = shares_of(300, 2000, public)
     assert mean_share() > -0.1
     monkeypatch.setattr(_marginals, "of_others", lambda seen, noise: (np.zeros_like(seen), np.full_like(seen, np.inf)))
     assert mean_share() < -0.3
@@ -167,15 +175,7 @@ def test_of_alike_outcomes_none_is_lost_in_the_noise(public: str, monkeypatch: p
 def test_that_features_explain_much_of_the_others_is_a_reason_to_believe_it(
     public: str, monkeypatch: pytest.MonkeyPatch
 ):
-    data, (columns, names) = table(6, 100, rows=20_000), sides(6, 100, public)
-    x, y = list(range(1, 7)), list(range(7, 107))
-    shown = data[:, :6] if public else np.zeros((20_000, 0))
-    moments = outcome_only_of(data, columns, names, np.random.default_rng(5))
-
-    def mean_share() -> float:
-        found = fit_moments(moments, x, y, shown, intercept=True)
-        return float(r_squared(data, x, y, found.offsets, found.weights).mean())
-
+    mean_share = shares_of(100, 20_000, public)
     together = mean_share()
     for module in (_shared_block, _public_side):
         monkeypatch.setattr(module, "pooled", lambda seen, cases, alike: np.full((cases, len(alike)), 1 / cases))
