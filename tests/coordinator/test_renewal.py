@@ -4,7 +4,6 @@ Who the hub is: one key at a time, and the office may take it away or give it to
 """
 
 import json
-import ssl
 from collections.abc import Callable
 from datetime import timedelta
 from fractions import Fraction
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from cryptography.hazmat.primitives import serialization
 
 from coordinator.authority.authority import SERVER_DAYS, hosts_of
 from coordinator.cli.main import main
@@ -35,6 +33,7 @@ from dprelease.wire.v1.coordination_pb2_grpc import CoordinationServiceStub
 from dprelease.wire.v1.release_pb2 import ReleaseState
 from tests.coordinator.office import NOW, Office
 from tests.coordinator.world import Stub, World, ask, listed, report, until
+from tests.support.certificates import served, served_if_any
 
 OLD = timedelta(days=70)
 """Age of a certificate that is good for 90 days: 20 are left, less than a third."""
@@ -140,18 +139,9 @@ def test_the_hub_keeps_its_host_names(world: World) -> None:
     assert ask(CoordinationServiceStub(world.channel(again)).ListRevoked, pb.ListRevokedRequest()).keys == []
 
 
-def shown(world: World) -> str:
+def port(world: World) -> int:
     assert world.server is not None
-    pem = ssl.get_server_certificate(("127.0.0.1", world.server.enrolment_port))
-    return read_certificate(pem).public_bytes(serialization.Encoding.PEM).decode()
-
-
-def shown_if_served(world: World) -> str | None:
-    """None for the connection that is being made at the very moment of the change: it is cut, and the next one is not."""
-    try:
-        return shown(world)
-    except (ssl.SSLError, ConnectionError):
-        return None
+    return world.server.enrolment_port
 
 
 def own(world: World, days_ago: int) -> str:
@@ -170,7 +160,7 @@ def test_the_coordinator_renews_its_own_certificate_at_the_start_even_an_expired
     world.stop()
     old = own(world, days_ago)
     world.start()
-    assert shown(world) == world.settings.certificate.read_text() != old
+    assert served(port(world)) == world.settings.certificate.read_text() != old
     world.join("north")
     assert listed(world.as_party("north")) == []
 
@@ -182,12 +172,12 @@ def test_the_coordinator_renews_its_own_certificate_while_it_runs(world: World) 
     world.settings = world.settings.model_copy(update={"tick_seconds": 0.02})
     world.clock.now -= age
     world.start()
-    assert shown(world) == old
+    assert served(port(world)) == old
     north = world.as_party("north")
     assert listed(north) == []
     world.clock.now += age
-    until(lambda: shown_if_served(world) not in (None, old))
-    assert shown(world) == world.settings.certificate.read_text()
+    until(lambda: served_if_any(port(world)) not in (None, old))
+    assert served(port(world)) == world.settings.certificate.read_text()
     assert listed(north) == []  # over a channel from before
 
 

@@ -1,6 +1,5 @@
 """The hub's certificate before it ends: asked for, kept, shown to new connections and signed with, without a restart."""
 
-import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,17 +7,16 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dprelease.errors import IntegrityError
-from dprelease.identity.certificates import read_certificate, read_identity
+from dprelease.identity.certificates import read_identity
 from dprelease.identity.signing import PrivateKey, key_fingerprint
 from learner.hub.identity import HubIdentity, read_signer
 from learner.hub.server import Hub
 from learner.hub.settings import HubSettings
 from tests.learner.world import FakeCoordinator, World, eventually
-from tests.support.certificates import Member, mint
+from tests.support.certificates import Member, mint, served, served_if_any
 
 OFTEN = {"stop_seconds": 0.0, "revocation_seconds": 0.02}
 
@@ -39,19 +37,6 @@ def expiring(world: World, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     return make
 
 
-def shown(port: int) -> str:
-    pem = ssl.get_server_certificate(("localhost", port))
-    return read_certificate(pem).public_bytes(serialization.Encoding.PEM).decode()
-
-
-def shown_if_served(port: int) -> str | None:
-    """None for the connection that is being made at the very moment of the change: it is cut, and the next one is not."""
-    try:
-        return shown(port)
-    except (ssl.SSLError, ConnectionError):
-        return None
-
-
 def issue(world: World, key: PrivateKey, asked: list[str]) -> Callable[[str], str]:
     def renew(request: str) -> str:
         asked.append(request)
@@ -68,9 +53,9 @@ def test_a_new_certificate_is_used_by_everything_without_a_restart(
     old = Path(settings["certificate"]).read_text()
     coordinator.renews = issue(world, world.hub.key, asked)
     hub = start_hub(**settings)
-    eventually(lambda: shown_if_served(hub.public_port) not in (None, old))
+    eventually(lambda: served_if_any(hub.public_port) not in (None, old))
     renewed = settings["certificate"].read_text()
-    assert shown(hub.public_port) == shown(hub.party_port) == renewed
+    assert served(hub.public_port) == served(hub.party_port) == renewed
     assert read_identity(renewed).fingerprint == read_identity(old).fingerprint
     looks = coordinator.looks
     coordinator.wait(lambda: coordinator.looks > looks + 2)  # the new channel to the coordinator works

@@ -1,6 +1,7 @@
 """Keys and certificates of consortia: at the time when most tests happen, or valid now, for handshakes on the loopback."""
 
 import ipaddress
+import ssl
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from dprelease.identity.certificates import Identity, read_identity
+from dprelease.identity.certificates import Identity, read_certificate, read_identity
 from dprelease.identity.signing import PrivateKey, PublicKey, key_fingerprint, new_private_key, private_key_pem
 from dprelease.release.charges import Charge, state
 from dprelease.wire.transport import Credentials
@@ -19,6 +20,20 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 HOST = "localhost"
 _BEFORE = timedelta(days=31)
 MONTH = timedelta(days=30)
+
+
+def served(port: int) -> str:
+    """The certificate that a server on this machine shows."""
+    pem = ssl.get_server_certificate((HOST, port))
+    return read_certificate(pem).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def served_if_any(port: int) -> str | None:
+    """None for the connection that is being made at the very moment of the change: it is cut, and the next one is not."""
+    try:
+        return served(port)
+    except (ssl.SSLError, ConnectionError):
+        return None
 
 
 @dataclass(frozen=True)
