@@ -15,8 +15,9 @@ from learner.client.pinned_roots import Trusted
 from learner.hub.publish import Signer
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
+from tests.learner.commands import Run, runner
 from tests.learner.parcels import THREE_PARTIES, Hospitals, Office
-from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, publish_to
+from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, stored
 from tests.support.certificates import Member
 from tests.support.chains import chains
 
@@ -74,10 +75,19 @@ def signer(world: World) -> Signer:
 
 @pytest.fixture(scope="session")
 def folder(world: World, sealed: Sealed, tmp_path_factory: pytest.TempPathFactory) -> ReleaseFolder:
-    storage = Storage(tmp_path_factory.mktemp("published"), 1 << 30)
-    published = publish_to(storage, world, sealed)
-    storage.close()
-    return published
+    return stored(tmp_path_factory.mktemp("published"), world, sealed)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a module's releases lie, and who reads them has a home."""
+    return tmp_path_factory.mktemp("place")
+
+
+@pytest.fixture
+def run(place: Path) -> Run:
+    """Commands of who reads them."""
+    return runner(place / "home")
 
 
 @pytest.fixture

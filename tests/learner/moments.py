@@ -6,10 +6,8 @@ from pathlib import Path
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Column
 from dprelease.release.spec import ReleaseSpec
-from learner.client.library import Opened, open_verified
-from learner.client.pinned_roots import TrustStore
-from learner.hub.storage import Storage
-from tests.learner.world import CONSORTIUM, World, publish_to
+from learner.client.library import Opened
+from tests.learner.world import World, stored, verified
 from tests.support.joint import exact_gram
 from tests.support.specs import categorical, numeric, random_rows
 
@@ -29,12 +27,8 @@ ROWS = 3000
 
 def opened(world: World, folder: Path, **spec: object) -> Opened:
     """A published release, verified as a learner does."""
-    storage = Storage(folder / "storage", 1 << 30)
-    published = publish_to(storage, world, world.sealed(**{"mechanism": "moments", "rows": ROWS, **spec}))  # type: ignore[arg-type]
-    storage.close()
-    trust = TrustStore(folder / "home")
-    trust.add(CONSORTIUM, world.root.certificate, "h:1")
-    return open_verified(published, trust)
+    sealed = world.sealed(**{"mechanism": "moments", "rows": ROWS, **spec})  # type: ignore[arg-type]
+    return verified(stored(folder / "storage", world, sealed), world, folder / "home")
 
 
 def tables(spec: ReleaseSpec) -> dict[str, BoundedRows]:

@@ -52,11 +52,6 @@ LINES = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("analyses")
-
-
-@pytest.fixture(scope="module")
 def release(place: Path) -> Opened:
     """Enough patients for everything to be told."""
     ward = categorical("ward", "a", "b", exhaustive=True, fill="a")

@@ -17,11 +17,10 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.verification import CHECKS
 from learner.cli.main import main
 from learner.hub.server import Hub
-from learner.hub.storage import Storage
 from learner.listing import SHOWN_DIGITS
 from tests.learner.commands import EXIT, Run
 from tests.learner.tampering import BLOCKS, copy
-from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.learner.world import CONSORTIUM, Sealed, World, stored
 from tests.support.hostile_folders import FILES, HOSTILE
 
 
@@ -39,10 +38,8 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture
 def hub(world: World, sealed: Sealed, tmp_path: Path, start_hub: Callable[..., Hub]) -> Hub:
     """A hub that has published two releases."""
-    storage = Storage(tmp_path / "storage", 1 << 30)
-    for release in (sealed, world.sealed("rows that were noised", mechanism="rows", delta=1e-3)):
-        publish_to(storage, world, release)
-    storage.close()
+    rows = world.sealed("rows that were noised", mechanism="rows", delta=1e-3)
+    stored(tmp_path / "storage", world, sealed, rows)
     return start_hub()
 
 

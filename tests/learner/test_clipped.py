@@ -1,5 +1,6 @@
 """What follow, reports and cards of clipped rows say: a sentence, how far numbers reach, and how much wider intervals are."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -15,14 +16,13 @@ from dprelease.report import page
 from dprelease.report.content import Report
 from dprelease.report.model_card import model_card
 from learner.cli.follow import draw
-from learner.client.library import Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened
 from learner.hub.storage import Storage
 from tests.learner.commands import Run, runner
 from tests.learner.moments import AGE, GLUCOSE, SMOKER
 from tests.learner.pages import parsed, report
 from tests.learner.streams import PublishedStream
-from tests.learner.world import CONSORTIUM, World
+from tests.learner.world import CONSORTIUM, World, verified
 from tests.support.noise import ZeroNoise
 from tests.support.specs import numeric
 from tests.support.web import RangeHandler, serving
@@ -48,12 +48,9 @@ class Place:
     def __init__(self, clip: float | str | None, home: Path) -> None:
         self.clip, self.world = clip, World(home, COLUMNS)
         self.home, self.stream = home, PublishedStream(self.world, ZeroNoise(), **in_ranges(clip))
-        storage = Storage(home / "storage", 1 << 30)
-        folder = [self.stream.publish(storage) for _ in range(2)][-1]
-        storage.close()
-        trust = TrustStore(home)
-        trust.add(CONSORTIUM, self.world.root.certificate, "h:1")
-        self.opened: Opened = open_verified(folder, trust)
+        with closing(Storage(home / "storage", 1 << 30)) as storage:
+            folder = [self.stream.publish(storage) for _ in range(2)][-1]
+        self.opened: Opened = verified(folder, self.world, home)
         self.made: Report = report(self.opened, ["glucose"], ["age", "smoker=yes"], "ols")
         self.tree: Element = parsed(page(self.made))
 

@@ -13,7 +13,7 @@ from dprelease.release.fake import fake_spec, marked
 from dprelease.release.folder import ReleaseFolder
 from learner.client.library import Opened, open_verified
 from learner.client.pinned_roots import TrustStore
-from tests.learner.commands import Run, runner
+from tests.learner.commands import Run
 from tests.learner.pages import UNIT, parsed
 from tests.learner.test_report import TAGS, words
 from tests.learner.test_report import shown as cells
@@ -25,11 +25,6 @@ from tests.support.specs import new_consortium, numeric
 COLUMNS = tuple(numeric(f"y{2015 + at}", 0.0, 50.0, unit=UNIT) for at in range(5))
 SERIES = [20.0, 30.0, 35.0, 12.0, 11.0]
 CONSORTIUM = marked("trial")
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("synthetic")
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +44,6 @@ def releases(place: Path) -> list[Opened]:
         simulate(made, "y2018", signers, SeededNoise(len(party)), folder, NOW, Stopwatch())
         found.append(open_verified(folder, trust))
     return found
-
-
-@pytest.fixture
-def run(releases: list[Opened], place: Path) -> Run:
-    return runner(place / "home")
 
 
 def test_path_effect_and_placebo(run: Run, releases: list[Opened]) -> None:

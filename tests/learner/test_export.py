@@ -8,22 +8,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.release.folder import ReleaseFolder
-from learner.client.library import Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened
 from learner.export.table import CONSTANT, WRITERS, ExportTable, table
-from learner.hub.storage import Storage
-from tests.learner.world import CONSORTIUM, World, publish_to
+from tests.learner.world import World, stored, verified
 
 
 @pytest.fixture(params=["mixed", "rows"])
 def opened(request: pytest.FixtureRequest, world: World, tmp_path: Path) -> Opened:
-    storage = Storage(tmp_path / "storage", 1 << 30)
-    folder: ReleaseFolder = publish_to(storage, world, world.sealed(mechanism=request.param, delta=1e-3))
-    storage.close()
-    trust = TrustStore(tmp_path / "home")
-    trust.add(CONSORTIUM, world.root.certificate, "h:1")
-    return open_verified(folder, trust)
+    folder = stored(tmp_path / "storage", world, world.sealed(mechanism=request.param, delta=1e-3))
+    return verified(folder, world, tmp_path / "home")
 
 
 def test_the_table_is_the_scaled_release_behind_its_constant(opened: Opened) -> None:

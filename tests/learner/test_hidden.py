@@ -12,10 +12,9 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.report import page
 from dprelease.report.content import Report
 from dprelease.report.model_card import model_card
-from learner.client.library import Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened
 from tests.learner.pages import FEATURES, TARGETS, hostile, parsed, report
-from tests.learner.world import CONSORTIUM, World
+from tests.learner.world import World, verified
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,5 @@ def test_a_description_marks_means_and_spreads_that_noise_hides(made: Report) ->
 def test_rows_have_no_spread_to_hide(
     world: World, folder: ReleaseFolder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    trust = TrustStore(tmp_path_factory.mktemp("home"))
-    trust.add(CONSORTIUM, world.root.certificate, "h:1")
-    found = describe(open_verified(folder, trust).release)
+    found = describe(verified(folder, world, tmp_path_factory.mktemp("home")).release)
     assert not {"standard_deviation"} & {name for names in found.hidden for name in names}

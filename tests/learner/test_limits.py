@@ -39,7 +39,16 @@ from learner.hub.coordination import QUESTIONS as QUESTIONS_OF_A_PARTY
 from learner.hub.server import Hub
 from learner.hub.storage import PartyShare, Storage
 from tests.learner.test_hub import Dial, Party, Start
-from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, fill, pieces, publish_to, requests
+from tests.learner.world import (
+    PATIENCE_SECONDS,
+    FakeCoordinator,
+    Sealed,
+    World,
+    fill,
+    pieces,
+    requests,
+    stored,
+)
 from tests.support.certificates import HOST, Authority
 from tests.support.web import serving
 
@@ -114,9 +123,7 @@ def test_one_client_with_every_stream_open_does_not_starve_another(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    storage = Storage(tmp_path / "storage", 1 << 30)
-    publish_to(storage, world, sealed)
-    storage.close()
+    stored(tmp_path / "storage", world, sealed)
     go_on = threading.Event()
 
     async def slowly(call: Any, find: Any, offset: int, *more: Any) -> AsyncGenerator[bytes, None]:

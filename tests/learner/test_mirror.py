@@ -29,9 +29,8 @@ from learner.client.download import Patience, consortium_of, fetch
 from learner.client.library import Library
 from learner.client.mirror import Mirror, check_url
 from learner.client.pinned_roots import Trusted
-from learner.hub.storage import Storage
 from learner.listing import INDEX, Index
-from tests.learner.world import Sealed, World, publish_to
+from tests.learner.world import Sealed, World, stored
 from tests.support.web import Handler, RangeHandler, Web, serving
 
 QUICK = Patience(attempts=3, sleep=lambda seconds: None)
@@ -43,10 +42,7 @@ SHORT = 0.3
 def hub_folder(tmp_path_factory: pytest.TempPathFactory, world: World, sealed: Sealed) -> Path:
     """The folder of a hub as it stands, with two releases."""
     folder = tmp_path_factory.mktemp("hub") / "storage"
-    storage = Storage(folder, 1 << 30)
-    for release in (sealed, world.sealed("another release")):
-        publish_to(storage, world, release)
-    storage.close()
+    stored(folder, world, sealed, world.sealed("another release"))
     return folder / "published"
 
 
@@ -124,12 +120,18 @@ def test_it_goes_on_at_the_last_byte(web: Web, trusted: Trusted, library: Librar
     assert web.ranges("north.0.block") == [None, "bytes=100-"]
 
 
+def begun(library: Library, sealed: Sealed, party: str, data: bytes) -> Path:
+    """The part of a block that an earlier attempt left."""
+    part = library.draft(sealed.digest).block(party).with_suffix(".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(data)
+    return part
+
+
 def test_it_goes_on_in_another_run_and_counts_what_is_there(
     web: Web, trusted: Trusted, library: Library, sealed: Sealed
 ) -> None:
-    part = library.draft(sealed.digest).block("south").with_suffix(".part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(sealed.blocks["south"][:77])
+    begun(library, sealed, "south", sealed.blocks["south"][:77])
     seen: list[tuple[BlockKey, int, int]] = []
     with Mirror.dial(web.url) as mirror:
         fetch(mirror, trusted, library, sealed.digest, lambda *held: seen.append(held), QUICK)
@@ -141,9 +143,7 @@ def test_it_goes_on_in_another_run_and_counts_what_is_there(
 def test_damaged_bytes_of_an_earlier_attempt_are_replaced(
     web: Web, trusted: Trusted, library: Library, sealed: Sealed
 ) -> None:
-    part = library.draft(sealed.digest).block("south").with_suffix(".part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"damaged")
+    begun(library, sealed, "south", b"damaged")
     get(web, trusted, library, sealed.digest)
     assert web.ranges("south.0.block") == ["bytes=7-", None]
 
@@ -267,9 +267,7 @@ def test_trouble_gets_one_clear_error_and_keeps_nothing_wrong(
 def test_a_wrong_range_is_never_appended(
     ranged: Web, trusted: Trusted, library: Library, sealed: Sealed, answer: Callable[[Handler], object]
 ) -> None:
-    part = library.draft(sealed.digest).block("north").with_suffix(".part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(sealed.blocks["north"][:8])
+    part = begun(library, sealed, "north", sealed.blocks["north"][:8])
     ranged.fault = block_of("north", answer)
     with pytest.raises((IntegrityError, InternalError)):
         get(ranged, trusted, library, sealed.digest)
@@ -288,9 +286,7 @@ def test_more_than_was_announced_is_not_taken(ranged: Web, trusted: Trusted, lib
 def test_a_redirect_is_followed_with_its_range(
     ranged: Web, published: Path, trusted: Trusted, library: Library, sealed: Sealed
 ) -> None:
-    part = library.draft(sealed.digest).block("north").with_suffix(".part")
-    part.parent.mkdir(parents=True)
-    part.write_bytes(sealed.blocks["north"][:8])
+    begun(library, sealed, "north", sealed.blocks["north"][:8])
     with serving(published) as there:
         ranged.fault = lambda handler: handler.answer(307, Location=there.url + handler.path)
         assert get(ranged, trusted, library, sealed.digest[:8]).verify(trusted.root)

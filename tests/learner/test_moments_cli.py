@@ -48,12 +48,6 @@ def release(consortium: World, place: Path) -> Opened:
     return opened(consortium, place)
 
 
-@pytest.fixture
-def run(release: Opened, place: Path) -> Run:
-    """Commands of somebody who trusts the consortium."""
-    return runner(place / "home")
-
-
 def test_verify_says_what_was_checked_and_whom_to_trust(run: Run, release: Opened, parties: int) -> None:
     spec, folder = release.release.spec, release.folder.path
     shown = run("verify", folder)

@@ -3,7 +3,6 @@
 import re
 import shutil
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from learner.client.pinned_roots import TrustStore
 from learner.hub.server import Hub
 from learner.hub.storage import Storage
 from tests.learner.tampering import copy
-from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.learner.world import CONSORTIUM, Sealed, World, publish_to, stored
 from tests.support.specs import new_consortium
 from tests.support.web import Handler, serving
 
@@ -97,8 +96,7 @@ def test_the_lines_of_the_guide_fit_from_a_mirror(
 def test_a_hub_is_asked_by_its_address(
     world: World, sealed: Sealed, tmp_path: Path, start_hub: Callable[..., Hub]
 ) -> None:
-    with closing(Storage(tmp_path / "storage", 1 << 30)) as storage:
-        publish_to(storage, world, sealed)
+    stored(tmp_path / "storage", world, sealed)
     address, root = f"localhost:{start_hub().public_port}", tmp_path / "root.pem"
     root.write_text(world.root.certificate)
     assert dprelease.load(address, root, home=tmp_path / "home").digest == sealed.digest

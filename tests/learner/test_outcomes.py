@@ -17,7 +17,7 @@ from learner.cli.main import main
 from learner.client.library import Opened
 from learner.export.matrix import SQUARES, matrix, rows
 from learner.export.table import CONSTANT
-from tests.learner.commands import Run, runner
+from tests.learner.commands import Run
 from tests.learner.moments import AGE, COLUMNS, GLUCOSE, ROWS, opened, truth
 from tests.learner.pages import report
 from tests.learner.world import World
@@ -32,11 +32,6 @@ OPEN = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("outcomes")
-
-
-@pytest.fixture(scope="module")
 def full(place: Path) -> Opened:
     """Three hospitals, nothing public."""
     return opened(World(place, COLUMNS[3]), place, outcomes=OUTCOMES, epsilon=20.0)
@@ -47,11 +42,6 @@ def label(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     """All features public at the north."""
     folder = tmp_path_factory.mktemp("label")
     return opened(World(folder, OPEN), folder, outcomes=("glucose", "bmi"), guarantee="label-DP")
-
-
-@pytest.fixture
-def run(full: Opened, place: Path) -> Run:
-    return runner(place / "home")
 
 
 def outcome_only(opened: Opened) -> OutcomeMoments:

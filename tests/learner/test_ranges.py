@@ -25,7 +25,7 @@ from dprelease.release.release import Release
 from learner.client.library import Opened
 from tests.learner.moments import opened
 from tests.learner.pages import LEVELS, TITLE, UNIT, parsed
-from tests.learner.test_moments_cli import Run, runner
+from tests.learner.test_moments_cli import Run
 from tests.learner.test_report import TAGS, words
 from tests.learner.test_report import shown as shown_cells
 from tests.learner.world import World
@@ -40,18 +40,8 @@ COLUMNS = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("ranges")
-
-
-@pytest.fixture(scope="module")
 def release(place: Path) -> Opened:
     return opened(World(place, COLUMNS), place, mechanism="ranges", title=TITLE)
-
-
-@pytest.fixture
-def run(release: Opened, place: Path) -> Run:
-    return runner(place / "home")
 
 
 def test_verify_recomputes_every_range(run: Run, release: Opened) -> None:

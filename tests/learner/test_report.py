@@ -20,11 +20,10 @@ from dprelease.release.verification import checks
 from dprelease.report import page
 from dprelease.report.content import CAVEATS, Report
 from dprelease.report.fit_page import MOST_LINES, MOST_TARGETS
-from learner.client.library import Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened
 from tests.learner.moments import ROWS, opened
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, TITLE, UNIT, hostile, parsed, report
-from tests.learner.world import CONSORTIUM, World
+from tests.learner.world import World, verified
 from tests.support.browser import CHROMIUM, WANTED, WIDTHS, measured
 from tests.support.specs import numeric
 
@@ -67,9 +66,7 @@ def tree(text: str) -> Element:
 @pytest.fixture(scope="module")
 def rows(world: World, folder: ReleaseFolder, tmp_path_factory: pytest.TempPathFactory) -> Opened:
     """Eight mixing rows, from which nothing can be learned."""
-    trust = TrustStore(tmp_path_factory.mktemp("home"))
-    trust.add(CONSORTIUM, world.root.certificate, "h:1")
-    return open_verified(folder, trust)
+    return verified(folder, world, tmp_path_factory.mktemp("home"))
 
 
 def words(node: Element) -> str:

@@ -34,11 +34,6 @@ FIT = ("--target", "glucose", "--features", "ward,sex")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("reported")
-
-
-@pytest.fixture(scope="module")
 def release(place: Path) -> Opened:
     exits = exit_columns(Exits((0.5, 1.0)), {})
     two = [categorical(name, "a", "b", exhaustive=True, fill="a") for name in ("ward", "sex")]

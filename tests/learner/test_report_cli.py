@@ -14,23 +14,13 @@ from dprelease.report.content import CAVEATS
 from dprelease.report.model_card import SCHEMA, VERSION, model_card
 from dprelease.version import __version__
 from learner.client.library import Opened
-from tests.learner.commands import EXIT, Run, runner
+from tests.learner.commands import EXIT, Run
 from tests.learner.pages import FEATURES, LEVELS, TARGETS, hostile, report
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cards")
 
 
 @pytest.fixture(scope="module")
 def release(place: Path) -> Opened:
     return hostile(place)
-
-
-@pytest.fixture
-def run(release: Opened, place: Path) -> Run:
-    return runner(place / "home")
 
 
 @pytest.fixture(scope="module")

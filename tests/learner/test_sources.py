@@ -13,11 +13,10 @@ from learner.cli.releases import MOST_LISTED
 from learner.client.library import Library
 from learner.client.sources import PublicHub
 from learner.hub.server import Hub
-from learner.hub.storage import Storage
 from learner.listing import INDEX, Index
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.tampering import BLOCKS
-from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.learner.world import CONSORTIUM, Sealed, World, stored
 from tests.support.web import Web, serving
 
 
@@ -38,10 +37,7 @@ def other(world: World) -> Sealed:
 
 @pytest.fixture
 def hub(world: World, sealed: Sealed, other: Sealed, tmp_path: Path, start_hub: Callable[..., Hub]) -> Hub:
-    storage = Storage(tmp_path / "storage", 1 << 30)
-    for release in (sealed, other):
-        publish_to(storage, world, release)
-    storage.close()
+    stored(tmp_path / "storage", world, sealed, other)
     return start_hub()
 
 

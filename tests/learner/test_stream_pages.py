@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +15,17 @@ from dprelease.estimators import fit
 from dprelease.estimators.result import slope
 from dprelease.report import content, page
 from learner.cli.follow import draw
-from learner.client.library import Opened, open_verified
-from learner.client.pinned_roots import TrustStore
+from learner.client.library import Opened
 from learner.hub.storage import Storage
-from tests.learner.commands import Run, runner
+from tests.learner.commands import Run
 from tests.learner.pages import parsed, report
 from tests.learner.streams import ROWS, PublishedStream
 from tests.learner.test_report import TAGS, part, shown, words
-from tests.learner.world import CONSORTIUM, World
+from tests.learner.world import World, verified
 from tests.support.noise import ZeroNoise
 
 TARGET, FEATURES = "glucose", ("age", "smoker=yes")
 PATIENTS = sum(ROWS)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +34,11 @@ def stream(trio: World) -> PublishedStream:
 
 
 @pytest.fixture(scope="module")
-def opened(stream: PublishedStream, trio: World, home: Path) -> Opened:
+def opened(stream: PublishedStream, trio: World, place: Path) -> Opened:
     """The third checkpoint, made without noise."""
-    storage = Storage(home / "storage", 1 << 30)
-    for _ in ROWS:
-        folder = stream.publish(storage)
-    storage.close()
-    trust = TrustStore(home)
-    trust.add(CONSORTIUM, trio.root.certificate, "h:1")
-    return open_verified(folder, trust)
-
-
-@pytest.fixture
-def run(opened: Opened, home: Path) -> Run:
-    return runner(home)
+    with closing(Storage(place / "storage", 1 << 30)) as storage:
+        folder = [stream.publish(storage) for _ in ROWS][-1]
+    return verified(folder, trio, place / "home")
 
 
 def test_a_report_has_every_checkpoint(opened: Opened) -> None:

@@ -22,18 +22,8 @@ ROWS = 400
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("synthetic")
-
-
-@pytest.fixture(scope="module")
 def release(place: Path) -> Opened:
     return opened(World(place, COLUMNS[3]), place)
-
-
-@pytest.fixture
-def run(release: Opened, place: Path) -> Run:
-    return runner(place / "home")
 
 
 def test_rows_have_peoples_levels_and_say_that_they_are_nobodys(run: Run, release: Opened, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,8 @@ from dprelease.wire.news import News
 from dprelease.wire.transport import Credentials
 from dprelease.wire.v1 import coordination_pb2 as pb
 from dprelease.wire.v1 import coordination_pb2_grpc, intake_pb2, release_pb2
+from learner.client.library import Opened, open_verified
+from learner.client.pinned_roots import TrustStore
 from learner.hub.approved import ApprovedRelease, checked_record
 from learner.hub.publish import Signer, prepare
 from learner.hub.settings import HubSettings
@@ -275,6 +278,19 @@ def fill(storage: Storage, world: World, sealed: Sealed, *parties: str) -> None:
         storage.keep_entry(BlockEntry(sealed=sealed.identities[party], certificate=certificate))
         storage.put(sealed.key(party), 0, sealed.blocks[party])
         storage.complete(sealed.key(party))
+
+
+def stored(root: Path, world: World, *releases: Sealed) -> ReleaseFolder:
+    """Publish releases in a storage, which is closed again; the folder of the last one."""
+    with closing(Storage(root, 1 << 30)) as storage:
+        return [publish_to(storage, world, sealed) for sealed in releases][-1]
+
+
+def verified(folder: ReleaseFolder, world: World, home: Path) -> Opened:
+    """A release as somebody opens it who trusts the consortium."""
+    trust = TrustStore(home)
+    trust.add(CONSORTIUM, world.root.certificate, "h:1")
+    return open_verified(folder, trust)
 
 
 def publish_to(storage: Storage, world: World, sealed: Sealed, now: datetime | None = None) -> ReleaseFolder:

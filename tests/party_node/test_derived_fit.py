@@ -1,7 +1,6 @@
 """From two hospitals' files to a stranger's fit: a curve is found because one of them declared a square."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ from dprelease.data.columns import Column
 from dprelease.estimators import fit
 from dprelease.identity.signing import key_fingerprint
 from learner.cli.main import main
-from learner.client.library import Opened, open_verified
-from learner.client.pinned_roots import TrustStore
-from learner.hub.storage import Storage
+from learner.client.library import Opened
 from party_node.source.scan import BoundedTable, scan
-from tests.learner.world import CONSORTIUM, Sealed, World, publish_to
+from tests.learner.world import Sealed, World, stored, verified
 from tests.party_node.tables import KEY, csv, settings
 from tests.support.joint import compute
 from tests.support.noise import SeededNoise
@@ -67,12 +64,7 @@ def opened(folder: Path, *chosen: str) -> Opened:
     blocks = {party: block.to_bytes() for party, block in session.blocks.items()}
     identities = {party: world.seal(party, spec, block) for party, block in blocks.items()}
     sealed = Sealed(spec, blocks, identities, tuple(world.approval(party, spec) for party in blocks))
-    storage = Storage(folder / "storage", 1 << 30)
-    published = publish_to(storage, world, sealed, datetime.now(UTC))
-    storage.close()
-    trust = TrustStore(folder / "home")
-    trust.add(CONSORTIUM, world.root.certificate, "h:1")
-    return open_verified(published, trust)
+    return verified(stored(folder / "storage", world, sealed), world, folder / "home")
 
 
 @pytest.fixture(scope="module")

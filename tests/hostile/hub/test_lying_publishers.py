@@ -16,11 +16,10 @@ from dprelease.release.folder import ReleaseFolder
 from dprelease.release.spec import ReleaseSpec
 from dprelease.wire.v1 import release_pb2
 from learner.cli.main import main
-from learner.hub.storage import Storage
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.tampering import BLOCKS, FILES, MANIFEST
 from tests.learner.test_hub import Party, Start
-from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, publish_to
+from tests.learner.world import CONSORTIUM, FakeCoordinator, Sealed, World, stored
 from tests.support.certificates import mint
 from tests.support.specs import with_terms
 
@@ -47,9 +46,7 @@ def _trust(home: Path, root: Path, port: int) -> None:
 def test_what_does_not_verify_is_not_kept(
     start_hub: Start, world: World, sealed: Sealed, tmp_path: Path, fault: Fault
 ) -> None:
-    storage = Storage(tmp_path / "storage", 1 << 30)
-    published = publish_to(storage, world, sealed)
-    storage.close()
+    published = stored(tmp_path / "storage", world, sealed)
     hub = start_hub()
     home = tmp_path / "home"
     _trust(home, world.root_path, hub.public_port)

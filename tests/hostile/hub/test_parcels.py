@@ -12,7 +12,7 @@ from learner.hub.server import Hub
 from tests.hostile.faults import Fault, Kind, each
 from tests.learner.parcels import Hospitals, messages
 from tests.learner.test_hub import Dial, Party, Public
-from tests.learner.test_relay_service import Caller, Callers, bring, garbage
+from tests.learner.test_relay_service import Caller, Callers, bring, garbage, make, sealed, world
 from tests.learner.world import FakeCoordinator, Sealed, World, eventually, pieces
 from tests.support.certificates import mint
 
@@ -20,19 +20,7 @@ ORDERLY = "nobody gets it; the honest session goes through"
 SILENT = "nothing is handed out; the honest session goes through"
 
 
-@pytest.fixture(scope="session")
-def world(trio: World) -> World:
-    return trio
-
-
-@pytest.fixture(scope="session")
-def sealed(joint: Sealed) -> Sealed:
-    return joint
-
-
-@pytest.fixture
-def make(world: World, sealed: Sealed) -> Hospitals:
-    return Hospitals(world, sealed)
+__all__ = ["make", "sealed", "world"]
 
 
 @pytest.fixture
