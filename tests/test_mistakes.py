@@ -149,6 +149,16 @@ def test_one_mistake_of_a_hospital(tmp_path: Path, old: str, new: str, words: st
             ["listen: '7441' is not host:port, e.g. hub.example.org:7443"],
         ),
         (CoordinatorSettings, OFFICE + "run_hours = 0.5\n", ["run_hours: must be a whole number, not 0.5"]),
+        (CoordinatorSettings, OFFICE + "run_hours = 0", ["run_hours: must be at least 1, not 0"]),
+        (CoordinatorSettings, OFFICE + "tick_seconds = 0", ["tick_seconds: must be above 0.0, not 0"]),
+        (CoordinatorSettings, OFFICE + "certificate_days = 0", ["certificate_days: must be at least 1, not 0"]),
+        (
+            CoordinatorSettings,
+            OFFICE + 'database = ""',
+            ["database: sqlite:/// wants a file, e.g. sqlite:///coordinator.sqlite"],
+        ),
+        (HubSettings, HUB + "[limits]\nstall_seconds = 0", ["limits.stall_seconds: must be above 0.0, not 0"]),
+        (HubSettings, HUB + "reflection = 'perhaps'", ["reflection: must be true or false, not 'perhaps'"]),
         (HubSettings, HUB + "[limits]\nparty_workers = 1", ["limits.party_workers: must be at least 2, not 1"]),
         (
             HubSettings,

@@ -15,17 +15,6 @@ from dprelease.identity.certificates import certificate_fingerprint, check_certi
 from dprelease.identity.signing import load_private_key
 from tests.coordinator.office import NOW, founded
 
-SAMPLE = """
-consortium = "Trio"
-public_address = "office.example.org:7441"
-enrolment_address = "office.example.org:7442"
-hub_address = "hub.example.org:7443"
-root = "root.pem"
-certificate = "coordinator.pem"
-key = "coordinator.key"
-authority_key = "root.key"
-"""
-
 
 def test_everything_is_there_and_fits_together(tmp_path: Path) -> None:
     made = founded(tmp_path / "office", NOW, hub_hosts=("hub.example.org",))
@@ -86,21 +75,3 @@ def test_a_database_that_does_not_answer_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(PeerUnavailable):
         founded(tmp_path / "office", NOW, database=f"sqlite:///{tmp_path / 'folder'}")
     assert not (tmp_path / "office").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ('colour = "red"', "colour"),
-        ('listen = "7441"', "host:port"),
-        ("run_hours = 0", "run_hours"),
-        ("tick_seconds = 0", "tick_seconds"),
-        ("certificate_days = 0", "certificate_days"),
-        ('database = ""', "database"),
-    ],
-)
-def test_settings_that_cannot_be_meant_are_named(tmp_path: Path, line: str, named: str) -> None:
-    path = tmp_path / "coordinator.toml"
-    path.write_text(SAMPLE + line + "\n")
-    with pytest.raises(InvalidInput, match=named):
-        read_settings(path, CoordinatorSettings)

@@ -1,8 +1,5 @@
 from pathlib import Path
 
-import pytest
-
-from dprelease.errors import InvalidInput
 from dprelease.files.settings import read_settings
 from learner.hub.settings import HubSettings
 
@@ -21,19 +18,3 @@ def test_two_lines_are_enough_and_paths_start_at_the_file(tmp_path: Path) -> Non
     )
     assert (settings.listen_parties, settings.listen_public) == ("0.0.0.0:7443", "0.0.0.0:7444")
     assert not settings.reflection
-
-
-@pytest.mark.parametrize(
-    ("more", "named"),
-    [
-        ("colour = 'red'", "colour"),
-        ("[limits]\nstall_seconds = 0", "limits.stall_seconds"),
-        ("[limits]\nstall_minutes = 1", "limits.stall_minutes"),
-        ("reflection = 'perhaps'", "reflection"),
-    ],
-)
-def test_what_is_unknown_or_wrong_is_named(tmp_path: Path, more: str, named: str) -> None:
-    file = tmp_path / "hub.toml"
-    file.write_text(SMALLEST + more + "\n")
-    with pytest.raises(InvalidInput, match=named):
-        read_settings(file, HubSettings)
