@@ -1,6 +1,5 @@
 """Stores that were restored from backups of different moments are recognised, and never lead to a second block."""
 
-import shutil
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -21,34 +20,24 @@ from party_node.state.journal import Status
 from party_node.state.vault import Seal
 from tests.party_node.joint_release import approved as approved_moments
 from tests.party_node.joint_release import deliver
+from tests.party_node.test_restored import copied
 from tests.party_node.world import CAP, World
 
 STORES = ("ledger.sqlite", "journal.sqlite", "sealed")
 
 
 def back_up(world: World) -> Path:
-    state = world.north.folder / "state"
-    copy = world.north.folder / "backup"
+    state, copy = world.north.folder / "state", world.north.folder / "backup"
     copy.mkdir()
     for name in STORES:
-        if (state / name).is_dir():
-            shutil.copytree(state / name, copy / name)
-        elif (state / name).exists():
-            shutil.copy(state / name, copy / name)
+        copied(state / name, copy / name)
     return copy
 
 
 def restore(world: World, copy: Path, *names: str) -> None:
     """Bring stores back as they were; what was not there then is gone."""
-    state = world.north.folder / "state"
     for name in names:
-        if (state / name).is_dir():
-            shutil.rmtree(state / name)
-        (state / name).unlink(missing_ok=True)
-        if (copy / name).is_dir():
-            shutil.copytree(copy / name, state / name)
-        elif (copy / name).exists():
-            shutil.copy(copy / name, state / name)
+        copied(copy / name, world.north.folder / "state" / name)
 
 
 def north(world: World) -> Books:

@@ -78,15 +78,17 @@ def cut_short(world: World, path: str, when: str, call: int = 1) -> None:
     assert mismatches(world.north.hospital_state().books) == []  # a daemon starts after any power cut
 
 
-def delivered_once(world: World, release: str) -> None:
-    """The hub holds one block, the ledger one charge, and a later round changes neither."""
+def delivered_once(world: World, release: str, blocks: int = 1) -> None:
+    """The hub holds each block as it was sealed, the ledger one charge, and a later round changes neither."""
     assert world.north.status(release) == "delivered"
-    data = world.block(release, "north")
-    assert {sealed.sha256 for sealed in world.hub.sealed} == {sha256(data)}
-    assert world.north.hospital_state().vault.path(release).read_bytes() == data
+    state = world.north.hospital_state()
+    held = [world.block(release, "north", at) for at in range(blocks)]
+    assert held == [state.vault.path(release, at).read_bytes() for at in range(blocks)]
+    assert {each.sha256 for each in world.hub.sealed} == {sha256(data) for data in held}
+    assert world.north.made(release) == [sha256(data) for data in held]
     assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert world.north.made(release) == [sha256(data)]
-    assert mismatches(world.north.hospital_state().books) == []
+    assert [entry.kind for entry in state.ledger.entries()].count("made") == 1
+    assert mismatches(state.books) == []
     draws = len(world.north.noise.draws)
     world.north.cycle(2)
     assert len(world.north.noise.draws) == draws

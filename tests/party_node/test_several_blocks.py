@@ -16,7 +16,7 @@ from party_node.computation.releases import ReleaseWork
 from party_node.outgoing import hub as delivery
 from party_node.state.books import mismatches
 from party_node.state.vault import Vault
-from tests.party_node.test_restart import cut_short
+from tests.party_node.test_restart import cut_short, delivered_once
 from tests.party_node.world import World
 from tests.support.several_blocks import ask_for_two, second_block
 from tests.support.specs import build_spec
@@ -78,25 +78,12 @@ def test_the_ledger_knows_both_in_their_order(world: World) -> None:
             ledger.make("cohort", "ab" * 32, others)
 
 
-def delivered_once(world: World, release: str) -> None:
-    """The hub holds both blocks as they were sealed, the ledger has one charge, and nothing was drawn twice."""
-    assert world.north.status(release) == "delivered"
-    hospital_state = world.north.hospital_state()
-    held = [world.block(release, "north", at) for at in range(2)]
-    assert held == [hospital_state.vault.path(release, at).read_bytes() for at in range(2)]
-    assert {each.sha256 for each in world.hub.sealed} == {sha256(data) for data in held}
-    assert world.north.made(release) == [sha256(data) for data in held]
-    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-    assert [entry.kind for entry in hospital_state.ledger.entries()].count("made") == 1
-    assert mismatches(hospital_state.books) == []
-
-
 def test_two_blocks_are_charged_once_and_delivered(world: World) -> None:
     release = world.approved()
     world.north.cycle(2)
-    delivered_once(world, release)
-    assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
     assert [each.sequence for each in world.hub.sealed] == [0, 1]
+    delivered_once(world, release, blocks=2)
+    assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
 
 
 @pytest.mark.parametrize(
@@ -115,7 +102,7 @@ def test_a_cut_between_the_blocks_before_their_seal_leaves_nothing_that_was_seen
     assert (world.north.made(release), world.hub.sealed) == ([], [])
     assert world.north.hospital_state().vault.find(release) == ()
     world.north.cycle()
-    delivered_once(world, release)
+    delivered_once(world, release, blocks=2)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +123,7 @@ def test_a_cut_between_the_blocks_resumes_with_the_same_bytes(world: World, path
     vault = world.north.hospital_state().vault
     sealed = [vault.path(release, at).read_bytes() for at in range(2)]
     world.north.cycle()
-    delivered_once(world, release)
+    delivered_once(world, release, blocks=2)
     assert [world.block(release, "north", at) for at in range(2)] == sealed
     assert len(world.north.noise.draws) == DRAWS_OF_TWO_BLOCKS
 
@@ -158,7 +145,7 @@ def test_a_break_within_the_second_block_does_not_send_the_first_again(world: Wo
         world.north.cycle()
     assert uploads == [0, 1, 0, 1]
     assert world.hub.offsets == [0, 0]  # one stream for each block
-    delivered_once(world, release)
+    delivered_once(world, release, blocks=2)
 
 
 @pytest.mark.parametrize("lose", [0, 1])
