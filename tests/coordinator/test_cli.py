@@ -162,8 +162,6 @@ def test_a_refused_request_has_its_exit_code_and_leaves_nothing(opened: Office, 
     path.write_text("colour = 1\n" + STUDY)
     assert run("release", "create", str(path)).exit_code == 2
     assert run("release", "create", str(tmp_path / "missing.toml")).exit_code == 2
-    path.write_text(STUDY.replace("1e-6", "1e-6\ngrid_bits = 1"))
-    assert run("release", "create", str(path)).exit_code == 11
     assert read_json("release", "list") == []
     path.write_text(STUDY.replace("about", "# about"))
     assert "a release needs a licence" in run("release", "create", str(path)).stderr

@@ -1,7 +1,6 @@
 """The commands, through click's runner, against a hub that really runs."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from learner.listing import SHOWN_DIGITS
 from tests.learner.commands import EXIT, Run
 from tests.learner.tampering import BLOCKS, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, stored
-from tests.support.hostile_folders import FILES, HOSTILE
 
 
 @pytest.fixture
@@ -111,18 +109,6 @@ def test_what_does_not_verify_is_neither_verified_fitted_nor_exported(
         assert result.exit_code == EXIT["IntegrityError"], result.output
         assert result.stderr.startswith("error: ")
     assert not output.exists()
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_folder_of_pipes_links_and_giants_is_refused_at_once(
-    trusting: Run, folder: ReleaseFolder, tmp_path: Path, name: str
-) -> None:
-    for number, (replace, words) in enumerate(HOSTILE.values()):
-        false = copy(folder, tmp_path / str(number))
-        replace(false.path / name)
-        result = trusting("verify", false.path)
-        assert result.exit_code == EXIT["IntegrityError"], result.output
-        assert re.fullmatch(f"error: .*{name}.* {words}.*\n", result.stderr)
 
 
 def test_errors_have_the_exit_codes_of_the_table(trusting: Run, run: Run, world: World, tmp_path: Path) -> None:

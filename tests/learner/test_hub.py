@@ -25,7 +25,6 @@ from tests.learner.world import (
     FakeCoordinator,
     Sealed,
     World,
-    chunk,
     eventually,
     pieces,
     requests,
@@ -114,22 +113,17 @@ def test_from_sealed_blocks_to_a_release_that_verifies(
 def test_malformed_messages_get_one_clear_status_and_change_nothing(
     start_hub: Start, dial: Dial, world: World, coordinator: FakeCoordinator, sealed: Sealed
 ) -> None:
+    """Of another form than a block's stream; `tests/hostile/hub/test_block_stream.py` has streams and seals of this form."""
     coordinator.offer(sealed)
     party = Party(dial(start_hub().party_port, world.parties["north"]), sealed, "north")
     good = pieces(party.block)
-    with pytest.raises(InvalidInput):
-        party.open(b"nonsense")
     assert party.open() == 0
     first = intake_pb2.SendBlockRequest(spec_digest=bytes.fromhex(sealed.digest), chunk=good[0])
     hostile: list[tuple[type[DpReleaseError], list[Any]]] = [
-        (InvalidInput, []),
         (InvalidInput, [intake_pb2.SendBlockRequest(chunk=good[0])]),
         (InvalidInput, [intake_pb2.SendBlockRequest(spec_digest=b"../../etc", chunk=good[0])]),
         (NotFound, [intake_pb2.SendBlockRequest(spec_digest=bytes(32), chunk=good[0])]),
         (InvalidInput, [first, intake_pb2.SendBlockRequest(spec_digest=bytes(32), chunk=good[1])]),
-        (IntegrityError, [first, first]),
-        (IntegrityError, [first]),
-        (IntegrityError, [intake_pb2.SendBlockRequest(spec_digest=first.spec_digest, chunk=chunk(b"x", 1 << 63))]),
         (IntegrityError, [intake_pb2.SendBlockRequest(spec_digest=first.spec_digest)]),
     ]
     for error, messages in hostile:
@@ -239,6 +233,7 @@ def test_the_public_lists_newest_first_in_pages(
 def test_the_public_is_refused_nothing_but_wrong_input(
     publish: Callable[..., tuple[Hub, Public]], sealed: Sealed
 ) -> None:
+    """`tests/hostile/hub/test_callers.py` has more of it."""
     _, public = publish(sealed)
     digest = bytes.fromhex(sealed.digest)
     assert public.manifest(digest[:4]) == public.manifest(digest)
@@ -246,17 +241,11 @@ def test_the_public_is_refused_nothing_but_wrong_input(
     assert b"".join(piece.data for piece in public.download(digest, "north", 100)) == block[100:]
     assert public.download(digest, "north", len(block)) == []
     wrong: list[tuple[type[DpReleaseError], Callable[[], object]]] = [
-        (InvalidInput, lambda: public.list(token="../../etc/passwd")),
-        (InvalidInput, lambda: public.manifest(digest[:3])),
         (InvalidInput, lambda: public.manifest(digest + b"\0")),
-        (InvalidInput, lambda: public.manifest(b"")),
         (NotFound, lambda: public.manifest(bytes(4))),
         (NotFound, lambda: public.download(digest[:4], "north")),
-        (NotFound, lambda: public.download(digest, "../../staging")),
         (NotFound, lambda: public.download(digest, "")),
-        (NotFound, lambda: public.download(b"../..", "north")),
         (InvalidInput, lambda: public.download(digest, "north", len(block) + 1)),
-        (InvalidInput, lambda: public.download(digest, "north", (1 << 64) - 1)),
     ]
     for error, call in wrong:
         with pytest.raises(error):

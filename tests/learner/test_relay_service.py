@@ -179,12 +179,11 @@ def test_a_restart_in_the_middle_of_a_session(enter: Callable[..., Callers], mak
 def test_malformed_messages_get_one_clear_status_and_change_nothing(
     enter: Callable[..., Callers], make: Hospitals, sealed: Sealed
 ) -> None:
+    """Of another form than a parcel's stream; `tests/hostile/hub/test_parcels.py` has parcels that are wrong in themselves."""
     callers = enter(sealed)
     bring(callers, make, *(make.offer(party) for party in callers))
     parcel = make.columns("north", "west")
     north = callers["north"]
-    with pytest.raises(InvalidInput):
-        north.open(b"nonsense")
     assert north.open(parcel.to_bytes()) == 0
     good = pieces(make.body(parcel))
     first = next(messages(parcel, good))
@@ -208,12 +207,10 @@ def test_malformed_messages_get_one_clear_status_and_change_nothing(
         with pytest.raises(error) as caught:
             north.send(iter(stream))
         assert "north" not in caught.value.message  # the table's sentence, nothing else
-    for digest in (b"", b"\xff", b"../../record.json", bytes(32)):
+    for digest in (b"", b"\xff"):
         with pytest.raises(NotFound):
             north.fetch(digest)
     bring(callers, make, parcel)
-    with pytest.raises(InvalidInput):
-        callers["south"].fetch(parcel.header.digest(), (1 << 64) - 1)
     assert callers["south"].fetch(parcel.header.digest(), parcel.header.size) == []
 
 
