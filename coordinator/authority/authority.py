@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dprelease.errors import Conflict, InvalidInput
+from dprelease.files.durable import can
 from dprelease.identity.certificates import Role, read_certificate, read_identity
 from dprelease.identity.signing import PrivateKey, PublicKey, key_fingerprint, load_private_key, new_private_key
 
@@ -65,10 +66,8 @@ class Authority:
         Raises:
             InvalidInput: a file cannot be read, or the key is not the root's.
         """
-        try:
+        with can("read", root):
             certificate = read_certificate(root.read_bytes())
-        except OSError as error:
-            raise InvalidInput(f"cannot read {root}: {error.strerror}") from error
         private = load_private_key(key)
         public = certificate.public_key()
         if not isinstance(public, ec.EllipticCurvePublicKey) or (

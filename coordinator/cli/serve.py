@@ -18,6 +18,7 @@ from coordinator.store.upkeep import back_up, pending
 from coordinator.store.upkeep import migrate as to_latest
 from dprelease.cli.console import StopSignal, log_json_option, log_to_stderr
 from dprelease.errors import InvalidInput
+from dprelease.files.durable import can
 from dprelease.spec_base import instant
 from dprelease.threads import share_arena
 
@@ -147,10 +148,8 @@ def recall_published(settings: CoordinatorSettings, published: Path) -> None:
     Example:
       coordinator backup recall hub/storage/published
     """
-    try:
+    with can("read", settings.root):
         root = settings.root.read_text(encoding="ascii")
-    except OSError as error:
-        raise InvalidInput(f"cannot read {settings.root}: {error.strerror}") from error
     if not published.is_dir():
         raise InvalidInput(f"{published} is no folder; copy storage/published from the hub or a mirror")
     with opened(settings) as store:

@@ -18,7 +18,7 @@ from coordinator.store.members import Invitation
 from coordinator.store.store import Consortium, Store, Transaction
 from dprelease.canonical import check_name, read_data
 from dprelease.errors import AccessDenied, Conflict, InvalidInput
-from dprelease.files.durable import write_durably
+from dprelease.files.durable import can, write_durably
 from dprelease.identity.certificates import Identity, read_certificate, renewal_due
 from dprelease.identity.invite import Invite
 from dprelease.identity.signing import key_fingerprint
@@ -237,10 +237,10 @@ class OwnCertificate:
     def __init__(self, settings: CoordinatorSettings, authority: Authority) -> None:
         self._path = settings.certificate
         self._authority = authority
-        try:
-            certificate, key = settings.certificate.read_bytes(), settings.key.read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"cannot read {error.filename}: {error.strerror}") from error
+        with can("read", settings.certificate):
+            certificate = settings.certificate.read_bytes()
+        with can("read", settings.key):
+            key = settings.key.read_bytes()
         self._present = Credentials(authority.root_pem, certificate, key)
 
     def credentials(self) -> Credentials:

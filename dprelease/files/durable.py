@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from dprelease.errors import InvalidInput, PeerUnavailable
 
@@ -34,6 +35,15 @@ def disk_takes(refused: str) -> Iterator[None]:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # a mistake in a statement
             raise
         raise PeerUnavailable(f"{refused}: {error}") from error
+
+
+@contextmanager
+def can(do: Literal["read", "write"], path: Path) -> Iterator[None]:
+    """Turn what the file system refuses of a file that a person named into `InvalidInput`."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"cannot {do} {path}: {error.strerror}") from error
 
 
 def write_durably(path: Path, *pieces: bytes | memoryview, mode: int = 0o644) -> None:
@@ -85,10 +95,8 @@ def write_secret(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 def write_file(output: Path, text: str) -> None:
     """Write a file whole; raises `InvalidInput` where that cannot be."""
-    try:
+    with can("write", output):
         write_durably(output, text.encode())
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from dprelease.canonical import A_NAME, MOST_EXPLAINED, NAME_PATTERN, readable
 from dprelease.errors import InvalidInput
+from dprelease.files.durable import can
 from dprelease.one_line import listed, one_line
 
 _LONGEST_VALUE = 60
@@ -248,12 +249,9 @@ def read_settings(path: Path, model: type[Model]) -> Model:
     Raises:
         InvalidInput: the file cannot be read, is not TOML, or a key is unknown, missing or wrong; each one is named.
     """
-    try:
-        with readable(f"{path} is not valid TOML"):
-            data = _parsed(path)
-            json.dumps(data, default=str)  # refuses integers so long that pydantic could not name them
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
+    with can("read", path), readable(f"{path} is not valid TOML"):
+        data = _parsed(path)
+        json.dumps(data, default=str)  # refuses integers so long that pydantic could not name them
     with readable(str(path)):
         try:
             return model.model_validate(data, context={"base": path.resolve().parent})

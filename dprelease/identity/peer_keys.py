@@ -14,7 +14,7 @@ from pydantic import Field
 
 from dprelease.canonical import Digest, Name, Value
 from dprelease.errors import InvalidInput
-from dprelease.files.durable import write_durably
+from dprelease.files.durable import can, write_durably
 
 LARGEST_BYTES = 1 << 20
 MOST_KEYS = 1_000
@@ -39,13 +39,11 @@ class PeerKeys(Value):
         Raises:
             InvalidInput: it cannot be read, or has no such keys.
         """
-        try:
+        with can("read", path):
             found = path.stat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_BYTES:
                 raise InvalidInput(f"{path} is no file of keys; have it sent again")
             data = path.read_bytes()
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
         try:
             return cls.from_bytes(data.strip())
         except InvalidInput as error:
@@ -55,7 +53,5 @@ class PeerKeys(Value):
         """Write a file that `read` reads; raises `InvalidInput` if it cannot be written."""
         if not path.parent.is_dir():
             raise InvalidInput(f"there is no folder {path.parent}; make it, or name another file")
-        try:
+        with can("write", path):
             write_durably(path, self.to_bytes() + b"\n")
-        except OSError as error:
-            raise InvalidInput(f"cannot write {path}: {error.strerror}") from error

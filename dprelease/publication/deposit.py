@@ -20,7 +20,7 @@ from typing import Any
 
 from dprelease.canonical import sha256
 from dprelease.errors import InvalidInput
-from dprelease.files.durable import make_folder, rename_durably, sync_folder, write_durably
+from dprelease.files.durable import can, make_folder, rename_durably, sync_folder, write_durably
 from dprelease.publication.beside import files_beside
 from dprelease.release.folder import MANIFEST, PAGE, SIGNATURE, ReleaseFolder, block_file
 from dprelease.release.release import Release
@@ -62,7 +62,7 @@ def write_deposit(folder: ReleaseFolder, release: Release, root_pem: str, to: Pa
     archive = f"release-{release.digest[:16]}.zip"
     record = _record(json.loads(flat["datacite.json"]), release, archive)
     flat |= {METADATA: f"{json.dumps(record, indent=1)}\n".encode(), ROOT: root_pem.encode()}
-    try:
+    with can("write", to):
         make_folder(to.parent)
         with tempfile.TemporaryDirectory(dir=to.parent, prefix=".deposit-") as draft:
             made = Path(draft) / to.name
@@ -73,8 +73,6 @@ def write_deposit(folder: ReleaseFolder, release: Release, root_pem: str, to: Pa
             lines = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests))
             write_durably(made / CHECKSUMS, lines.encode())
             rename_durably(made, to)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {to}: {error.strerror}") from error
     return MappingProxyType({name: digests[name] for name in sorted(digests)})
 
 

@@ -15,7 +15,7 @@ from dprelease.errors import InvalidInput
 from dprelease.estimators import METHODS, ConvexSet, fit
 from dprelease.estimators.design import design
 from dprelease.estimators.result import PREDICTOR
-from dprelease.files.durable import write_file
+from dprelease.files.durable import can, write_file
 from dprelease.files.extras import require
 from dprelease.one_line import listed
 from dprelease.progress import shown_on_stderr
@@ -189,10 +189,8 @@ def export_release(
         require("pyarrow", "learner")
     opened = open_release(home, release, name)
     exported = _exported(opened, form)
-    try:
+    with can("write", output):
         WRITERS[kind](exported, output)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
     click.echo(f"{output}: {exported.sentence()}")
 
 

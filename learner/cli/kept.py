@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, validate_cal
 
 from dprelease.analyses import Analysis
 from dprelease.errors import InvalidInput
+from dprelease.files.durable import can
 from dprelease.release.release import Release
 from learner.cli.analyze import ANALYSES
 
@@ -44,12 +45,10 @@ def kept(path: Path, release: Release) -> Analysis:
         InvalidInput: the file cannot be read, is no saved analysis, or is one of another release; or as the analysis.
     """
     nothing = f"{path} is no analysis; save one: learner analyze ... --output {path}"
+    with can("read", path), path.open("rb") as file:
+        data = file.read(LARGEST + 1)
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
         saved = Saved.model_validate_json(data if len(data) <= LARGEST else b"")
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
     except ValidationError as error:
         raise InvalidInput(nothing) from error
     if saved.release != release.digest:

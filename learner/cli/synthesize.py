@@ -10,7 +10,7 @@ import click
 from dprelease.analyses.synthetic import MOST_ROWS, synthesize
 from dprelease.cli.printing import explain_option, json_option
 from dprelease.errors import InvalidInput
-from dprelease.files.durable import write_file, write_pieces_durably
+from dprelease.files.durable import can, write_file, write_pieces_durably
 from dprelease.files.extras import require
 from dprelease.one_line import listed
 from dprelease.report.synthetic_page import synthetic_page
@@ -75,10 +75,8 @@ def synthesize_rows(
     metadata = sidecar(opened, made)
     again = f"learner synthesize {opened.release.digest} --rows {rows} --sets {sets} --output {output.name}"
     page = synthetic_page(opened.release, made, again)
-    try:
+    with can("write", output):
         write_pieces_durably(output, ROW_WRITERS[ending](made, metadata))
-    except OSError as error:
-        raise InvalidInput(f"cannot write {output}: {error.strerror}") from error
     write_file(beside["json"], metadata_bytes(metadata).decode())
     write_file(beside["html"], page)
     document = made.document()
