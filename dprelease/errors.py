@@ -28,7 +28,8 @@ raised at that party only: a peer's word on it arrives as `Conflict`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from traceback import extract_tb
 
 
@@ -142,6 +143,15 @@ class TooManyRequests(PeerUnavailable):
 
 class InternalError(DpReleaseError):
     """Something unforeseen happened on the other side."""
+
+
+@contextmanager
+def refused_as(error: Callable[[str], DpReleaseError], words: str = "") -> Iterator[None]:
+    """Turn `InvalidInput`, about something that no person here wrote, into another error, behind some words."""
+    try:
+        yield
+    except InvalidInput as found:
+        raise error(f"{words}: {found.message}" if words else found.message) from found
 
 
 def unforeseen(error: Exception) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dprelease.arrays import FileRows
-from dprelease.errors import IntegrityError, InvalidInput, NotFound
+from dprelease.errors import IntegrityError, InvalidInput, NotFound, refused_as
 from dprelease.files.durable import write_durably
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.release.block import SealedBlock
@@ -142,10 +142,8 @@ def block_file(party: str, sequence: int) -> str:
 
 
 def _parse(data: bytes) -> Manifest:
-    try:
+    with refused_as(IntegrityError):
         return Manifest.from_bytes(data)
-    except InvalidInput as error:
-        raise IntegrityError(error.message) from error
 
 
 def _read(path: Path, most: int) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from dprelease.agreement import check_all
 from dprelease.arrays import FileRows, sha256_by_piece
-from dprelease.errors import IntegrityError, InvalidInput, SpecRefused
+from dprelease.errors import IntegrityError, SpecRefused, refused_as
 from dprelease.identity.certificates import certificate_fingerprint, check_certificate, read_certificate
 from dprelease.mechanisms.base import FIRST_ROUND, EarlierRounds
 from dprelease.mechanisms.registry import mechanism_of
@@ -43,11 +43,9 @@ def check_manifest(data: bytes, signature: str, root_pem: str) -> Manifest:
     Raises:
         IntegrityError: any link of the chain is broken.
     """
-    try:
+    with refused_as(IntegrityError):
         manifest = Manifest.from_bytes(data)
         read_certificate(root_pem)
-    except InvalidInput as error:
-        raise IntegrityError(error.message) from error
     hub = check_certificate(manifest.hub_certificate, root_pem, moment(manifest.published), "hub")
     verify_manifest(hub.key, signature, data)
     try:

@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, PeerUnavailable, Unauthenticated
+from dprelease.errors import AccessDenied, DpReleaseError, InvalidInput, PeerUnavailable, Unauthenticated, refused_as
 from dprelease.identity.certificates import Identity, Role, read_identity
 from dprelease.wire.limits import certificate_peer, most_request_bytes, source_of
 
@@ -184,10 +184,8 @@ def caller(call: Call, *roles: Role) -> Identity:
     """
     if call.certificate is None:
         raise Unauthenticated("the caller presented no certificate")
-    try:
+    with refused_as(Unauthenticated):
         identity = read_identity(call.certificate)
-    except InvalidInput as error:
-        raise Unauthenticated(error.message) from error
     if identity.role not in roles:
         raise AccessDenied(f"{identity.name} is a {identity.role}; this call is for {' or '.join(roles)}")
     return identity

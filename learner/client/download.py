@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable
+from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, refused_as
 from dprelease.files.durable import make_folder, rename_durably
 from dprelease.release.block import SealedBlock
 from dprelease.release.folder import ReleaseFolder
@@ -123,10 +123,8 @@ def consortium_of(source: Source, digest: str) -> str:
         IntegrityError: the manifest is malformed.
     """
     data, _ = source.manifest(digest)
-    try:
+    with refused_as(IntegrityError):
         return Manifest.from_bytes(data).spec.consortium
-    except InvalidInput as error:
-        raise IntegrityError(error.message) from error
 
 
 def _fetch_block(

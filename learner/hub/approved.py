@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import ClassVar, Self
 
 from dprelease.agreement import Proposal, SignedAcceptance, check_all
 from dprelease.canonical import Value
-from dprelease.errors import IntegrityError, InvalidInput
+from dprelease.errors import IntegrityError, refused_as
 from dprelease.identity.signing import PublicKey
 from dprelease.intersection.ring import Ring, check_message
 from dprelease.intersection.task import Task
@@ -105,6 +104,9 @@ def _due(schedule: Schedule, kind: str, receiver: str) -> int:
     return len(schedule.proofs(receiver)) if kind == "challenge-3" else schedule.collusion_threshold
 
 
+UNREADABLE = "the coordinator's record cannot be read"
+
+
 class ApprovedRelease(Value):
     """An approved release, with every party's signed approval in the spec's order."""
 
@@ -157,7 +159,7 @@ def checked_record(
         IntegrityError: another spec, another consortium, or not signed by every party.
         SpecRefused: a number in the spec does not check out.
     """
-    with _readable():
+    with refused_as(IntegrityError, UNREADABLE):
         known = ReleaseSpec.from_bytes(spec)
         signed = {item.approval.party: item for item in map(SignedApproval.from_bytes, approvals)}
     _check(digest, known, known.consortium, consortium)
@@ -168,20 +170,12 @@ def checked_record(
 
 def checked_run(digest: str, task: bytes, acceptances: Iterable[bytes], consortium: str, root_pem: str) -> AcceptedRun:
     """Believe what the coordinator says about an alignment run only where it can be checked here; see `checked_record`."""
-    with _readable():
+    with refused_as(IntegrityError, UNREADABLE):
         known = Task.from_bytes(task)
         signed = tuple(map(SignedAcceptance.from_bytes, acceptances))
     _check(digest, known, known.consortium, consortium)
     check_all(signed, known, root_pem)
     return AcceptedRun(task=known, acceptances=signed)
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    try:
-        yield
-    except InvalidInput as error:
-        raise IntegrityError(f"the coordinator's record cannot be read: {error.message}") from error
 
 
 def _check(digest: str, known: Proposal, of: str, consortium: str) -> None:

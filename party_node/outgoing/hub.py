@@ -18,7 +18,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from dprelease.cli.console import StopSignal
-from dprelease.errors import Conflict, DpReleaseError, IntegrityError, InvalidInput, PeerUnavailable, unforeseen
+from dprelease.errors import Conflict, DpReleaseError, IntegrityError, PeerUnavailable, refused_as, unforeseen
 from dprelease.mpc.messages import MessageHeader
 from dprelease.release.block import SealedBlock
 from dprelease.wire.boundary import OUR_METHODS, VERSION, ask, translated
@@ -263,10 +263,8 @@ def held_blocks(channel: grpc.Channel, release: str) -> Held:
     """
     request = intake_pb2.ListEarlierBlocksRequest(spec_digest=bytes.fromhex(release))
     answer = ask(HUB, intake_pb2_grpc.IntakeServiceStub(channel).ListEarlierBlocks, request)
-    try:
+    with refused_as(IntegrityError, f"{HUB} lists a block that cannot be read"):
         return Held(*(tuple(map(SealedBlock.from_bytes, listed)) for listed in (answer.sealed, answer.own)))
-    except InvalidInput as error:
-        raise IntegrityError(f"{HUB} lists a block that cannot be read: {error.message}") from error
 
 
 def fetch_block(channel: grpc.Channel, sealed: SealedBlock, stall_seconds: float) -> bytes:

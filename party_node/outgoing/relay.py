@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import grpc
 
-from dprelease.errors import IntegrityError, InvalidInput, PeerUnavailable, VersionMismatch
+from dprelease.errors import IntegrityError, PeerUnavailable, VersionMismatch, refused_as
 from dprelease.mpc.messages import Message, MessageHeader
 from dprelease.wire.boundary import OUR_METHODS, VERSION, ask, translated
 from dprelease.wire.chunks import received
@@ -68,10 +68,8 @@ class RelayCalls:
             count += len(answer.parcels)  # as they come: one that is listed twice counts twice
             if max(count, len(self._listed)) > MOST_MESSAGES:
                 raise IntegrityError(f"{RELAY} lists more messages than a session has")
-            try:
+            with refused_as(IntegrityError, f"{RELAY} holds a message that cannot be read"):
                 self._listed |= dict.fromkeys(map(Message.from_bytes, answer.parcels))
-            except InvalidInput as error:
-                raise IntegrityError(f"{RELAY} holds a message that cannot be read: {error.message}") from error
             self._after = max(self._after, answer.last)
             if answer.whole or not answer.parcels:
                 return tuple(self._listed)

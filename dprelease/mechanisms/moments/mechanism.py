@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from dprelease.arrays import Codes, Floats, Integers, PieceMap, one_by_one
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import Name, needs_bounds, private
-from dprelease.errors import InvalidInput, SpecRefused
+from dprelease.errors import InvalidInput, SpecRefused, refused_as
 from dprelease.files.settings import Settings
 from dprelease.mechanisms.base import COARSEST, FIRST_ROUND, Columns, EarlierRounds, Linear, NoiseScaling
 from dprelease.mechanisms.draft import AUTO, FIRST, NONE, Draft, ProposedTerms, PublishedRanges, read_positive
@@ -277,10 +277,8 @@ class MomentsMechanism(Linear[JointMoments]):
             raise SpecRefused(
                 f"{size - 1 + outcomes} variables make more than {MOST_ENTRIES} entries; release fewer columns or levels"
             )
-        try:
+        with refused_as(SpecRefused):
             moved = moved_by(spec)
-        except InvalidInput as error:
-            raise SpecRefused(error.message) from error
         if terms.range_proofs and (refused := unproved(spec.columns_by_party, terms, spec.grid_bits)):
             raise SpecRefused(f"range_proofs: {refused}")
         mu2 = Fraction(terms.mu2)
