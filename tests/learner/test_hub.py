@@ -19,16 +19,7 @@ from dprelease.wire.boundary import VERSION, translated
 from dprelease.wire.v1 import intake_pb2, intake_pb2_grpc, public_pb2, public_pb2_grpc, release_pb2
 from learner.hub.identity import read_signer
 from learner.hub.server import Hub
-from tests.learner.world import (
-    PARTIES,
-    PATIENCE_SECONDS,
-    FakeCoordinator,
-    Sealed,
-    World,
-    eventually,
-    pieces,
-    requests,
-)
+from tests.learner.world import PARTIES, PATIENCE_SECONDS, FakeCoordinator, Sealed, World, eventually, pieces, requests
 from tests.support.certificates import Member, mint
 
 Start = Callable[..., Hub]

@@ -39,16 +39,7 @@ from learner.hub.coordination import QUESTIONS as QUESTIONS_OF_A_PARTY
 from learner.hub.server import Hub
 from learner.hub.storage import PartyShare, Storage
 from tests.learner.test_hub import Dial, Party, Start
-from tests.learner.world import (
-    PATIENCE_SECONDS,
-    FakeCoordinator,
-    Sealed,
-    World,
-    fill,
-    pieces,
-    requests,
-    stored,
-)
+from tests.learner.world import PATIENCE_SECONDS, FakeCoordinator, Sealed, World, fill, pieces, requests, stored
 from tests.support.certificates import HOST, Authority
 from tests.support.web import serving
 
