@@ -19,18 +19,6 @@ def sealed_bytes(world: World, release: str) -> bytes:
     return world.north.hospital_state().vault.path(release).read_bytes()
 
 
-def test_a_hub_that_cannot_serve_now_is_left_in_peace(world: World) -> None:
-    world.shelf.serving = False
-    release = world.approved()
-    world.north.cycle()
-    assert "cannot serve now" in world.north.record(release).note
-    assert world.hub.sealed == []
-    assert world.north.ledger_kinds(release) == ["reserve", "charge"]
-    world.shelf.serving = True
-    world.north.cycle()
-    assert world.north.status(release) == "delivered"
-
-
 def test_a_broken_stream_goes_on_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 64)
     world.hub.breaks_at = 128

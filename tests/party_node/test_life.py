@@ -77,16 +77,6 @@ def test_an_approval_is_signed_once(world: World) -> None:
     assert world.north.ledger_kinds(release) == ["reserve"]
 
 
-def test_publication_ends_the_release_and_keeps_the_charge(world: World) -> None:
-    release = world.approved()
-    world.north.cycle()
-    world.coordinator.move(release, "PUBLISHED", "published")
-    world.north.cycle(2)
-    assert world.north.status(release) == "ended"
-    assert world.north.record(release).note == "published"
-    assert world.north.ledger_kinds(release) == ["reserve", "charge", "send"]
-
-
 def test_a_person_approves_while_the_daemon_works(careful: World) -> None:
     release, north = careful.propose(), careful.north
     north.cycle()
@@ -136,13 +126,3 @@ def test_beyond_the_limits_of_the_policy_a_person_is_asked(make_world) -> None: 
     world.north.cycle()
     assert world.north.status(release) == "waiting"
     assert "joint epsilon = 1 exceeds 0.5" in world.north.record(release).note
-
-
-def test_outside_the_limits_the_release_is_declined_with_the_constant_sentence(make_world) -> None:  # type: ignore[no-untyped-def]
-    world = make_world("[policy.limits]\nmax_epsilon = 0.5\n")
-    release = world.propose()
-    world.north.cycle()
-    assert world.north.status(release) == "declined"
-    (told,) = world.coordinator.heard("Decline")
-    assert b"The party declines this release." in told
-    assert b"epsilon" not in told
