@@ -67,26 +67,21 @@ def test_a_result_is_plain_data_with_a_version_and_the_same_every_time(
 
 
 @every_least_squares
-def test_without_noise_known_coefficients_come_back(exact: Release, method: str):
+@pytest.mark.parametrize(
+    ("target", "known", "offset"), [("dose", DOSE_WEIGHTS, None), ("score", SCORE_WEIGHTS, SCORE_OFFSET)]
+)
+def test_without_noise_known_coefficients_come_back(
+    exact: Release, method: str, target: str, known: np.ndarray, offset: float | None
+):
     """Exact labels are linear in the features after any public linear map. For dgm and calibrated see their own tests."""
-    result = fit(exact, ["dose"], FEATURES, method)
+    result = fit(exact, [target], FEATURES, method, fit_intercept=None if offset is None else True)
     weights, offsets = scaled_model(result)
     # The ridge moves weights by lambda |H^-1 w| <= lambda |w| / (smallest eigenvalue); the rest is rounding.
-    allowed = RIDGE * np.linalg.norm(DOSE_WEIGHTS) / result.diagnostics.smallest_eigenvalue if method == "rmgm" else 0.0
-    assert np.linalg.norm(weights[:, 0] - DOSE_WEIGHTS) <= allowed + 1e-11
-    np.testing.assert_allclose(offsets, 0, atol=1e-11)
-
-
-@every_least_squares
-def test_without_noise_an_intercept_comes_back_where_it_is_fitted(exact: Release, method: str):
-    result = fit(exact, ["score"], FEATURES, method, fit_intercept=True)
-    weights, offsets = scaled_model(result)
-    allowed = (
-        RIDGE * np.linalg.norm(SCORE_WEIGHTS) / result.diagnostics.smallest_eigenvalue if method == "rmgm" else 0.0
-    )
-    assert np.linalg.norm(weights[:, 0] - SCORE_WEIGHTS) <= allowed + 1e-11
+    allowed = RIDGE * np.linalg.norm(known) / result.diagnostics.smallest_eigenvalue if method == "rmgm" else 0.0
+    assert np.linalg.norm(weights[:, 0] - known) <= allowed + 1e-11
     # One mixing row more or less in v moves the offset by at most |v^T X / v^T v| <= 2 times the weights' error here.
-    np.testing.assert_allclose(offsets, SCORE_OFFSET, atol=4 * allowed + 1e-11)
+    moved = 0.0 if offset is None else 4 * allowed
+    np.testing.assert_allclose(offsets, offset or 0.0, atol=moved + 1e-11)
 
 
 @pytest.mark.parametrize(("method", "mechanism"), [case for case in CASES if case[0] != "calibrated"])
