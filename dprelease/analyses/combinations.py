@@ -194,8 +194,8 @@ def design(release: Release, law: LogLinear, outcome: Floats, on: Sequence[str])
         if count[rest].sum() < least:
             told = listed(column.released[at] for at in seen)
             raise InvalidInput(
-                f"noise does not tell patients of {column.name} without {told} from none, and these are the reference; name fewer "
-                "of its levels"
+                f"noise does not tell patients of {column.name} without {told} from none, and these are the reference; "
+                + ("leave it out" if whole or len(count) == 2 else "name fewer of its levels")
             )
         terms[column.name] = slice(len(names), len(names) + len(seen))
         references[column.name] = tuple(value for at, value in enumerate(column.values) if at not in seen)

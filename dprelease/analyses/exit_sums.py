@@ -96,7 +96,7 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None, on
     named = [name for name in (exit, by, event) if name is not None]
     if len(set(named)) < len(named):
         raise InvalidInput("exits, groups and the event need different columns")
-    products, column = release.products, release.column(levels(release, exit)[0])
+    products, column = release.products, release.column(release.expand((exit,), reference=False)[0])
     try:
         exits = read_exit(column.values)
     except InvalidInput as error:

@@ -26,6 +26,7 @@ from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.weighted_logit import Poisson
 from dprelease.arrays import Floats
 from dprelease.errors import InvalidInput
+from dprelease.estimators.result import per
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 
@@ -98,12 +99,11 @@ def _sums(draws: Draws) -> tuple[Floats, Floats]:
 def _tables(names: tuple[str, ...], count: Floats, person: Floats, unit: str) -> dict[str, Estimates]:
     log, variance = np.log(count / person), 1 / count
     ratio, spread = log[:, 1:] - log[:, :1], np.sqrt(variance[:, 1:] + variance[:, :1])
-    per = (f"1/{unit}" if unit else "",) * len(names)
     shown = tuple(f"{name} to {names[0]}" for name in names[1:])
     return {
         "events": Estimates(names, count),
         "time": Estimates(names, person, units=(unit,) * len(names)),
-        "rates": Estimates(names, log, np.sqrt(variance), link="log", units=per),
+        "rates": Estimates(names, log, np.sqrt(variance), link="log", units=(per("", unit),) * len(names)),
         "rate ratios": Estimates(shown, ratio, spread, link="log", tested=True),
     }
 

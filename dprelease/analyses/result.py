@@ -88,7 +88,7 @@ class Analysis(Shown):
         """All that the analysis has to tell."""
         facts = (
             {"release": self.release.digest, "patients": self.release.patients}
-            | self.release.scores()
+            | self.release.scores(filter(self.release.columns.__contains__, self.columns))
             | dict(self.facts)
         )
         tables = [_table(caption, found) for caption, found in self.tables.items()]

@@ -150,7 +150,7 @@ def figure(value: float, error: float = math.nan) -> str:
     if not math.isfinite(value):
         return UNKNOWN
     if not 0 < error < math.inf:
-        return f"{value:.{_EXACT}g}"
+        return f"{value + 0.0:.{_EXACT}g}"  # never -0
     places = 1 - math.floor(math.log10(error))
     if places <= 0 and value:
         places = max(places, 1 - math.floor(math.log10(abs(value))))

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from dprelease.arrays import Mask
 from dprelease.data.decades import EDGES
+from dprelease.data.exits import MISSING
 from dprelease.errors import DataRefused, DpReleaseError
 from dprelease.one_line import nearest
 from party_node.declarations.declarations import Declaration
@@ -86,7 +87,10 @@ class Levels:
 
     def add(self, cells: Cells) -> None:
         """Count a batch's values."""
-        found = Counter(value for value in cells.values if value is not None)
+        found = Counter(cells.values)
+        absent = found.pop(None, 0)
+        if MISSING in self.levels:
+            self.levels[MISSING] += absent
         for level in self.levels:
             self.levels[level] += found.pop(level, 0)
         self.undeclared += sum(found.values())

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dprelease.analyses import correlations, cronbach_alpha, nested, rates
+from dprelease.analyses import contingency_table, correlations, cronbach_alpha, logistic, nested, rates, survival
+from dprelease.data.columns import OrderedColumn
 from dprelease.errors import InvalidInput
 from dprelease.estimators.evidence.evidence import WIDEST
 from dprelease.release.release import Release
@@ -57,6 +58,26 @@ def test_units_of_others_are_only_text() -> None:
     columns = (category("arm", "a"), numeric("years", 0, 5, unit="\x1b[31m\nyears"), numeric("falls", 0, 5))
     generator = np.random.default_rng(1)
     cells = {"arm": generator.choice(["a", "b"], 90), "years": generator.uniform(1, 5, 90), "falls": np.ones(90)}
-    shown = rates(released(columns, cells), "falls", "years", "arm").summary()
+    release = released(columns, cells)
+    with pytest.raises(InvalidInput, match=r"^years: these are not the levels of a column of exits; declare one"):
+        survival(release, "years", "arm")
+    shown = rates(release, "falls", "years", "arm").summary()
     assert "\x1b" not in shown
-    assert r"1/\x1b[31m\nyears" in shown
+    assert r"per \x1b[31m\nyears" in shown
+
+
+def test_scores_stand_above_what_they_are_in_and_a_level_that_all_have_is_to_be_left_out() -> None:
+    stage = OrderedColumn(name="stage", levels=("I", "II", "III"), fill="I")
+    columns = (category("arm", "a"), category("ill", "yes"), category("house", "main"), stage, numeric("age", 0, 1))
+    place = np.arange(3_000)
+    cells = {
+        "arm": np.where(place % 2, "a", "b"),
+        "ill": np.where(place % 3, "yes", "no"),
+        "house": np.full(3_000, "main"),
+    }
+    cells |= {"stage": np.array(["I", "II", "III"])[place // 7 % 3], "age": place / 3_000}
+    release = released(columns, cells, 0.002, 3)
+    assert "scores" not in contingency_table(release, "arm", "ill").summary()
+    assert "0 = I, 1 = II, 2 = III" in correlations(release, ["stage", "age"]).summary()
+    with pytest.raises(InvalidInput, match=r"without house=main from none, and these are the reference; leave it out$"):
+        logistic(release, "ill", ["arm", "house"])

@@ -242,6 +242,7 @@ def test_three_groups_are_tested_together_and_one_needs_no_name() -> None:
         (Patients(), ("exit", "group", "sex"), "is not the event of exit|hides which events"),
         (Patients(), ("ward", "group"), "ward: these are not the levels of a column of exits"),
         (Patients(), ("exit", "exit"), "different columns"),
+        (Patients(), ("exit=event 0 to 0.15", "group"), "name its column, exit"),
         (Patients(), ("exit", "group", "ward"), "more than two levels"),
         (Patients(), ("exit", "group=a"), "name its column, group"),
     ],
