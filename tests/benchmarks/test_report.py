@@ -6,9 +6,10 @@ import sys
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks import primo_speed
+from benchmarks import effect, primo_speed
 from benchmarks.common import pages, report
 
 
@@ -30,6 +31,20 @@ def test_a_full_run_says_when_it_was(
     pages.reaches()
     (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("| toy |"))
     assert row.startswith(f"| toy | 0 of 1 | {today} |")
+
+
+def test_laws_of_interactions_have_the_pairs_of_their_table() -> None:
+    """An effect on rows is that on combinations with their shares; log odds of three columns move it, and pairs do not move."""
+    asked, n = effect.ASKED["Redbook, religion and affairs"], 10**7
+    table = asked.table(null=False)
+    shares = table.value_counts(normalize=True).reset_index()
+    known = effect.effects(table)
+    for way, found in effect.effects(shares[list(table)], shares.iloc[:, -1].to_numpy()).items():
+        np.testing.assert_allclose(found, known[way])
+    drawn = list(effect.drawn(asked, n, 3, "interactions, "))
+    assert len({float(truth["weighted"][0]) for truth, _ in drawn}) == len(drawn)
+    pairs = np.array([release.products.between(range(9), range(9)) for _, release in drawn]) / n
+    np.testing.assert_allclose(pairs[1:], pairs[:1].repeat(2, axis=0), atol=5 / np.sqrt(n))
 
 
 def test_a_quick_run_that_hangs_ends_and_says_where(tmp_path: Path) -> None:
