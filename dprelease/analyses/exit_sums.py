@@ -35,6 +35,10 @@ SMALLEST = 5.0
 AGREES, OFF = 5.0, 0.01
 """Standard deviations, and a share, by which an indicator may miss the events that it should tell."""
 DECIDES = "{name} decides {exit}, so no hazard ratio of it means anything; leave it out, or name it by --event if it is the event"
+OF_ONE_CAUSE = (
+    "A hazard ratio of one cause is not a ratio of its cumulative incidences, which other causes change, too."
+)
+LESS_NOISE = "An indicator of the event, declared beside the exits and named by --event, leaves less noise."
 _TIME = re.compile(rf"exit by (?:(days|years) from {NAME} to )?({NAME}) and ({NAME})")
 
 
@@ -103,11 +107,7 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None, on
         raise InvalidInput(f"{exit}: {error}") from error
     unit = column.unit
     if made := _TIME.match(column.derivation):
-        unit = (
-            unit
-            or made[1]
-            or next((each.unit for each in map(release.column, release.columns) if each.name == made[2]), "")
-        )
+        unit = unit or made[1] or (release.column(made[2]).unit if made[2] in release.columns else "")
         for other in dict.fromkeys(release.column(name) for name in (*on, *(levels(release, by) if by else ()))):
             if other != column and made_of(other) & {made[2], made[3]}:
                 raise InvalidInput(DECIDES.format(name=other.name, exit=exit))

@@ -21,13 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from dprelease.analyses.combinations import NO_THREE, LevelDesign, design, estimates_of, facts_of, law_of, without_ends
 from dprelease.analyses.draws import features, levels
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.exit_sums import DECIDES, ExitSums, exit_sums
+from dprelease.analyses.exit_sums import DECIDES, LESS_NOISE, OF_ONE_CAUSE, ExitSums, exit_sums
 from dprelease.analyses.joint_test import joint_test
 from dprelease.analyses.result import Analysis, repeatable
 from dprelease.analyses.weighted_logit import MOST, Cloglog
@@ -68,9 +69,9 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
     count, kinds = len(found.exits.cuts), len(found.exits.causes) + 1
     alike = [range(kind * count, (kind + 1) * count) for kind in range(kinds)]
     law = law_of(release, outcomes, asked, lambda cells: _possible(found, cells), alike)
-    _check_decided(law, exit, law.cells[:, 0] // count, kinds, len(outcomes))
-    causes = np.equal(law.cells[:, 0] // count, np.arange(kinds - 1)[:, None])
-    x = design(release, law, causes.astype(float), on)
+    causes = np.equal(law.cells[:, 0] // count, np.arange(kinds)[:, None]).astype(float)
+    _check_decided(law, exit, causes, len(outcomes))
+    x = design(release, law, causes[:-1], on)
     inflation = x.check_inflation(law.shares)
     model = _Model.of(found, law, x)
     values, influence = model.fit(law)
@@ -106,15 +107,12 @@ def hazards(release: Release, exit: str, on: Sequence[str], event: str | None = 
     )
 
 
-def _check_decided(law: LogLinear, exit: str, kind: Index, kinds: int, first: int) -> None:
+def _check_decided(law: LogLinear, exit: str, kinds: Floats, first: int) -> None:
     """Refuse a covariate, of those behind the `first` columns, whose levels tell nearly all of a cause from others who ended."""
-    ended = law.shares * (kind < kinds)
-    for place, column in enumerate(law.columns[first:], first):
-        for cause in range(kinds - 1):
-            counts = np.zeros((len(column.values), 2))
-            np.add.at(counts, (law.cells[:, place], (kind == cause).astype(int)), ended)
-            if counts.min(axis=1).sum() < DECIDED * counts.sum(axis=0).min():
-                raise InvalidInput(DECIDES.format(name=column.name, exit=exit))
+    for (place, column), cause in product(enumerate(law.columns[first:], first), kinds[:-1]):
+        counts = [np.bincount(law.cells[:, place], law.shares * each) for each in (cause, kinds.sum(axis=0) - cause)]
+        if np.min(counts, axis=0).sum() < DECIDED * np.sum(counts, axis=1).min():
+            raise InvalidInput(DECIDES.format(name=column.name, exit=exit))
 
 
 def _possible(found: ExitSums, cells: Index) -> Mask:
@@ -225,12 +223,7 @@ def _caveats(found: ExitSums, event: str | None) -> tuple[str, ...]:
         NO_THREE,
         "Patients who left are taken to have the hazards of those who stayed with the same covariates. No data show that.",
     ]
-    if len(found.exits.causes) > 1:
-        told.append(
-            "A hazard ratio of one cause is not a ratio of its cumulative incidences, which others change, too."
-        )
+    told += [OF_ONE_CAUSE] * (len(found.exits.causes) > 1)
     if found.exits.missing:
         told.append("Patients whose exit is missing are taken to be like the others with the same covariates.")
-    if event is None:
-        told.append("An indicator of the event, declared beside the exits and named by --event, leaves less noise.")
-    return tuple(told)
+    return (*told, *[LESS_NOISE] * (event is None))

@@ -86,11 +86,8 @@ class Analysis(Shown):
 
     def document(self) -> Document:
         """All that the analysis has to tell."""
-        facts = (
-            {"release": self.release.digest, "patients": self.release.patients}
-            | self.release.scores(filter(self.release.columns.__contains__, self.columns))
-            | dict(self.facts)
-        )
+        scores = self.release.scores(filter(self.release.columns.__contains__, self.columns))
+        facts = {"release": self.release.digest, "patients": self.release.patients} | scores | dict(self.facts)
         tables = [_table(caption, found) for caption, found in self.tables.items()]
         if self.tests:
             tables.append(_tests(self.tests))

@@ -18,7 +18,7 @@ import numpy as np
 
 from dprelease.analyses.draws import compared
 from dprelease.analyses.estimates import Estimates
-from dprelease.analyses.exit_sums import ExitSums, exit_sums
+from dprelease.analyses.exit_sums import LESS_NOISE, OF_ONE_CAUSE, ExitSums, exit_sums
 from dprelease.analyses.joint_test import JointTest, joint_test
 from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
@@ -317,12 +317,7 @@ def _caveats(found: ExitSums, event: str | None, by: str | None) -> tuple[str, .
         "Times within an interval are not seen: hazards are constant there, and a curve between two cuts is the model's.",
         f"The noise of a cell has a standard deviation of {found.noise:.3g} patients.",
     ]
-    if len(found.exits.causes) > 1 and by is not None:
-        told.append(
-            "A hazard ratio of one cause is not a ratio of its cumulative incidences, which other causes change, too."
-        )
+    told += [OF_ONE_CAUSE] * (len(found.exits.causes) > 1 and by is not None)
     if found.exits.missing:
         told.append("Patients whose exit is missing are taken to be like the others of their group.")
-    if event is None and by is not None:
-        told.append("An indicator of the event, declared beside the exits and named by --event, leaves less noise.")
-    return tuple(told)
+    return (*told, *[LESS_NOISE] * (event is None and by is not None))

