@@ -13,7 +13,6 @@ import pytest
 import dprelease
 from dprelease import analyses, dataset
 from dprelease.analyses.beyond import BEYOND
-from dprelease.analyses.synthetic import synthesize
 from dprelease.dataset import Dataset
 from dprelease.description.columns import describe
 from dprelease.document import shown
@@ -148,10 +147,3 @@ def test_a_checkout_that_nobody_installed_loads_a_folder(folder: Path, release: 
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     assert done.stdout.strip() == release.digest
     assert dprelease.__version__ == version("dprelease")
-
-
-def test_rows_are_those_of_the_command(release: Dataset):
-    made = release.synthesize(50, sets=2)
-    assert [len(each) for each in made.sets] == [50] * 3
-    assert "When not to believe it" in str(made)
-    assert made.columns(1) == synthesize(release, 50, 2).columns(1)

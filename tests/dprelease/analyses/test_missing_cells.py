@@ -92,11 +92,8 @@ def test_cells_that_are_missing_at_random_are_found_as_often_as_it_says(
     Bands and numbers of bmi hold its fill where crp is missing more often. Tests of one release hang together a little, and
     twice as many tests as there are would be independent; the bounds take half.
     """
-    p = [
-        test.p_value
-        for seed in range(25)
-        for name, test in missing_cells(release_of(n, seed, sd, **shape)).tests.items()
-    ]
+    found = [missing_cells(release_of(n, seed, sd, **shape)) for seed in range(25)]
+    p = [test.p_value for each in found for test in each.tests.values()]
     refused, half = int((np.array(p) < 0.05).sum()), len(p) // 2
     assert len(p) == 150
     assert binom.ppf(1e-4, half, 0.02) <= refused / 2 <= binom.isf(1e-4, half, 0.075)

@@ -41,15 +41,7 @@ class Patients(NamedTuple):
 
     def drawn(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(group, time, cause), the cause -1 for a loss."""
-        return drawn_exits(
-            np.random.default_rng(seed),
-            self.n,
-            ratio=self.ratio,
-            rate=self.rate,
-            lost=self.lost,
-            share=self.share,
-            until=self.until,
-        )
+        return drawn_exits(np.random.default_rng(seed), **self._asdict())
 
 
 def released(
@@ -97,9 +89,7 @@ def test_exact_sums_give_kaplan_meier_and_cox() -> None:
 def test_the_noise_of_a_ratio_is_how_far_releases_of_the_same_patients_lie_apart() -> None:
     """An sd of 40 releases errs by 11 %, so it is within 45 % of what they say; without noise there is none."""
     found = [
-        exit_sums(released(Patients(), seed=1, sd=NOISE, noise_seed=seed), "exit", "group", "died").fit(
-            proportional=True
-        )
+        exit_sums(released(Patients(), 1, NOISE, noise_seed=seed), "exit", "group", "died").fit(proportional=True)
         for seed in range(40)
     ]
     logs, told = (np.array([fit.ratios(0)[place].item() for fit in found]) for place in (0, 2))
@@ -155,17 +145,14 @@ def test_intervals_hold_the_truth(shape: str, count: int) -> None:
 def held(found: Survival, people: Patients) -> float:
     """Share of the curve's points that their bands hold."""
     cuts = np.array(CUTS)
-    whole = [sum(people.rate), sum(rate * ratio for rate, ratio in zip(people.rate, people.ratio, strict=True))]
+    both = [*zip(people.rate, people.ratio, strict=True)]
+    whole = [sum(people.rate), sum(rate * ratio for rate, ratio in both)]
     truth = np.concatenate([np.exp(-rate * cuts) for rate in whole])
     shown = [found.tables["survival" if len(people.rate) == 1 else "free of events"]]
     truths = [truth]
     if len(people.rate) > 1:
         shown.append(found.tables["cumulative incidence"])
-        parts = [
-            own * (1.0, ratio)[side] / whole[side]
-            for own, ratio in zip(people.rate, people.ratio, strict=True)
-            for side in (0, 1)
-        ]
+        parts = [own * (1.0, ratio)[side] / whole[side] for own, ratio in both for side in (0, 1)]
         truths.append(np.concatenate([part * (1 - np.exp(-whole[at % 2] * cuts)) for at, part in enumerate(parts)]))
     ends = [table.interval() for table in shown]
     inside = [(low <= true) & (true <= high) for (low, high), true in zip(ends, truths, strict=True)]
@@ -193,8 +180,7 @@ def test_curves_fall_within_0_and_1_and_an_indicator_reads_both_ways(tmp_path: P
     path = tmp_path / "curves.png"
     found.plot(path)
     assert path.read_bytes().startswith(b"\x89PNG")
-    data = json.dumps(found.document().to_json(), allow_nan=False)
-    assert "sampling" in data
+    assert "sampling" in json.dumps(found.document().to_json(), allow_nan=False)
     assert "A missing cell counts as the declared fill of its column, as exit: followed to 1.5" in found.summary()
     assert found.document().to_json()["missing_cells"] == ["exit: followed to 1.5", "group: b", "died: yes"]
 
