@@ -34,7 +34,7 @@ class MomentsSummary:
         mean: (p,).
         mean_sd: (p,) what privacy noise leaves open about the mean, a standard deviation.
         standard_deviation: (p,) of the values over patients (divided by n).
-        standard_deviation_sd: (p,) what privacy noise leaves open about it; NaN in a release that is too wide.
+        standard_deviation_sd: (p,) what privacy noise leaves open about it; in a wide release NaN if corrected for clipping.
         correlated: (c,) those that correlations are of: all but outcomes only.
         correlation: (c, c), positive semidefinite, ones on the diagonal; it falls to 0 where noise hides it.
         correlation_sd: (c, c) what privacy noise leaves open; NaN in a release that is too wide.
@@ -102,11 +102,12 @@ def _of_all(moments: NoisyMoments, spreads: PublishedSpreads | None) -> MomentsS
     deviation = np.sqrt(np.maximum(np.where(level, mean, square) - mean**2, 0.0))
     mean_sd, deviation_sd, correlation_sd = mean.std(axis=0), deviation.std(axis=0), correlation.std(axis=0)
     if wide:
-        mean_sd, deviation_sd, correlation_sd = (
+        mean_sd, correlation_sd, unknown = (
             noise_sd,
-            np.full_like(noise_sd, np.nan),
             np.full_like(correlation_sd, np.nan),
+            np.full_like(noise_sd, np.nan),
         )
+        deviation_sd = _released(moments, mean[0], deviation[0])[1][1] if spreads is None else unknown
     elif spreads is None:
         centres = (mean.mean(axis=0), deviation.mean(axis=0), correlation.mean(axis=0))
         released = _released(moments, *centres[:2])

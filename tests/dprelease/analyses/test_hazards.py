@@ -111,7 +111,6 @@ def test_the_reference_of_a_covariate_has_every_cause() -> None:
     counts = np.array([[[0.1, 0.1]], [[0.1, 0.1]]])
     wide = Estimates(("a", "b"), np.zeros((1, 2)), np.array([[2.0, 100.0]]), link="log", tested=True, counts=counts)
     assert [end[1] for end in wide.interval()] == [0.0, np.inf]
-    assert wide.unbounded.tolist() == [False, True]
 
 
 def test_what_cannot_be_told_is_refused() -> None:

@@ -58,6 +58,14 @@ def test_what_noise_leaves_open_covers_the_truth():
     assert np.abs(flat).max() < 5
 
 
+@pytest.mark.usefixtures("short_chains", "either_way")
+def test_a_wide_release_says_how_far_spreads_are_known():
+    """Sixteen errors over their stated sd have a mean square of 1, give or take 4 times the root of 2/16."""
+    found = [summarise(noisy_moments(COLUMNS, ROWS, 0.01, np.random.default_rng(seed))) for seed in (5, 6)]
+    away = [(each.standard_deviation - ORIGINAL.std(axis=0)) / each.standard_deviation_sd for each in found]
+    assert 0 < np.mean(np.square(away)) < 1 + 4 * np.sqrt(2 / 16)
+
+
 @pytest.mark.usefixtures("short_chains")
 @pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("sd", [0.0, 0.02, 0.5])
