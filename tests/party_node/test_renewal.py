@@ -99,9 +99,9 @@ def test_the_new_certificate_is_shown_from_the_next_dial_on(world: World, renewi
     assert len(renewing) == 1
 
 
-@pytest.mark.parametrize("wrong", ["key", "name", "root", "end", "rubbish"])
-def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
-    world: World, caplog: pytest.LogCaptureFixture, wrong: str
+@pytest.mark.parametrize("wrong", ["key", "name", "root", "end", "rubbish", "disk"])
+def test_a_wrong_answer_or_a_full_disk_changes_nothing_and_holds_up_nothing(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
     old = give(world.north, timedelta(days=10))
     key = world.members["north"].key.public_key()
@@ -111,7 +111,10 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
         "root": lambda: type(world.authority)("trial").issue("north", "party", key, lasting=LATER),
         "end": lambda: old,
         "rubbish": lambda: "rubbish",
+        "disk": lambda: world.authority.issue("north", "party", key, lasting=LATER),
     }
+    if wrong == "disk":
+        monkeypatch.setattr("dprelease.files.durable.os.open", full_for("enrolment.json"))
     world.coordinator.renews = lambda request: answers[wrong]()
     release = world.propose()
     daemon = world.north.daemon()
@@ -122,20 +125,6 @@ def test_a_wrong_answer_changes_nothing_and_holds_up_nothing(
     assert world.north.record(release).consent is not None
     assert caplog.text.count("the certificate was not renewed") == 1  # told once, not every few seconds
     assert "party-node enrol TOKEN" in caplog.text
-
-
-def test_a_folder_that_takes_no_certificate_holds_up_nothing(
-    world: World, renewing: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, release = give(world.north, timedelta(days=10)), world.propose()
-    monkeypatch.setattr("dprelease.files.durable.os.open", full_for("enrolment.json"))
-    daemon = world.north.daemon()
-    with world.north.dialled() as coordinator:
-        for _ in range(2):
-            daemon.cycle(coordinator)
-    assert (certificate(world.north), len(renewing)) == (old, 2)
-    assert world.north.record(release).consent is not None
-    assert caplog.text.count("the certificate was not renewed: the folder") == 1
 
 
 def test_a_certificate_over_a_key_that_was_moved_away_is_not_shown(world: World) -> None:
