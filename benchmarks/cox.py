@@ -65,7 +65,7 @@ ASKED = {
     "nafld1": ("age", "male", "bmi", "case"),
     "rotterdam": ("age", "size", "grade", "nodes", "hormon"),
 }
-RELEASES, QUICK = 10, ("nafld1",)
+RELEASES, QUICK = 20, ("nafld1",)
 """Releases of a table; and tables of a quick run, of one release each."""
 
 
