@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
-from dprelease.canonical import Value, sha256
+from dprelease.canonical import ShortText, Value, sha256
 from dprelease.identity.signing import BLOCK, MANIFEST, PrivateKey, PublicKey, sign, verify
 from dprelease.release.accounting import guarantee, trust
 from dprelease.release.approval import SignedApproval
@@ -51,7 +51,7 @@ class Manifest(Value):
     trust: tuple[str, ...]
     published: Instant
     hub_certificate: str
-    software: str
+    software: ShortText
 
     @model_validator(mode="after")
     def _one_entry_for_each_block(self) -> Manifest:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from tempfile import TemporaryFile
 
 import click
 import numpy as np
@@ -15,6 +16,7 @@ from dprelease.cli.printing import json_option, print_document, print_json
 from dprelease.document.cells import UNKNOWN, Cell, Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
+from dprelease.files.durable import disk_takes
 from dprelease.identity.certificates import read_certificate
 from dprelease.one_line import listed, one_line
 from dprelease.privacy.price import price_text
@@ -50,6 +52,7 @@ def check_state(hospital: HospitalState, of_table: list[Finding], *, connectivit
         hospital.columns()
     except DataRefused as error:
         findings.append(Finding("public columns", False, error.message))
+    findings.append(_attempt("state", lambda: _state(hospital)))
     findings.append(_attempt("alignment key", lambda: _alignment_key(hospital)))
     if hospital.journal.in_force(hospital.settings.roster) is not None:
         findings.append(_attempt("aligned", lambda: _aligned(hospital)))
@@ -115,6 +118,13 @@ def _compared(settings: PartySettings) -> str:
     if settings.same_patients:
         return "party.toml says that all hospitals have the patients of this table, and no others"
     return "not compared with other hospitals' yet: align, or say same_patients = true where all have just these"
+
+
+def _state(hospital: HospitalState) -> str:
+    folder = hospital.settings.state
+    with disk_takes(f"{folder} takes no file"), TemporaryFile(dir=folder) as file:
+        file.write(bytes(1 << 16))  # more than a buffer holds
+    return f"{folder} takes files"
 
 
 def _alignment_key(hospital: HospitalState) -> str:

@@ -72,6 +72,7 @@ verified <- function(folder, root) {
   integer <- integer || grepl('"weights":\\[[^]]*[.e]', text)
   if (float || integer) refuse("not a valid manifest: a number of another type")
   if (!identical(manifest$format, 1)) refuse("not a valid manifest: format ", manifest$format, " is not known", PYTHON)
+  if (nchar(manifest$software) > 200) refuse("not a valid manifest: software is longer than 200 characters")
   hub <- check_certificate(manifest$hub_certificate, root, moment(manifest$published), "hub")
   check_signature(hub$key, signature, "dprelease/manifest/v1", charToRaw(text))
   release <- read_spec(manifest$spec)

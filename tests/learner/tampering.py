@@ -101,6 +101,7 @@ MANIFEST: Mapping[str, Tamper] = {
     "another title, old signature": _rewrite(_title, resign=False),
     "another title, signed by the hub": _rewrite(_title, resign=True),
     "a better guarantee, signed by the hub": _rewrite(_update(guarantee=("epsilon = 0",)), resign=True),
+    "a version as long as a page, signed by the hub": _rewrite(_update(software="1" * 201), resign=True),
     "published when no certificate was valid": _rewrite(_update(published="2020-01-01T00:00:00Z"), resign=True),
     "certificates of each other": _rewrite(_swap_certificates, resign=True),
     "an approval that was not signed": _rewrite(_other_approval, resign=True),

@@ -1,6 +1,7 @@
 """`party-node check`: what is in order, what is not, and how to mend it; seen from inside."""
 
 import json
+import resource
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -31,8 +32,8 @@ def checked(hospital: Hospital, *, connectivity: bool = False) -> list[Finding]:
 def test_everything_in_order(world: World) -> None:
     findings = found(world, connectivity=True)
     assert all(finding.ok for finding in findings.values()), findings
-    names = ["settings", "source", "column age", "column sex", "alignment key", "patients", "enrolment", "ledger"]
-    assert list(findings) == [*names, "books", "peers", "coordinator", "hub"]
+    names = ["settings", "source", "column age", "column sex", "state", "alignment key", "patients", "enrolment"]
+    assert list(findings) == [*names, "ledger", "books", "peers", "coordinator", "hub"]
     assert "party north, roster cohort" in findings["settings"].words
     assert "40 rows, no identifier twice, 2 columns" in findings["source"].words
     assert "0 missing, 0 unreadable, 0 outside" in findings["column age"].words
@@ -51,6 +52,17 @@ def test_batches_are_shown_the_latest_first(world: World) -> None:
     assert found(world)["batches"].words == "2 (20 rows), 1 (20 rows), the latest first"
     world.north.edit("batch_rows = 20", "batch_rows = 41")
     assert found(world)["batches"].words == "none is complete yet"
+
+
+def test_a_state_that_takes_no_file_is_found(world: World) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        findings = found(world)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    words = f"{world.north.folder / 'state'} takes no file: File too large"
+    assert [(each.what, each.words) for each in findings.values() if not each.ok] == [("state", words)]
 
 
 def no_source(world: World) -> None:
