@@ -108,8 +108,9 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None, on
     unit = column.unit
     if made := _TIME.match(column.derivation):
         unit = unit or made[1] or (release.column(made[2]).unit if made[2] in release.columns else "")
+        declared = [each for part in release.spec.parties for each in part.columns]
         for other in dict.fromkeys(release.column(name) for name in (*on, *(levels(release, by) if by else ()))):
-            if other != column and made_of(other) & {made[2], made[3]}:
+            if other != column and made_of(other, declared) & {made[2], made[3]}:
                 raise InvalidInput(DECIDES.format(name=other.name, exit=exit))
     view = _View(products, {name: _Coded.of(products, levels(release, name)) for name in named})
     places = view.coded[exit].places

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -62,9 +62,10 @@ class Gap(NamedTuple):
     name: str
     sources: frozenset[str]
 
-    def concerns(self, column: Column) -> bool:
-        """Tells whether cells of a column follow from the same source."""
-        return bool(self.sources & made_of(column))
+    def concerns(self, column: Column, columns: Collection[Column]) -> bool:
+        """Tells whether cells of a column follow from the same source, in a release of these."""
+        own = (made_of(each) for each in columns if each.name in self.sources)
+        return not self.sources.union(*own).isdisjoint(made_of(column, columns))
 
 
 @repeatable
@@ -91,9 +92,9 @@ def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence
     tests: dict[str, JointTest] = {}
     for gap in gaps:
         for column in moments.coded:
-            if gap.concerns(column) or (asked and column.name not in asked):
+            if gap.concerns(column, moments.coded) or (asked and column.name not in asked):
                 continue
-            given = [moments.lookup(each.name)[0] for each in gaps if each.concerns(column)]
+            given = [moments.lookup(each.name)[0] for each in gaps if each.concerns(column, moments.coded)]
             tested, target = _variables(moments, column, gaps), moments.lookup(gap.name)[0]
             if not tested or _follows(likely, target, given):
                 continue
@@ -112,10 +113,11 @@ def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence
     )
 
 
-def made_of(column: Column) -> frozenset[str]:
-    """Names of a column and of those that its hospital derives it from."""
+def made_of(column: Column, columns: Collection[Column] = ()) -> frozenset[str]:
+    """Names of a column and of those that its hospital derives it from, also through others of these columns."""
     found = re.findall(NAME, _QUOTED.sub("", column.derivation))
-    return frozenset((column.name, *found)) - _WORDS | {column.name}
+    names = frozenset((column.name, *found)) - _WORDS | {column.name}
+    return names.union(*(made_of(each) for each in columns if each.name in names))
 
 
 def _columns(release: Release) -> list[Column]:

@@ -209,7 +209,7 @@ class Declaration:
         column: what is public of it; of dates and codes nothing is.
         read_from: the source's own name; None if it is derived.
         formula: how it is derived; None if it is read.
-        sources: what it is derived from, in the order of the formula's arguments.
+        sources: what it is derived from, in the order of the formula's arguments: read columns, or numbers derived from these.
         mostly_replaced: whether the owner knows that more than half of its cells are replaced.
         source_only: whether it is there for others to be derived from, and never in the catalogue.
         reading: how its cells are written.
@@ -233,9 +233,19 @@ class Declaration:
         return () if self.source_only or isinstance(self.column, DateColumn | CodeColumn) else (self.column,)
 
     @property
+    def reads(self) -> tuple[Declaration, ...]:
+        """The columns of the source that its cells come from: itself, if it is read."""
+        return tuple(read for each in self.sources for read in each.reads) or (self,)
+
+    @property
+    def nested(self) -> bool:
+        """Tells whether it is derived from a derived number."""
+        return any(each.formula is not None for each in self.sources)
+
+    @property
     def source_names(self) -> tuple[str, ...]:
         """The source's names for what it is read or derived from."""
-        return tuple(each.read_from for each in (self, *self.sources) if each.read_from is not None)
+        return tuple(str(each.read_from) for each in self.reads)
 
     @property
     def origin(self) -> str:
@@ -243,7 +253,9 @@ class Declaration:
         how = self._how
         if self.read_from is not None:
             return self.read_from if how is None else canonical_bytes([[self.read_from, how]]).decode()
-        return canonical_bytes([[each.read_from, each.described] for each in self.sources]).decode()
+        pairs = [(each, read) for each in self.sources for read in each.reads]
+        through = [read.described | ({} if read is each else {"through": each.described}) for each, read in pairs]
+        return canonical_bytes([[read.read_from, how] for (_, read), how in zip(pairs, through, strict=True)]).decode()
 
     @property
     def described(self) -> dict[str, Any]:
@@ -289,14 +301,15 @@ def declarations(
     if rows != "one":
         row = ChosenRow(rows, None if by is None else read.get(by))
         read = {name: replace(each, row=row if each.reading.follows_order else None) for name, each in read.items()}
-    found: dict[str, Declaration] = {}
-    for name, keys in columns.items():
-        with wrong.noting(name, keys):
-            if name in read:
-                found[name] = read[name]
-            elif name not in wrong.of and not _derived_from(keys, wrong.of):
-                found[name] = _derived(name, keys, read, columns)
+    derived = [name for name, keys in columns.items() if "derived" in keys]
+    later = [name for name in derived if _derived_from(columns[name], derived)]
+    for name in sorted(derived, key=later.__contains__):
+        with wrong.noting(name, columns[name]):
+            if not _derived_from(columns[name], columns.keys() - read.keys() - {*later}):  # none of these is wrong
+                sources = {key: each for key, each in read.items() if key not in later}
+                read[name] = _derived(name, columns[name], sources, columns)
     wrong.check()
+    found = {name: read[name] for name in columns}
     if all(each.source_only for each in found.values()):
         raise ValueError("declare at least one column that may be released, e.g. [columns.age]")
     return found
@@ -319,7 +332,8 @@ def with_maps(columns: Mapping[str, Mapping[str, Any]], base: Path | None) -> di
 
 def with_sources(declared: Mapping[str, Declaration], names: tuple[str, ...]) -> tuple[str, ...]:
     """Columns by name and, behind them, what those among them that are derived are derived from."""
-    sources = (of.column.name for name in names if name in declared for of in declared[name].sources)
+    known = [declared[name] for name in names if name in declared]
+    sources = (of.column.name for each in known for of in (*each.sources, *each.reads))
     return tuple(dict.fromkeys((*names, *sources)))
 
 
@@ -397,10 +411,10 @@ def _derived(
 
 
 def _source(name: str, read: Mapping[str, Declaration], columns: Mapping[str, object]) -> Declaration:
-    if name in read:
+    if name in read and (read[name].formula is None or read[name].column.measured):
         return read[name]
     if name in columns:
-        raise ValueError(f"{name} is derived itself; name columns that are read from the source")
+        raise ValueError(f"{name} is derived itself; name a column that is read, or a number derived from such columns")
     raise ValueError(f"{name} is not declared; add [columns.{name}], with source_only = true to keep it to yourself")
 
 

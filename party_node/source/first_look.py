@@ -342,7 +342,8 @@ class SourceLook:
     def count(self, cells: dict[str, Cells], rows: int) -> None:
         """Count some rows' cells of the columns that are read, and of those that are derived from them."""
         self.rows += rows
-        for name, look in self.columns.items():
+        cells = dict(cells)
+        for name, look in sorted(self.columns.items(), key=lambda each: each[1].declared.nested):
             declared = look.declared
             unread = [each.column.name for each in declared.sources if each.column.name not in cells]
             if name in cells:
@@ -350,7 +351,8 @@ class SourceLook:
             elif unread:
                 look.problem = look.problem or f"it is derived from {' and '.join(unread)}, which cannot be read"
             elif declared.formula is not None and not look.problem:
-                look.count(derive(declared, cells, declared.column))
+                cells[name] = derive(declared, cells, declared.column)
+                look.count(cells[name])
 
 
 def look_at(settings: PartySettings) -> SourceLook:

@@ -117,7 +117,7 @@ def covered(settings: PartySettings, known: Iterable[PublicDeclaration], names: 
 
 def _check_order(name: str, declared: Declaration, public: Container[str]) -> None:
     """Refuse a column whose cells come from a row that private cells, or the order of the file, may choose."""
-    for each in declared.sources or (declared,):
+    for each in declared.reads:
         if each.row is None or (each.row.by is not None and each.row.by.read_from in public):
             continue
         by = each.row.by

@@ -123,7 +123,7 @@ class Rules:
     Attributes:
         source: how cells are written.
         read: declarations of the columns that are read, by name.
-        derived: released columns that others are made into.
+        derived: columns that others are made into, each behind its sources.
         columns: released columns.
         grid_bits: b of the grid.
     """
@@ -193,7 +193,7 @@ def read_rows(
         PeerUnavailable: the database or the cluster is away.
     """
     rules = Rules.of(settings, columns, grid_bits)
-    findings.update({name: Findings() for name in [column.name for column in columns] + list(rules.read)})
+    findings.update({name: Findings() for name in names_read(settings, columns)})
     pieces = _whole_rows if settings.source.rows == "one" else _merged_rows
     with read_errors(settings.source):
         for piece, found in pieces(settings.source, rules, key, roster, run):
@@ -204,7 +204,8 @@ def read_rows(
 
 def names_read(settings: PartySettings, columns: tuple[Column, ...]) -> frozenset[str]:
     """Names of some columns, and of all others whose cells theirs depend on."""
-    return frozenset({*_plan(settings, columns)[0], *(column.name for column in columns)})
+    read, derived = _plan(settings, columns)
+    return frozenset({*read, *(column.name for column, _ in derived)})
 
 
 _Pieces = Iterator[tuple[BoundedPiece, dict[str, Findings]]]
@@ -261,15 +262,17 @@ def _plan(
     """The columns to read from the file, by name, with all that derives columns or orders rows; and the derived ones."""
     wanted = [(column, settings.declared[column.name]) for column in columns]
     read = {column.name: replace(each, column=column) for column, each in wanted if each.formula is None}
-    sources = {of.column.name: of for _, each in wanted for of in each.sources}
+    sources = {of.column.name: of for _, each in wanted for of in each.reads}
     if settings.source.by is not None:
         sources[settings.source.by] = settings.declared[settings.source.by]
-    return sources | read, [(column, each) for column, each in wanted if each.formula is not None]
+    inner = [(column, of) for _, each in wanted for of in each.sources for column in of.offered]
+    derived = {pair[0].name: pair for pair in [*inner, *wanted] if pair[1].formula is not None}
+    return sources | read, [*derived.values()]
 
 
 def _public(columns: tuple[Column, ...], derived: list[tuple[Column, Declaration]]) -> frozenset[str]:
     """Names of columns that are public, those included that public ones are derived from."""
-    sources = {of.column.name for column, each in derived if column.public for of in each.sources}
+    sources = {of.column.name for column, each in derived if column.public for of in each.reads}
     return frozenset(sources | {column.name for column in columns if column.public})
 
 

@@ -84,6 +84,35 @@ def test_dates_and_sources_are_kept_to_oneself() -> None:
         settings(Path("rows.csv"), {"came": SOURCES["came"]})
 
 
+def test_one_derived_number_is_the_source_of_others() -> None:
+    """Their formula names it, as the catalogue does. A change of its own formula is a change of what is derived from it."""
+    older = {"derived": {"indicator": "years", "from": 65}, "fill": "yes"}  # before its source in the file
+
+    def found(born: str) -> PartySettings:
+        years = {"derived": {"age": ["came", born]}, "lower": 18, "upper": 100}
+        bands = {"derived": {"bands": "years", "at": [40, 60]}, "fill": "< 40"}
+        gone = {"derived": {"missing": "years"}}
+        return settings(Path("rows.csv"), SOURCES | {"older": older, "years": years, "bands": bands, "gone": gone})
+
+    now, then = found("2011-01-01"), found("2012-01-01")
+    assert {column.name: column.derivation for column in now.declarations() if column.derivation} == {
+        "older": "65 <= years",
+        "years": "whole years from came to 2011-01-01",
+        "bands": "years cut at 40, 60",
+        "gone": "years is missing",
+    }
+    for name in ("older", "bands", "gone"):
+        assert now.declared[name].source_names == ("came",)
+        assert now.declared[name].origin != then.declared[name].origin
+    for second in ({"log": "older"}, {"product": ["older", "z"]}, {"bands": "square", "at": [900]}):
+        columns = {"years": {"derived": {"square": "age"}}, "square": {"derived": {"square": "years"}}, "older": older}
+        with pytest.raises(ValueError, match=r"column x: derived: (older|square) is derived itself"):
+            settings(Path("rows.csv"), SOURCES | columns | {"x": {"derived": second}})
+    with pytest.raises(ValueError, match="lower: none follows") as caught:
+        settings(Path("rows.csv"), SOURCES | {"older": older, "years": {"derived": {"age": ["came", "left"]}}})
+    assert "older" not in str(caught.value)  # one mistake is told once
+
+
 @pytest.mark.parametrize(
     ("derived", "words"),
     [
@@ -95,7 +124,7 @@ def test_dates_and_sources_are_kept_to_oneself() -> None:
         ({"log": "age", "plus": math.inf}, "derived: plus: must be a finite number"),
         ({"log": "age", "plus": -100}, "derived: plus: age is at most 100, so there is never a logarithm"),
         ({"log": "weight"}, r"derived: weight is not declared; add \[columns.weight\], with source_only = true"),
-        ({"log": "x"}, "derived: x is derived itself"),
+        ({"log": "x"}, "derived: x is derived itself; name a column that is read, or a number derived from such"),
         ({"log": "stage"}, "derived: log: stage is no number"),
         ({"log": "z"}, r"column x: lower: none follows for log\(z\); declare it"),
         ({"square": "smoker"}, "derived: square: smoker is no number"),

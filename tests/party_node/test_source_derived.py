@@ -12,8 +12,9 @@ import pytest
 from dprelease.data.bounding import bound
 from dprelease.errors import DataRefused
 from party_node.source.findings import Findings
-from party_node.source.scan import BoundedTable
-from tests.party_node.tables import GRID_BITS, UNIT, codes_by_subject, csv, parquet, read
+from party_node.source.first_look import look_at
+from party_node.source.scan import BoundedTable, scan
+from tests.party_node.tables import GRID_BITS, KEY, UNIT, codes_by_subject, csv, parquet, read, settings
 
 AGE: dict[str, Any] = {"kind": "numeric", "lower": 0, "upper": 100, "fill": 40}
 Z: dict[str, Any] = {"kind": "numeric", "lower": -2, "upper": 2}
@@ -247,6 +248,44 @@ def test_dates_in_parquet(tmp_path: Path) -> None:
     for wrong in (pa.array([20240228] * 3), pa.array(later, pa.timestamp("s", "Europe/Vienna"))):
         with pytest.raises(DataRefused, match="which is not a date"):
             read(parquet(tmp_path, {"id": ["1", "2", "3"], "a": wrong, "d": then}), columns)
+
+
+def test_what_is_derived_from_a_derived_number(tmp_path: Path) -> None:
+    """As from a number that is read: clipped first, and missing where it is; whether or not it is released too."""
+    columns: dict[str, dict[str, Any]] = {
+        "old": {"derived": {"indicator": "years", "from": 65}, "fill": "other"},
+        "band": {"derived": {"bands": "years", "at": [40, 65]}, "fill": "40 to 65"},
+        "born": {"kind": "date"},
+        "years": {"derived": {"age": ["born", "2011-01-01"]}, "lower": 18, "upper": 90},
+        "gone": {"derived": {"missing": "years"}},
+    }
+    path = csv(tmp_path, "id,born\n1,1946-01-01\n2,1946-01-02\n3,1990-05-05\n4,\n5,1946-02-30\n6,1900-01-01\n")
+    described = settings(path, columns)
+    found = read(path, columns)
+    read_back = codes_by_subject(found, [*"123456"])
+    old, other = [UNIT, 0], [0, UNIT]
+    low, middle, high = [UNIT, 0, 0], [0, UNIT, 0], [0, 0, UNIT]
+    age = {
+        name: round((years - 54) / 36 * UNIT) for name, years in zip("123456", (65, 64, 20, 54, 54, 90), strict=True)
+    }
+    assert read_back == {
+        "1": [*old, *high, age["1"], *other],
+        "2": [*other, *middle, age["2"], *other],
+        "3": [*other, *low, age["3"], *other],
+        "4": [*other, *middle, age["4"], *old],
+        "5": [*other, *middle, age["5"], *old],
+        "6": [*old, *high, age["6"], *other],
+    }
+    replaced = {"missing": 1, "unreadable": 1}
+    assert found.findings["years"] == Findings(**replaced, outside=1)
+    assert found.findings["band"] == found.findings["born"] == Findings(**replaced)
+    (band,) = (column for column in described.declarations() if column.name == "band")
+    alone = scan(described, KEY, (band,), GRID_BITS).table()
+    assert alone.bounded.codes.tolist() == found.bounded.codes[:, 2:5].tolist()
+    assert alone.findings == {name: found.findings[name] for name in ("born", "years", "band")}
+    look = look_at(described)
+    assert {name: each.findings for name, each in look.columns.items()} == found.findings
+    assert look.in_order
 
 
 def test_a_cell_is_a_function_of_its_own_row_whatever_the_order_and_the_batch(tmp_path: Path) -> None:

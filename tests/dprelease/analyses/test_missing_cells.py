@@ -107,6 +107,11 @@ def test_a_level_may_say_that_cells_are_missing() -> None:
     assert "patterns" not in found.tables
     named = missing_cells(released(COLUMNS[4:], rows), ["ward=w0"])
     assert set(named.tests) == {"whether ward=w0 does not depend on cost"}
+    # A band of a number that is derived itself follows from what that is made of.
+    of_height = COLUMNS[1].model_copy(update={"derivation": "height is missing"})
+    bmi = COLUMNS[2].model_copy(update={"derivation": "weight * height"})
+    nested = missing_cells(released((of_height, bmi, *COLUMNS[3:]), rows), ["bmi_missing=yes"])
+    assert set(nested.tests) == {f"whether bmi_missing=yes does not depend on {name}" for name in ("cost", "ward")}
     chosen = missing_cells(released(COLUMNS, rows), on=["cost"])
     assert len(chosen.tests) == 2
     # A cell that is always missing with another one, and a column without any missing cell, give no number that is none.

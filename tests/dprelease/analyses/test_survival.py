@@ -252,14 +252,17 @@ def test_what_is_made_of_the_event_or_the_time_is_no_group_and_no_covariate() ->
         "left cut at 2.0",
         "admitted cut at 2.0",
     )
-    made = zip(("exit", "died", "ward", "sex"), ({"derivation": each} for each in words), strict=True)
-    release = declared(released(Patients(), 0, NOISE), **dict(made))
+    made = dict(zip(("exit", "died", "ward", "sex"), ({"derivation": each} for each in words), strict=True))
+    release = declared(released(Patients(), 0, NOISE), **made)
     for name in ("died", "ward"):
         with pytest.raises(InvalidInput, match=f"^{name} decides exit, "):
             survival(release, "exit", name)
         with pytest.raises(InvalidInput, match=f"^{name} decides exit, "):
             hazards(release, "exit", ["group", name])
     assert hazards(release, "exit", ["group", "sex"], "died").tests
+    of_ward = declared(release, **made, group={"derivation": 'ward = "north"'})  # a level of the band of the last date
+    with pytest.raises(InvalidInput, match=r"^group decides exit, "):
+        survival(of_ward, "exit", "group")
 
 
 @pytest.mark.parametrize(
