@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from dprelease.arrays import Floats, Integers
+from dprelease.description.columns import describe
 from dprelease.document.cells import LEVEL
 from dprelease.document.document import Document, Heading, Table
 from dprelease.document.shown import Shown
@@ -49,13 +50,13 @@ SCORED = (
     "for tables."
 )
 APART = "No product of two of {names} is released: how they go together is the model's."
-RARE = "Noise does not tell the patients of {names} from none."
+RARE = "Noise hides {names}, as in `describe`: their patients cannot be told from none, or from all."
 FEW = (
     "All patients are {ratio:.3g} times the noise of a released sum ({noise:.3g}). At less than 60 times, rows say little of "
     "how columns go together."
 )
 POOR = "The model does not give the released sums as nearly as their noise allows: chi-square an entry is {chi2:.3g}, not about 1."
-_CLEAR, _POOR, _FEW = 2.0, 1.5, 60.0
+_POOR, _FEW = 1.5, 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,36 +157,33 @@ class SyntheticRows(Shown):
         t = float(stdtrit(count, 1 - (1 - LEVEL) / 2))
         return RULE.format(sets=count, rows=len(self.sets[0]), patients=self.joint.patients, t=t)
 
-    @property
+    @cached_property
     def cautions(self) -> tuple[str, ...]:
         """Sentences that say when not to believe the rows, the most important ones first."""
         entries = self.joint.entries
         told = [NOBODYS, self.rule, THIRD]
-        chi2, ratio = self.joint.residuals().chi2, entries.rows / entries.typical
+        chi2, noise = self.joint.residuals().chi2, max([entries.typical, *entries.level_noise])
         told += [POOR.format(chi2=chi2)] if chi2 > _POOR else []
-        told += [FEW.format(ratio=ratio, noise=entries.typical)] if ratio < _FEW else []
+        told += [FEW.format(ratio=entries.rows / noise, noise=noise)] if entries.rows < _FEW * noise else []
         scored = [each.name for each in entries.attributes if each.scored]
         told += [SCORED.format(names=listed(scored))] if scored else []
         outcomes = [name for name in self.release.spec.outcomes if name in self.names]
         told += [APART.format(names=listed(outcomes))] if len(outcomes) > 1 else []
-        rare = [
-            f"{each.name}={value}"
-            for place, each in enumerate(entries.attributes)
-            if not each.scored
-            for value, share in zip(each.values, self.joint.weights @ self.joint.of(place), strict=True)
-            if share * entries.rows < _CLEAR * entries.typical
-        ]
+        found = describe(self.release)
+        named = zip(found.names, found.hidden, strict=True)
+        rare = [name for name, hidden in named if hidden and self.release.column(name).indicators]
         return (*told, *([RARE.format(names=listed(rare))] if rare else []))
 
     def document(self) -> Document:
         """The rows, how the model agrees with the release, and when not to believe it."""
         joint, entries, found = self.joint, self.joint.entries, self.joint.residuals()
+        noise = dict.fromkeys(f"{end(entries.level_noise):.2g}" for end in (min, max) if len(entries.level_noise))
         facts = {
             "release": self.release.digest,
             "patients": joint.patients,
             "rows": len(self.sets[0]),
             "sets": len(self.sets),
-            "noise": f"{entries.typical:.4g} patients, of a released sum",
+            "noise": f"{' to '.join(noise)} patients, of a level" if noise else f"{entries.typical:.4g} of scaled sums",
             "residuals": f"chi-square {found.chi2:.3g} an entry over {found.entries:,} entries, the largest {found.largest:.3g} sd",
         }
         details = {"price": joint.price, "components": len(joint.weights), "steps": joint.steps}

@@ -2,21 +2,26 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.analyses.synthetic import APART, NOBODYS, ONE_SET, synthesize
+from dprelease.analyses.synthetic import APART, FEW, NOBODYS, ONE_SET, RARE, synthesize
+from dprelease.description.columns import describe
 from dprelease.errors import InvalidInput
+from dprelease.one_line import listed
 from dprelease.report.synthetic_page import synthetic_page
 from learner.client.library import Opened
 from learner.export.synthetic import SET, sidecar
+from tests.dprelease.analyses import releases
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.moments import COLUMNS, SMOKER, STAGE, opened
 from tests.learner.pages import LEVELS, hostile, parsed
 from tests.learner.world import World
-from tests.support.specs import categorical
+from tests.support.specs import categorical, numeric
 
 ROWS = 400
 
@@ -121,6 +126,29 @@ def test_outcomes_have_no_table_with_each_other(tmp_path: Path) -> None:
 def test_a_column_alone_has_no_table_of_two(tmp_path: Path) -> None:
     found = opened(World(tmp_path, {"north": (SMOKER,)}), tmp_path)
     assert sidecar(found, synthesize(found.release, 10))["pairs"] == []
+
+
+def test_cautions_and_description_name_the_same_levels() -> None:
+    """In ranges a level has more noise than the numbers beside it: what is printed is the level's, and hides what it hides."""
+    site = categorical("site", "a", "b", "c", "d")
+    columns, n, noise = (numeric("age", 18, 90), SMOKER, site), 3000, (4.0, 70.0)
+    random = np.random.default_rng(5)
+    cells = {
+        "age": random.normal(50, 12, n).clip(18, 90),
+        "smoker": np.where(random.random(n) < 0.3, "yes", "no"),
+        "site": random.choice(["a", "b", "c", "d", "e"], n, p=[0.6, 0.37, 0.01, 0.01, 0.01]),
+    }
+    whole = releases.released(columns, cells).moments().joint
+    wide = np.maximum.outer(*[np.where(whole.layout.measured, *noise)] * 2)
+    wide[0], wide[:, 0], wide[0, 0] = wide[1:].min(axis=0), wide[1:].min(axis=0), 0.0
+    draw = np.triu(random.normal(size=wide.shape) * wide)
+    release = releases.viewed(columns, replace(whole, gram=whole.gram + draw + np.triu(draw, 1).T, noise_sd=wide))
+    made, told = synthesize(release, 200), describe(release)
+    hidden = [name for name, each in zip(told.names, told.hidden, strict=True) if each]
+    assert {*hidden} <= {"site=c", "site=d", "site=other"}
+    assert RARE.format(names=listed(hidden)) in made.cautions
+    assert made.document().facts["noise"] == "35 to 70 patients, of a level"
+    assert FEW.format(ratio=n / noise[1], noise=noise[1]) in made.cautions
 
 
 def test_rows_of_another_kind_of_release_are_refused(tmp_path: Path) -> None:

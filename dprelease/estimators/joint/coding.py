@@ -162,6 +162,13 @@ class Entries:
         left, right = from_variables
         return left @ sums @ right.T, np.sqrt(left**2 @ noise**2 @ (right**2).T)
 
+    @property
+    def level_noise(self) -> Floats:
+        """(l,) standard deviations of the noise of the patients of each private level, as released."""
+        told = [each for each in self.attributes if not (each.scored or each.column.public)]
+        own = ((_from_variables(each)[:, 1:], self.noise[0, list(each.places)]) for each in told)
+        return np.concatenate([np.empty(0), *(np.sqrt(each**2 @ noise**2) for each, noise in own)])
+
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
         return tuple(each.name for each in self.attributes)
