@@ -10,7 +10,7 @@ from dprelease.cli.printing import json_option, print_document
 from dprelease.document.cells import Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.identity.certificates import certificate_fingerprint
-from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
+from learner.client.pinned_roots import TrustStore, check_fingerprint, check_holder, read_root
 
 
 @click.group()
@@ -46,6 +46,7 @@ def add(
       learner trust add trial --root root.pem --hub hub.example.org:7444 --mirror https://mirror.example.org/trial
     """
     pem = read_root(root)
+    check_holder(pem, name)
     found = certificate_fingerprint(pem)
     click.echo(f"root of {name}: SHA-256 {found}")
     if fingerprint is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.x509.oid import NameOID
 from pydantic import Field, TypeAdapter, ValidationError
 
 from dprelease.canonical import Value
@@ -14,6 +15,7 @@ from dprelease.data.columns import Name
 from dprelease.errors import Conflict, InvalidInput, NotFound
 from dprelease.files.durable import write_durably
 from dprelease.identity.certificates import certificate_fingerprint, read_certificate
+from dprelease.one_line import one_line
 from dprelease.wire.transport import check_address
 from learner.client.mirror import check_url
 
@@ -52,6 +54,19 @@ def read_root(path: Path) -> str:
     except (OSError, UnicodeDecodeError, ValueError, TypeError, InvalidSignature, InvalidInput) as error:
         raise InvalidInput(f"{path} is not a consortium's root certificate (PEM); ask the consortium for it") from error
     return pem
+
+
+def check_holder(root_pem: str, name: str) -> None:
+    """Refuse another name than the root's, under which no release of the consortium would be believed.
+
+    Raises:
+        InvalidInput: they differ.
+    """
+    names = read_certificate(root_pem).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if name not in (own := [str(each.value) for each in names]):
+        raise InvalidInput(
+            f"the root is that of consortium {one_line(' '.join(own))}, not {one_line(name)}; use its name"
+        )
 
 
 def check_fingerprint(fingerprint: str, expected: str) -> None:

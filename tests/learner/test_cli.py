@@ -20,6 +20,7 @@ from learner.listing import SHOWN_DIGITS
 from tests.learner.commands import EXIT, Run
 from tests.learner.tampering import BLOCKS, copy
 from tests.learner.world import CONSORTIUM, Sealed, World, stored
+from tests.support.certificates import mint
 
 
 @pytest.fixture
@@ -115,7 +116,12 @@ def test_errors_have_the_exit_codes_of_the_table(trusting: Run, run: Run, world:
     assert trusting("fetch", "00" * 8).exit_code == EXIT["NotFound"]
     assert trusting("fetch", "xyz").exit_code == EXIT["InvalidInput"]
     assert trusting("list", "--from", "nobody").exit_code == EXIT["NotFound"]
-    assert trusting("trust", "add", "other", "--root", world.root_path, "--hub", "localhost:1", "--yes").exit_code == 0
+    add = ("trust", "add", "other", "--hub", "localhost:1", "--yes", "--root")
+    refused = trusting(*add, world.root_path)  # no release of it would be believed
+    assert refused.exit_code == EXIT["InvalidInput"]
+    assert f"the root is that of consortium {CONSORTIUM}, not other; use its name" in refused.stderr
+    (tmp_path / "other.pem").write_text(mint("other", None).certificate)
+    assert trusting(*add, tmp_path / "other.pem").exit_code == 0
     assert trusting("list").exit_code == EXIT["InvalidInput"]  # two are trusted now
     assert trusting("list", "--from", "other").exit_code == EXIT["PeerUnavailable"]
     assert trusting("--home", tmp_path / "empty", "list").exit_code == EXIT["NotFound"]

@@ -17,6 +17,7 @@ from learner.listing import INDEX, Index
 from tests.learner.commands import EXIT, Run, runner
 from tests.learner.tampering import BLOCKS
 from tests.learner.world import CONSORTIUM, Sealed, World, stored
+from tests.support.certificates import mint
 from tests.support.web import Web, serving
 
 
@@ -169,7 +170,7 @@ def test_where_nobody_can_the_last_one_says_why(run: Run, world: World, web: Web
 
 
 def test_a_release_is_fetched_by_its_address(
-    run: Run, world: World, web: Web, sealed: Sealed, mirrored: Path, home: Path
+    run: Run, world: World, web: Web, sealed: Sealed, mirrored: Path, home: Path, tmp_path: Path
 ) -> None:
     (mirrored / INDEX).unlink()  # one copied folder is enough
     address = f"{web.url}/{sealed.digest}"
@@ -177,8 +178,9 @@ def test_a_release_is_fetched_by_its_address(
     assert unknown.exit_code == EXIT["NotFound"]
     assert f"consortium {CONSORTIUM} is not trusted yet" in unknown.stderr
     trust(run, world, "--hub", "localhost:1")
-    root = str(world.root_path)
-    assert run("trust", "add", "elsewhere", "--root", root, "--yes", "--hub", "localhost:1").exit_code == 0
+    root = tmp_path / "root.pem"
+    root.write_text(mint("elsewhere", None).certificate)
+    assert run("trust", "add", "elsewhere", "--root", str(root), "--yes", "--hub", "localhost:1").exit_code == 0
     assert run("fetch", address, "--from", "elsewhere").exit_code == EXIT["IntegrityError"]
     fetched = run("fetch", address + "/", "--json")
     assert fetched.exit_code == 0, fetched.output
