@@ -58,11 +58,11 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
             f"fewer than two groups of {by} have events and time that are told from none: the noise of the events has the "
             f"standard deviations {', '.join(f'{sd:.3g}' for sd in count.std(axis=0))}"
         )
-    unit = release.column(clock).unit
+    units = release.column(event).released_unit or "events", release.column(clock).unit
 
     def work(draws: Draws) -> dict[str, Estimates]:
         count, person = (each[:, seen] for each in _sums(draws))
-        return _tables(names, np.maximum(count, LEAST), np.maximum(person, least), unit)
+        return _tables(names, np.maximum(count, LEAST), np.maximum(person, least), *units)
 
     least = np.median(person[:, seen], axis=0) * 1e-6
     tables = tables_of(draws, work)
@@ -94,14 +94,14 @@ def _sums(draws: Draws) -> tuple[Floats, Floats]:
     return within[:, 0], within[:, 1]
 
 
-def _tables(names: tuple[str, ...], count: Floats, person: Floats, unit: str) -> dict[str, Estimates]:
+def _tables(names: tuple[str, ...], count: Floats, person: Floats, of: str, unit: str) -> dict[str, Estimates]:
     log, variance = np.log(count / person), 1 / count
     ratio, spread = log[:, 1:] - log[:, :1], np.sqrt(variance[:, 1:] + variance[:, :1])
     shown = tuple(f"{name} to {names[0]}" for name in names[1:])
     return {
-        "events": Estimates(names, count),
+        "events": Estimates(names, count, units=(of,) * len(names)),
         "time": Estimates(names, person, units=(unit,) * len(names)),
-        "rates": Estimates(names, log, np.sqrt(variance), link="log", units=(per("", unit),) * len(names)),
+        "rates": Estimates(names, log, np.sqrt(variance), link="log", units=(per(of, unit),) * len(names)),
         "rate ratios": Estimates(shown, ratio, spread, link="log", tested=True),
     }
 

@@ -69,7 +69,7 @@ def test_rates_are_those_of_statsmodels() -> None:
         for arm in columns[0].levels
     }
     assert found.tables["rates"].estimate == pytest.approx([count / time for count, time in sums.values()])
-    assert found.tables["rates"].units == ("per year",) * 3
+    assert found.tables["rates"].units == ("events per year",) * 3
     ratios = found.tables["rate ratios"]
     for place, arm in enumerate(("placebo", "none")):
         pair = (*sums[arm], *sums["drug"])

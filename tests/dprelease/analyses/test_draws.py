@@ -63,7 +63,7 @@ def test_units_of_others_are_only_text() -> None:
         survival(release, "years", "arm")
     shown = rates(release, "falls", "years", "arm").summary()
     assert "\x1b" not in shown
-    assert r"per \x1b[31m\nyears" in shown
+    assert r"events per \x1b[31m\nyears" in shown
 
 
 def test_scores_stand_above_what_they_are_in_and_a_level_that_all_have_is_to_be_left_out() -> None:
