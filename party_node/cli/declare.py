@@ -20,6 +20,10 @@ _SUBJECT = re.compile(r"(^|[_\W])(id|pid|mrn|nhs|patient|subject|person|patid|su
 """Names that a column of identifiers is likely to have."""
 
 _MOST_LEVELS = 50
+_CODES = (
+    '# ICD or ATC? Say kind = "code" without levels, and derive from it: category with prefix or map, or indicator with codes '
+    "(docs/party.md, Derived columns)"
+)
 """Texts of a column that are listed; of more, none is a level that anybody would confirm."""
 
 _LONGEST_NAME = 64
@@ -131,6 +135,7 @@ def _column(name: str, column: ProposedColumn, *, unknown_bounds: bool, levels: 
     else:
         yield 'kind = "categorical"      # or "ordered", if its levels have an order: lowest first, and a fill'
         yield "levels = []"
+        yield from (_CODES,) if column.coded else ()
         if levels and len(column.texts) > _MOST_LEVELS:
             yield f"# more than {_MOST_LEVELS} different texts: is it a category?"
         elif levels:

@@ -54,6 +54,7 @@ _ENDS = (-1e9, 1e9)  # of open bands
 _MOST = 0.9
 
 _BATCH = re.compile(r"(batch|checkpoint|wave)([ _]?(no|nr|number))?", re.IGNORECASE)
+_CODE = re.compile(r"[A-Z][0-9][0-9A-Z](\.?[0-9A-Z]{1,4})?", re.IGNORECASE)
 _RECORD = re.compile(r"(record|visit)([ _]?(id|no|nr|number))?", re.IGNORECASE)
 _ROWS_A_BATCH = 3
 """Least rows of a batch on average, where a column without such a name is taken for one of batches."""
@@ -81,6 +82,11 @@ class ProposedColumn:
     format: str = ISO_8601
     texts: tuple[str, ...] = ()
     key: Key = ""
+
+    @property
+    def coded(self) -> bool:
+        """Tells whether its texts look like codes of diagnoses or drugs, such as ICD-10 and ATC."""
+        return _most(sum(_CODE.fullmatch(text) is not None for text in self.texts), len(self.texts))
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,17 @@ def test_an_export_is_described_without_any_value_of_it(tmp_path: Path) -> None:
     assert "more than one column sex" in text
 
 
+def test_a_column_of_codes_is_pointed_to_what_is_derived_from_codes(tmp_path: Path) -> None:
+    rows = ["p1,I21.4,A10BA02,north,R1", "p2,E11,C09AA05,south,E11", "p3,e119,,north,x", "p4,S72.00,N02,west,"]
+    found = declared(tmp_path, csv(tmp_path, "\n".join(["id,dx,drug,ward,note", *rows, ""])))
+    assert {keys["kind"] for keys in found["columns"].values()} == {"categorical"}
+    told = (tmp_path / "party.toml").read_text().split("[columns.")[1:]
+    coded = [each for each in told if 'kind = "code"' in each]
+    assert [each.split("]")[0] for each in coded] == ["dx", "drug"]
+    assert all(key in each for each in coded for key in ("prefix", "codes", "map"))
+    assert "I21" not in (tmp_path / "party.toml").read_text()
+
+
 def test_columns_of_batches_and_records_are_no_data(tmp_path: Path) -> None:
     header = "id,month,wave,visit,visit_date,stage,age,left"
     rows = [f"p{row},{row // 3 + 1},1,v{row % 2},2020-01-0{row + 1},{2 - row % 2},{row},{row + 1}" for row in range(6)]
