@@ -145,7 +145,8 @@ class HospitalState:
         """
         part, (found, _) = spec.party(self.settings.name), read_findings(self._findings)
         names = with_sources(self.settings.declared, tuple(column.name for column in (part.columns if part else ())))
-        return {name: found[name] for name in names if name in found}
+        declared = self.settings.declared
+        return {name: found[name].told(declared[name]) for name in names if name in found and name in declared}
 
     def session(self, record: Record) -> SessionFolder:
         """The folder of the session of a joint computation, or of an alignment run."""

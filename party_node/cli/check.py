@@ -13,6 +13,7 @@ import numpy as np
 
 from dprelease.catalogue import FEWEST_COMPARED
 from dprelease.cli.printing import json_option, print_document, print_json
+from dprelease.data.columns import OTHER
 from dprelease.document.cells import UNKNOWN, Cell, Said
 from dprelease.document.document import Document, Heading, Table
 from dprelease.errors import DataRefused, DpReleaseError, InvalidInput
@@ -96,7 +97,7 @@ def of_source(settings: PartySettings, look: SourceLook) -> list[Finding]:
     if settings.source.tells_batches and look.rows:
         findings.append(Finding("batches", True, _batches(look.batches, settings)))
     for name, column in look.columns.items():
-        words = "; ".join(filter(None, (column.findings.words() if column.cells else "", column.problem)))
+        words = "; ".join(filter(None, (column.told.words() if column.cells else "", column.problem)))
         if words:
             findings.append(Finding(f"column {name}", not column.problem, words))
     return findings
@@ -218,7 +219,7 @@ def _row(name: str, column: ColumnLook, source: SourceLook, *, ascii_only: bool)
     examples = [{"kind": each.kind, "text": each.text, "where": source.where(each.row)} for each in column.examples]
     return [
         name,
-        *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in asdict(column.findings).values()),
+        *(Said(count, f"{count:,}" if seen else UNKNOWN) for count in asdict(column.told).values()),
         column.declared.offered[0].fill_text if column.declared.offered else "",
         Said(data_of(column.distribution), tuple(_described(column, source.where, ascii_only=ascii_only))),
         column.declared.column.kind,
@@ -276,7 +277,7 @@ def _heights(counts: Sequence[int], blocks: str) -> str:
 
 def _bars(counts: Levels, outside: int, block: str) -> list[str]:
     shown = list(counts.levels.items())[:_MOST_LEVELS]
-    shown += [("(no declared level)", counts.undeclared)] if outside else []
+    shown += [(OTHER if len(shown) == 1 else "(no declared level)", counts.undeclared)] if outside else []
     most, width = max((count for _, count in shown), default=0), max(len(one_line(level)) for level, _ in shown)
     digits = len(f"{most:,}")
     lines = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dprelease.arrays import Mask
@@ -54,15 +54,16 @@ class Findings:
         """The counts in words."""
         return f"{self.missing:,} missing, {self.unreadable:,} unreadable, {self.outside:,} outside bounds or levels"
 
+    def told(self, declared: Declaration) -> Findings:
+        """The counts of a column without what is in order: values beside the only level of a category are its second value."""
+        return replace(self, outside=0) if len(declared.column.vocabulary) == 1 else self
+
     def implausible(self, declared: Declaration, rows: int) -> bool:
         """Tells whether more than half of a column's so many cells were replaced, unless party.toml says so, or all of them.
 
-        Values beside the only level of a category are its second value, and do not count unless there is no other.
+        The second value of a category of one level does not count, unless there is no other.
         """
-        if self.replaced >= rows:
-            return True
-        two_valued = len(declared.column.vocabulary) == 1
-        return not declared.mostly_replaced and self.replaced - (self.outside if two_valued else 0) > rows / 2
+        return self.replaced >= rows or (not declared.mostly_replaced and self.told(declared).replaced > rows / 2)
 
 
 def problems(findings: Mapping[str, Findings], implausible: frozenset[str]) -> tuple[str, ...]:

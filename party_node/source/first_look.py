@@ -274,6 +274,11 @@ class ColumnLook:
         """Tells whether no cell of it was read."""
         return bool(self.problem) and not self.cells
 
+    @property
+    def told(self) -> Findings:
+        """The counts to show: all where there is a problem."""
+        return self.findings if self.problem else self.findings.told(self.declared)
+
     def count(self, cells: Cells) -> None:
         """Count some rows' cells."""
         self.cells += len(cells.missing)

@@ -61,6 +61,7 @@ def test_every_column_is_counted_and_every_bad_text_has_an_example_with_its_line
     assert shown(found, "sex", "outside") == [("F", "line 3"), ("x", "line 8")]
     assert shown(found, "came", "unreadable") == [("2011-13-02", "line 3")]
     assert shown(found, "old", "outside") == []  # of two values one is the other level
+    assert (old.told.outside, age.told.outside) == (0, 3)
     assert data_of(age.distribution) == {
         "edges": pytest.approx([18 + i * 82 / BARS for i in range(BARS + 1)]),
         "counts": [1, 0, 0, 1, *[0] * (BARS - 5), 2],
