@@ -34,7 +34,16 @@ from tests.mechanisms.test_contract import blocks_of
 from tests.support.certificates import NOW, certify
 from tests.support.panels import donors_of, panel_spec
 from tests.support.rounds import ranges_first, ranges_first_without_bounds
-from tests.support.specs import build_spec, categorical, new_consortium, numeric, seal, sign_approval, with_terms
+from tests.support.specs import (
+    Consortium,
+    build_spec,
+    categorical,
+    new_consortium,
+    numeric,
+    seal,
+    sign_approval,
+    with_terms,
+)
 from tests.support.streams import first_spec, following, published
 
 VECTORS = Path(__file__).parent.parent / "docs" / "vectors"
@@ -56,7 +65,7 @@ ABOUT = About.model_validate(
     }
 )
 TRIAL = new_consortium(*COLUMNS)
-NORTH, SOUTH = TRIAL.parties["north"], TRIAL.parties["south"]
+NORTH = TRIAL.parties["north"]
 
 Files = Mapping[str, bytes]
 """Names to bytes of a release's folder."""
@@ -143,7 +152,7 @@ def _blocks(*specs: ReleaseSpec) -> Mapping[str, tuple[Block, ...]]:
     return published(specs, (_tables(spec) for spec in specs), SecureNoise())
 
 
-def _signed(manifest: bytes, key: PrivateKey = TRIAL.hub.key) -> Files:
+def _signed(manifest: bytes, key: PrivateKey) -> Files:
     return {MANIFEST: manifest, SIGNATURE: sign_manifest(key, manifest).encode()}
 
 
@@ -153,7 +162,7 @@ def _published(spec: ReleaseSpec, blocks: Mapping[str, tuple[Block, ...]]) -> Fi
     entries = [seal(TRIAL.parties[party], spec, block, at) for (party, at), block in data.items()]
     approvals = {party: sign_approval(TRIAL.parties[party], spec) for party in blocks}
     manifest = assemble(spec, entries, approvals, TRIAL.hub.certificate, __version__, NOW)
-    return {**_signed(manifest.to_bytes()), **{block_file(*key): block for key, block in data.items()}}
+    return {**_signed(manifest.to_bytes(), TRIAL.hub.key), **{block_file(*key): block for key, block in data.items()}}
 
 
 @dataclass(frozen=True)
@@ -163,10 +172,12 @@ class Honest:
     Attributes:
         specs: its spec; of a stream, those of its checkpoints up to it.
         files: its folder.
+        by: who signed it.
     """
 
     specs: tuple[ReleaseSpec, ...]
     files: Files
+    by: Consortium = TRIAL
 
     @property
     def spec(self) -> ReleaseSpec:
@@ -176,11 +187,15 @@ class Honest:
     def manifest(self) -> bytes:
         return self.files[MANIFEST]
 
-    def by_hub(self, change: Callable[[dict[str, Any]], object], key: PrivateKey = TRIAL.hub.key) -> Files:
+    def signed(self, manifest: bytes, key: PrivateKey | None = None) -> Files:
+        """Other bytes of the manifest, signed by the hub or with another key."""
+        return {**self.files, **_signed(manifest, key or self.by.hub.key)}
+
+    def by_hub(self, change: Callable[[dict[str, Any]], object], key: PrivateKey | None = None) -> Files:
         """The manifest changed as plain data and properly signed again: what a dishonest hub can do."""
         data = json.loads(self.manifest)
         change(data)
-        return {**self.files, **_signed(canonical_bytes(data), key)}
+        return self.signed(canonical_bytes(data), key)
 
     def by_all(self, **fields: object) -> Files:
         """Other terms, signed by everybody, over the same numbers and words."""
@@ -188,7 +203,7 @@ class Honest:
         old, new = (each.digest().encode() for each in (self.spec, spec))
         blocks = {name: data.replace(old, new) for name, data in self.files.items() if name.endswith(".block")}
         entries, approvals = [], []
-        for name, member in TRIAL.parties.items():
+        for name, member in self.by.parties.items():
             entries.append(seal(member, spec, blocks[block_file(name, 0)]).model_dump(mode="json"))
             approvals.append(sign_approval(member, spec).model_dump(mode="json"))
         changed = {"spec": spec.model_dump(mode="json"), "blocks": entries, "approvals": approvals}
@@ -202,7 +217,7 @@ class Honest:
         """Another block of the north's; where it is sealed, by the north and the hub."""
         name = block_file("north", 0)
         block = change(self.files[name])
-        entry = seal(NORTH, self.spec, block).model_dump(mode="json")
+        entry = seal(self.by.parties["north"], self.spec, block).model_dump(mode="json")
         files = self.by_hub(lambda data: data["blocks"].__setitem__(0, entry)) if sealed else self.files
         return {**files, name: block}
 
@@ -224,19 +239,19 @@ def _refused(step: int, says: str, of: str = "moments") -> Callable[[Fault], Fau
 @_refused(1, "not in canonical form")
 def not_canonical_space(honest: Honest) -> Files:
     """The manifest has a space after its first comma, and the hub signed it so."""
-    return {**honest.files, **_signed(honest.manifest.replace(b",", b", ", 1))}
+    return honest.signed(honest.manifest.replace(b",", b", ", 1))
 
 
 @_refused(1, "not in canonical form")
 def not_canonical_key_twice(honest: Honest) -> Files:
     """The manifest has two titles, and the hub signed it so."""
-    return {**honest.files, **_signed(honest.manifest.replace(b'"title":', b'"title":"shown","title":', 1))}
+    return honest.signed(honest.manifest.replace(b'"title":', b'"title":"shown","title":', 1))
 
 
 @_refused(1, "not in canonical form")
 def surplus_byte_of_manifest(honest: Honest) -> Files:
     """The manifest ends with a line feed, and the hub signed it so."""
-    return {**honest.files, **_signed(honest.manifest + b"\n")}
+    return honest.signed(honest.manifest + b"\n")
 
 
 @_refused(1, "not a valid Manifest: format")
@@ -278,7 +293,7 @@ def missing_signature(honest: Honest) -> Files:
 @_refused(2, "kind dprelease/manifest/v1 is not valid")
 def signature_of_another_kind(honest: Honest) -> Files:
     """The hub signed the manifest's bytes as a block, not as a manifest."""
-    return {**honest.files, SIGNATURE: sign(TRIAL.hub.key, BLOCK, honest.manifest).encode()}
+    return {**honest.files, SIGNATURE: sign(honest.by.hub.key, BLOCK, honest.manifest).encode()}
 
 
 @_refused(2, "kind dprelease/manifest/v1 is not valid")
@@ -290,13 +305,14 @@ def altered_number(honest: Honest) -> Files:
 @_refused(2, "holds a party certificate where a hub")
 def wrong_role_of_hub(honest: Honest) -> Files:
     """A hospital signed the manifest in the hub's place."""
-    return honest.by_hub(lambda data: data.update(hub_certificate=NORTH.certificate), NORTH.key)
+    north = honest.by.parties["north"]
+    return honest.by_hub(lambda data: data.update(hub_certificate=north.certificate), north.key)
 
 
 @_refused(2, "authority stands where")
 def root_as_hub(honest: Honest) -> Files:
     """The root signed the manifest in the hub's place."""
-    return honest.by_hub(lambda data: data.update(hub_certificate=TRIAL.root.certificate), TRIAL.root.key)
+    return honest.by_hub(lambda data: data.update(hub_certificate=honest.by.root.certificate), honest.by.root.key)
 
 
 @_refused(2, "not issued by the pinned consortium root")
@@ -357,7 +373,7 @@ def approval_of_another_release(honest: Honest) -> Files:
 @_refused(4, "kind dprelease/approval/v1 is not valid")
 def approval_signed_by_another(honest: Honest) -> Files:
     """One hospital's approval has a signature of the other hospital's key."""
-    forged = sign_approval(SOUTH, honest.spec).signature
+    forged = sign_approval(honest.by.parties["south"], honest.spec).signature
     return honest.by_hub(lambda data: data["approvals"][0].update(signature=forged))
 
 
@@ -374,8 +390,8 @@ def wrong_role_of_block(honest: Honest) -> Files:
 
     def change(data: dict[str, Any]) -> None:
         entry = data["blocks"][0]
-        entry["sealed"]["signature"] = sign_block(TRIAL.hub.key, honest.spec.digest(), entry["sealed"]["sha256"])
-        entry["certificate"] = TRIAL.hub.certificate
+        entry["sealed"]["signature"] = sign_block(honest.by.hub.key, honest.spec.digest(), entry["sealed"]["sha256"])
+        entry["certificate"] = honest.by.hub.certificate
 
     return honest.by_hub(change)
 
@@ -386,7 +402,7 @@ def wrong_sequence_number(honest: Honest) -> Files:
 
     def change(data: dict[str, Any]) -> None:
         sealed = data["blocks"][0]["sealed"]
-        sealed["signature"] = sign_block(NORTH.key, honest.spec.digest(), sealed["sha256"], 1)
+        sealed["signature"] = sign_block(honest.by.parties["north"].key, honest.spec.digest(), sealed["sha256"], 1)
 
     return honest.by_hub(change)
 
@@ -522,7 +538,8 @@ def range_of_another_reach(honest: Honest) -> Files:
     return honest.north(lambda block: block[:-8] + bytes([block[-8] ^ 4]) + block[-7:], sealed=True)
 
 
-def _write(folder: Path, files: Files) -> ReleaseFolder:
+def write_files(folder: Path, files: Files) -> ReleaseFolder:
+    """Write a release's files."""
     for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -536,19 +553,19 @@ def write(to: Path) -> None:
     for name, specs in _specs().items():
         spec, files = specs[-1], _published(specs[-1], _blocks(*specs))
         honest[name] = Honest(specs, files)
-        folder = _write(to / "good" / name, files)
+        folder = write_files(to / "good" / name, files)
         release = folder.verify(TRIAL.root.certificate)
         plain = plain_files(release, folder.manifest())
-        _write(folder.path, {table: plain[table] for table in NUMBERS if table in plain})
+        write_files(folder.path, {table: plain[table] for table in NUMBERS if table in plain})
         good.append({"folder": f"good/{name}", "must": "verify", "release": spec.digest(), "mechanism": spec.mechanism})
     for name, (fault, step, says, of) in BAD.items():
-        _write(to / "bad" / name, fault(honest[of]))
+        write_files(to / "bad" / name, fault(honest[of]))
         wrong = " ".join((fault.__doc__ or "").split())
         found = {"folder": f"bad/{name}", "copy_of": f"good/{of}", "must": "refuse"}
         bad.append({**found, "wrong": wrong, "step": step, "learner_says": says})
     listed = {"consortium": TRIAL.root.name, "root": ROOT, "good": good, "bad": bad}
-    _write(to, {ROOT: TRIAL.root.certificate.encode(), LIST: f"{json.dumps(listed, indent=1)}\n".encode()})
-    _write(to, {proof_vectors.FILE: proof_vectors.to_bytes()})
+    write_files(to, {ROOT: TRIAL.root.certificate.encode(), LIST: f"{json.dumps(listed, indent=1)}\n".encode()})
+    write_files(to, {proof_vectors.FILE: proof_vectors.to_bytes()})
 
 
 if __name__ == "__main__":

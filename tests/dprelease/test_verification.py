@@ -20,7 +20,7 @@ from dprelease.mpc.modulus import P
 from dprelease.release.accounting import guarantee, trust
 from dprelease.release.approval import SignedApproval
 from dprelease.release.block import read_block
-from dprelease.release.manifest import sign_block, sign_manifest
+from dprelease.release.manifest import sign_manifest
 from dprelease.release.release import Release
 from dprelease.release.spec import ReleaseSpec
 from dprelease.release.verification import verify_release
@@ -147,11 +147,6 @@ def a_guarantee_without_its_small_print() -> Published:
     return by_hub(lambda data: data["guarantee"].pop())
 
 
-@because("trust")
-def a_trust_statement_that_promises_more() -> Published:
-    return by_hub(lambda data: data.update(trust=["Nobody needs to be trusted for anything."]))
-
-
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")  # cryptography's remark on a damaged certificate
 @pytest.mark.parametrize("part", range(200))
 def test_one_bit_of_the_manifest(part: int) -> None:
@@ -229,16 +224,6 @@ def a_block_sealed_under_a_certificate_of_its_own() -> Published:
     return _resealed(certify("north", "party", key=NORTH.key))
 
 
-@because("was not signed with the key that the spec names")
-def a_block_signed_by_the_other_party() -> Published:
-    def change(data: dict[str, Any]) -> None:
-        sealed = data["blocks"][0]["sealed"]
-        sealed["signature"] = sign_block(SOUTH.key, SPEC.digest(), sealed["sha256"])
-        data["blocks"][0]["certificate"] = SOUTH.certificate
-
-    return by_hub(change)
-
-
 # The spec: everybody signs, the numbers do not add up.
 def _with_noise(change: Callable[[PartyNoise], PartyNoise]) -> ReleaseSpec:
     return with_terms(SPEC, noise=tuple(change(noise) for noise in SPEC.terms.noise))
@@ -280,11 +265,6 @@ def a_grid_too_coarse() -> Published:
 
 
 # The blocks' bytes.
-@because("differs from the digest")
-def blocks_swapped() -> Published:
-    return with_blocks(north=HONEST.blocks["south"], south=HONEST.blocks["north"])
-
-
 @because("differs from the digest")
 def a_block_of_the_same_shape_from_another_release() -> Published:
     return with_blocks(**publish(TRIAL, SPEC, SeededNoise(4)).blocks)

@@ -99,7 +99,7 @@ def test_what_does_not_verify_is_neither_verified_fitted_nor_exported(
     trusting: Run, folder: ReleaseFolder, world: World, tmp_path: Path
 ) -> None:
     false = copy(folder, tmp_path / "false")
-    BLOCKS["a flipped bit"](false, world)
+    BLOCKS["flipped bit of block"](false, world)
     output = tmp_path / "output"
     for arguments in (
         ("verify", false.path),

@@ -92,7 +92,7 @@ def test_bytes_come_from_the_mirror_and_lists_from_the_hub(
 def flipped(mirrored: Path, world: World, sealed: Sealed) -> None:
     from dprelease.release.folder import ReleaseFolder
 
-    BLOCKS["a flipped bit"](ReleaseFolder(mirrored / sealed.digest), world)
+    BLOCKS["flipped bit of block"](ReleaseFolder(mirrored / sealed.digest), world)
 
 
 BEHIND: dict[str, Callable[[Path, World, Sealed], object]] = {

@@ -16,11 +16,9 @@ from learner.client.library import Library, check_prefix, open_verified
 from learner.client.pinned_roots import TrustStore, check_fingerprint, read_root
 from tests.learner.commands import EXIT, runner
 from tests.learner.moments import COLUMNS, opened
-from tests.learner.tampering import BLOCKS, FILES, MANIFEST, copy
+from tests.learner.tampering import copy
 from tests.learner.world import CONSORTIUM, Sealed, World
 from tests.support.certificates import mint
-
-ALL = {**MANIFEST, **BLOCKS, **FILES}
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ FALSE = [
     Fault(f"the hub serves {kind}: {what}", "learner", Kind.LOCAL, IntegrityError, NOT_KEPT, act)
     for kind, tampers in (("a manifest", MANIFEST), ("a block", {**BLOCKS, **FILES}))
     for what, act in tampers.items()
-    if what != "a missing block"  # that is a hub that breaks, not one that lies
+    if what != "missing block"  # that is a hub that breaks, not one that lies
 ]
 
 
