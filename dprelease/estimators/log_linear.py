@@ -46,6 +46,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from dprelease.arrays import Floats, Mask
 from dprelease.data.columns import Column
@@ -284,9 +285,9 @@ def _moments(coding: Floats, entries: Index, law: Floats) -> tuple[Floats, Float
     for start in range(0, len(law), PIECE):
         part, share = coding[start : start + PIECE], law[start : start + PIECE]
         features = part[:, entries[:, 0]] * part[:, entries[:, 1]]
-        weighted = share[:, None] * features
-        mean += weighted.sum(axis=0)
-        second += features.T @ weighted
+        mean += share @ features
+        features *= np.sqrt(share)[:, None]
+        second += features.T @ features  # of one array: half the work
     return mean, second - np.outer(mean, mean)
 
 
@@ -333,12 +334,11 @@ def _inverse(matrix: Floats) -> Floats:
     Raises:
         InvalidInput: rounding has the better of it.
     """
-    try:
-        half = np.linalg.inv(np.linalg.cholesky(matrix))
-    except np.linalg.LinAlgError:
-        raise InvalidInput(UNSETTLED) from None
-    found: Floats = half.T @ half
-    return found
+    half, failed = dpotrf(matrix, lower=1)
+    if failed or not np.isfinite(half).all():
+        raise InvalidInput(UNSETTLED)
+    found: Floats = np.tril(dpotri(half, lower=1)[0])
+    return found + np.tril(found, -1).T
 
 
 def _means(coding: Floats, entries: Index, law: Floats) -> Floats:
