@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dprelease.analyses.synthetic import APART, FEW, NOBODYS, ONE_SET, RARE, synthesize
+from dprelease.analyses.synthetic import APART, FEW, NOBODYS, ONE_SET, POOR, RARE, SCORED, THIRD, synthesize
 from dprelease.description.columns import describe
 from dprelease.errors import InvalidInput
+from dprelease.estimators.joint.fit import price_of
 from dprelease.one_line import listed
 from dprelease.report.synthetic_page import synthetic_page
 from learner.client.library import Opened
@@ -121,6 +122,22 @@ def test_outcomes_have_no_table_with_each_other(tmp_path: Path) -> None:
     assert ("died", "pain") not in {pair.names for pair in made.pairs}
     assert len(made.pairs) == 5
     assert APART.format(names="died, pain") in made.cautions
+
+
+def test_cautions_say_when_a_release_tells_little(release: Opened) -> None:
+    """From 60 times the noise on, and up to a chi-square of 1.5 an entry."""
+    made = synthesize(release.release, 10)
+    joint, entries = made.joint, made.joint.entries
+    assert made.cautions == (NOBODYS, ONE_SET, THIRD, SCORED.format(names="age, glucose"))
+    assert joint.price == price_of(entries, "rows")
+
+    def says(sentence: str, **changed: object) -> bool:
+        other = replace(joint, entries=replace(entries, **changed))  # type: ignore[arg-type]
+        return any(each.startswith(sentence.split("{")[0]) for each in replace(made, joint=other).cautions)
+
+    assert [says(FEW, typical=entries.rows / ratio) for ratio in (59, 61)] == [True, False]
+    chi2 = joint.residuals().chi2
+    assert [says(POOR, noise=entries.noise * np.sqrt(chi2 / level)) for level in (1.49, 1.51)] == [False, True]
 
 
 def test_a_column_alone_has_no_table_of_two(tmp_path: Path) -> None:

@@ -52,6 +52,25 @@ def test_both_ways_give_the_g_formula_without_noise() -> None:
     after = found.tables["balance"].estimate[4:]
     np.testing.assert_allclose(after, 0, atol=0.01)
     assert np.abs(found.tables["balance"].estimate[:4]).max() > 0.3
+    rows = patients(n, 0.9, 1)
+    for column, level in (("smoker", "yes"), ("age", "middle"), ("age", "old")):
+        arms = [(rows[column] == level)[rows["treated"] == each] for each in ("no", "yes")]
+        unit = np.sqrt(np.mean([arm.var() for arm in arms]))
+        error = np.sqrt(sum(arm.var() / len(arm) for arm in arms)) / unit
+        balance = found.tables["balance"][f"{column}={level}, before"]
+        assert balance.estimate == pytest.approx((arms[1].mean() - arms[0].mean()) / unit, abs=1e-3)
+        assert balance.standard_error == pytest.approx(error, rel=0.01)
+
+
+def test_errors_of_ratios_follow_from_those_of_risks() -> None:
+    tables = effect(release_of(5_000, 0.9, 1, 0.002), "treated", "ill", ["smoker", "age"]).tables
+    for place in (0, 1):
+        at = slice(2 * place, 2 * place + 2)
+        risk, error = tables["risks"].estimate[at], tables["risks"].standard_error[at]
+        both = (error @ error - tables["differences"].standard_error[place] ** 2) / 2
+        slopes = np.array([-1, 1]) / np.array([risk, risk * (1 - risk)])
+        spread = slopes @ np.array([[error[0] ** 2, both], [both, error[1] ** 2]]) @ slopes.T
+        np.testing.assert_allclose(tables["ratios"].standard_error[at], np.sqrt(np.diag(spread)), rtol=1e-6)
 
 
 def test_outcomes_apart_have_their_effects_and_do_not_explain_one_another() -> None:

@@ -10,8 +10,13 @@ from scipy.stats import binom, chi2
 from statsmodels.duration.hazard_regression import PHReg
 
 from dprelease.analyses import hazards
+from dprelease.analyses.combinations import design, law_of
 from dprelease.analyses.estimates import Estimates
+from dprelease.analyses.exit_sums import exit_sums
+from dprelease.analyses.hazards import _Model
+from dprelease.data.exits import Exits
 from dprelease.errors import InvalidInput
+from dprelease.estimators.log_linear import LogLinear
 from tests.support.covariates import CUTS, Patients, released, true_ratios
 
 SLOW = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -100,6 +105,24 @@ def test_each_cause_has_ratios_of_its_own() -> None:
     assert ratios.standard_error.max() < 0.1
     assert "not a ratio of its cumulative incidences" in found.summary()
     json.dumps(found.document().to_json(), allow_nan=False)
+
+
+def test_shares_of_exits_add_up_whatever_the_hazards() -> None:
+    release = released(Patients(2000, rate=(0.4, 0.3)))
+    law = law_of(release, ["exit=left 0 to 0.15"], ["sex=b", "treated=b"])
+    x = design(release, law, np.arange(len(law.cells)) % 2.0, ["sex", "treated"])
+    model = _Model.of(exit_sums(release, "exit", None, None), law, x)
+    values = np.random.default_rng(1).normal(-1, 1, len(model.ratios))
+    assert np.bincount(model.at, np.exp(model.base(law, values))) == pytest.approx(np.ones(4))
+
+
+def test_exits_by_one_cause_are_taken_to_be_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, real, levels = [], LogLinear.of, Exits(CUTS, ("death", "transplant")).levels
+    monkeypatch.setattr(LogLinear, "of", lambda *given: asked.append(given[3]) or real(*given))
+    hazards(released(Patients(2000, rate=(0.4, 0.3))), "exit", ["sex"])
+    (groups,) = asked
+    assert [{levels[at].split()[0] for at in group} for group in groups] == [{"death"}, {"transplant"}, {"left"}]
+    assert {len(group) for group in groups} == {len(CUTS)}
 
 
 def test_the_reference_of_a_covariate_has_every_cause() -> None:

@@ -10,6 +10,7 @@ import statsmodels.api as sm
 from scipy.stats import binom
 
 from dprelease.analyses import missing_cells
+from dprelease.analyses.missing_cells import _caveats, made_of
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn
 from dprelease.errors import InvalidInput
 from dprelease.release.release import Release
@@ -97,6 +98,24 @@ def test_cells_that_are_missing_at_random_are_found_as_often_as_it_says(
     refused, half = int((np.array(p) < 0.05).sum()), len(p) // 2
     assert len(p) == 150
     assert binom.ppf(1e-4, half, 0.02) <= refused / 2 <= binom.isf(1e-4, half, 0.075)
+
+
+def test_counts_have_the_noise_of_their_sums() -> None:
+    """Of one sum halved, and of three in quarters; a standard deviation of 2,000 draws errs by 1.6 %."""
+    found = missing_cells(release_of(3000, 1, 30.0)).tables
+    assert found["missing"].noise_sd * 3000 == pytest.approx([15, 15], rel=0.1)
+    assert sum("clipped" in told for clips in (False, True) for told in _caveats(1, clips=clips)) == 1
+    assert found["patterns"].noise_sd == pytest.approx(np.full(4, np.sqrt(3) * 7.5), rel=0.1)
+
+
+def test_a_column_is_made_of_those_that_its_formula_names() -> None:
+    formula = 'exit by years from admitted to left and status = "cut at" or "x" at 1.5'
+    assert made_of(category("exit", "a").model_copy(update={"derivation": formula})) == {
+        "exit",
+        "admitted",
+        "left",
+        "status",
+    }
 
 
 def test_a_level_may_say_that_cells_are_missing() -> None:

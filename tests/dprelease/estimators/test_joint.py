@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common.moment_releases import both_rounds, bounded
 from dprelease.data.bounding import BoundedRows
 from dprelease.data.columns import CategoricalColumn, Column, NumericColumn, OrderedColumn
 from dprelease.errors import InvalidInput
-from dprelease.estimators.joint.coding import Attribute, Entries
+from dprelease.estimators.joint.coding import REACH, Attribute, Entries
 from dprelease.estimators.joint.derived import possible_rows, ties
 from dprelease.estimators.joint.fit import fit_joint, joint_of, refits
 from dprelease.estimators.joint.model import Joint
@@ -181,6 +182,17 @@ def test_numbers_are_values_about_their_mean_and_scores_their_levels() -> None:
     assert np.isfinite(only.residuals().chi2)
 
 
+def test_a_fit_starts_at_what_columns_show_by_themselves() -> None:
+    """Shares of levels, and the density of a normal law within three deviations of a mean and within bounds."""
+    rows = mixed_rows(4000)
+    _, tight, smoker, ward, outcome = Entries.of(noisy_moments(MIXED, rows, 1e-6)).attributes
+    assert smoker.start == pytest.approx([(rows[:, 2] == sign).mean() for sign in (1, -1)], abs=1e-3)
+    assert ward.start == pytest.approx(rows[:, 3:7].mean(axis=0), abs=1e-3)
+    assert tight.codes[0, [0, -1]] == pytest.approx([-1, rows[:, 1].mean() + REACH * rows[:, 1].std()], abs=1e-3)
+    density = norm.pdf(outcome.codes[0], rows[:, 7].mean(), rows[:, 7].std())
+    assert outcome.start == pytest.approx(density / density.sum(), abs=1e-3)
+
+
 def test_numbers_in_ranges_are_read_in_their_units() -> None:
     """Bounds nobody knew: a first round publishes ranges, rows are clipped to them, and values come out as people know them."""
     generator, n = np.random.default_rng(0), 20_000
@@ -229,7 +241,7 @@ def test_a_checkpoint_of_a_stream_is_read_as_a_release() -> None:
     assert np.isfinite(joint.shares).all()
 
 
-def test_what_no_table_can_be_told_from_is_refused() -> None:
+def test_what_no_table_can_be_told_from_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="noise hides every table"):
         fit_joint(view(patients(1), 30), "rows", SEED)
     wide = tuple(closed(name, 600) for name in ("x", "y"))
@@ -243,6 +255,10 @@ def test_what_no_table_can_be_told_from_is_refused() -> None:
     for names, words in (("aa", "each once"), ("", "at least one"), ("az", "not a column of this release: z")):
         with pytest.raises(InvalidInput, match=words):
             joint.table(names)
+    monkeypatch.setattr("dprelease.estimators.joint.model.MOST_CELLS", 6)
+    assert joint.table("ab").size == 6
+    with pytest.raises(InvalidInput, match="2 x 4 cells is too large"):
+        joint.table("ac")
     single = fit_joint(noisy_moments(COLUMNS[:1], coded(patients(900))[:, :1], 0.01), "rows", SEED)
     assert single.table("a").sum() == pytest.approx(1)
 

@@ -130,8 +130,16 @@ def test_the_root_is_that_of_the_quasi_score() -> None:
             * np.r_[[0.0] * 6, -1, -1 / 3, 1 / 3, 1][law.entries[:, 1]]
         )
         prior += 64.0 * np.outer(along, along)
+        np.testing.assert_allclose(np.linalg.inv(law.prior), prior, atol=1e-6)
         score = slope @ np.linalg.solve(spread, values - moments.rows * mean) - np.linalg.solve(prior, law.root)
         assert score @ law.covariance @ score < log_linear.ENOUGH * len(score)
+
+
+def test_levels_that_are_alike_share_most_of_a_lambda() -> None:
+    law = LogLinear.of(released(COLUMNS, patients(500, 2)).moments(), (COLUMNS[2], COLUMNS[0]), alike=[(0, 1)])
+    at = [law.entries.tolist().index([level, 4]) for level in (1, 2, 3)]
+    spread = np.linalg.inv(law.prior)[np.ix_(at, at)]
+    np.testing.assert_allclose(spread, [[4.25, 4, 0], [4, 4.25, 0], [0, 0, 4]], atol=1e-9)
 
 
 def test_the_prior_leaves_bands_that_go_together_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
