@@ -95,8 +95,7 @@ class Estimates:
     def standard_error(self) -> Floats:
         """(q,) of noise and, where there is one, sampling error together; by `link`."""
         sampling = 0.0 if self.scale is None else (self.scale**2).mean(axis=0)
-        found: Floats = np.sqrt(self._spread**2 + sampling)
-        return found
+        return np.sqrt(self._spread**2 + sampling)
 
     @property
     def _spread(self) -> Floats:
@@ -108,8 +107,7 @@ class Estimates:
     @property
     def wider(self) -> Floats:
         """(q,) w; by `link`."""
-        found: Floats = np.zeros(len(self.names)) if self.taken is None else np.sqrt((self.taken**2).sum(axis=0))
-        return found
+        return np.zeros(len(self.names)) if self.taken is None else np.sqrt((self.taken**2).sum(axis=0))
 
     @property
     def resolution(self) -> float:
@@ -138,8 +136,7 @@ class Estimates:
     @property
     def unbounded(self) -> Mask:
         """(q,) whether an end of the interval is infinite; by `link`."""
-        found: Mask = np.logical_or(*(np.isinf(self._quantile(part)) for part in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
-        return found
+        return np.logical_or(*(np.isinf(self._quantile(part)) for part in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)))
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """(lower, upper) ends, each (q,); infinite where there is no bound.
@@ -160,10 +157,7 @@ class Estimates:
 
     def _quantile(self, part: float) -> Floats:
         if self.scale is None:
-            found: Floats = np.quantile(
-                self.location, part, axis=0, method="inverted_cdf" if self.sampled else "linear"
-            )
-            return found
+            return np.quantile(self.location, part, axis=0, method="inverted_cdf" if self.sampled else "linear")
         if self.counts is not None:
             z = stdtrit(self.degrees, part)
             bound: Floats = self.location[0] + np.sign(z) * self._away(abs(z), self.scale[0], self.counts[int(z > 0)])
@@ -185,8 +179,7 @@ class Estimates:
             moved = np.log1p(-np.minimum(z * counts, 1.0))
         rest = np.maximum(scale**2 - (counts**2).sum(axis=0), 0.0)
         away = np.sqrt(z**2 * rest + (moved**2).sum(axis=0))
-        found: Floats = np.where(away > MOST, np.inf, away)
-        return found
+        return np.where(away > MOST, np.inf, away)
 
     def _from_null(self, scale: Floats, counts: Floats) -> Floats:
         """(q,) standard errors at which the end towards no effect is there; `counts` as the attribute."""

@@ -205,8 +205,7 @@ class _Model:
         levels = np.zeros((self.risk.shape[1], len(self.distinct)))
         levels[: self.followed] = gone.transpose(0, 2, 1).reshape(-1, len(self.distinct))
         levels[self.followed] = -whole.sum(axis=1)
-        found: Floats = levels[self.exit, self.at]
-        return found
+        return levels[self.exit, self.at]
 
     def slopes(self, law: LogLinear, values: Floats) -> Floats:
         """(cells, parameters) derivatives of `base`."""

@@ -226,14 +226,12 @@ class Curves:
         last = np.minimum(place, len(width) - 1)
         left = HALF - np.take_along_axis(_before(whole * width), last, axis=-1)
         time = self.start[last] + left / np.take_along_axis(whole, last, axis=-1)
-        found: Floats = np.where(place < len(width), time, np.inf)[..., 0]
-        return found
+        return np.where(place < len(width), time, np.inf)[..., 0]
 
 
 def _before(parts: Floats) -> Floats:
     """Sums of all parts before each one, along the last axis."""
-    found: Floats = np.cumsum(parts, axis=-1) - parts
-    return found
+    return np.cumsum(parts, axis=-1) - parts
 
 
 def _named(group: str, told: str) -> str:

@@ -84,8 +84,7 @@ class TwoColumns:
     @property
     def away(self) -> Floats:
         """(c,) differences in standard deviations of noise and draw."""
-        found: Floats = (self.made_up - self.released) / np.hypot(self.noise, self.error)
-        return found
+        return (self.made_up - self.released) / np.hypot(self.noise, self.error)
 
     @property
     def variation(self) -> float:

@@ -183,5 +183,4 @@ def _inverse(information: Floats) -> Floats:
     if not values[0] > SINGULAR:
         raise InvalidInput("a feature follows from the others, or decides the outcome; leave one of them out")
     scaled = vectors / scale[:, None]
-    found: Floats = (scaled / values) @ scaled.T
-    return found
+    return (scaled / values) @ scaled.T

@@ -173,14 +173,12 @@ class LogLinear:
         step = self.covariance @ (n * second @ (weight @ (n * along)))
         for at, features in self._features():
             away[at] -= (features - mean) @ step
-        found: Floats = share[:, None] * away
-        return found
+        return share[:, None] * away
 
     def has(self, released: str) -> Floats:
         """(C,) 1 where a combination has a level, given by its released name."""
         place = next(at for at, column in enumerate(self.columns) if released in column.released)
-        found: Floats = np.equal(self.cells[:, place], self.columns[place].released.index(released)).astype(float)
-        return found
+        return np.equal(self.cells[:, place], self.columns[place].released.index(released)).astype(float)
 
     def spread(self, influence: Floats, *, pulled: bool = True) -> tuple[Floats, Floats]:
         """Covariance of functionals, and the part of it that is sampling.
@@ -343,5 +341,4 @@ def _inverse(matrix: Floats) -> Floats:
 
 def _means(coding: Floats, entries: Index, law: Floats) -> Floats:
     second = coding.T @ (law[:, None] * coding)
-    found: Floats = second[entries[:, 0], entries[:, 1]]
-    return found
+    return second[entries[:, 0], entries[:, 1]]

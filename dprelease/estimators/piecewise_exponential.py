@@ -66,8 +66,7 @@ class Exponential:
     @property
     def width(self) -> Floats:
         """(K,) lengths of the intervals."""
-        found: Floats = np.diff([0.0, *self.cuts])
-        return found
+        return np.diff([0.0, *self.cuts])
 
     @property
     def _ends(self) -> int:
@@ -148,8 +147,7 @@ class Exponential:
             part = 1 / (1 + np.exp(-theta[:, q + self._shares :]))
             parts = [part[:, : self.groups], part[:, self.groups :]]
             ends = [each * some for each, odds in zip(ends, parts, strict=False) for some in (1 - odds, odds)]
-        found: Floats = np.concatenate([rows, np.stack(ends, axis=1)], axis=1)
-        return found
+        return np.concatenate([rows, np.stack(ends, axis=1)], axis=1)
 
     def precision(self) -> Floats:
         """(size, size) of the prior."""
@@ -260,8 +258,7 @@ def fit_exponential(
     centre, precision = _start(model, margin, shares, later), model.precision()
 
     def expected(theta: Floats) -> Floats:
-        found: Floats = patients * model.cells(theta).reshape(len(theta), -1) @ design.T
-        return found
+        return patients * model.cells(theta).reshape(len(theta), -1) @ design.T
 
     def cost(theta: Floats) -> float:
         away, apart = observed - expected(theta[None])[0], theta - centre
@@ -301,8 +298,7 @@ def fit_exponential(
 def _around(theta: Floats) -> Floats:
     """(2 size, size) parameters a step ahead, and a step behind."""
     step = DIFFERENCE * np.eye(len(theta))
-    found: Floats = theta + np.vstack([step, -step])
-    return found
+    return theta + np.vstack([step, -step])
 
 
 def _spread(model: Exponential, theta: Floats, design: Floats, noise: Floats, patients: int) -> Floats:

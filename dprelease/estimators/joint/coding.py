@@ -120,8 +120,7 @@ class Entries:
     def owners(self) -> Floats:
         """(P, A) 1 where a value is one of a column."""
         sizes = np.diff(self.offsets)
-        found: Floats = np.repeat(np.eye(len(sizes)), sizes, axis=0)
-        return found
+        return np.repeat(np.eye(len(sizes)), sizes, axis=0)
 
     @cached_property
     def codes(self) -> Floats:
@@ -255,10 +254,8 @@ def _attributes(moments: Moments, sums: Floats, noise: Floats, typical: float, e
 def _points(column: Column, mean: float, spread: float, ends: Ends) -> Floats:
     """(L,) scaled values of a number: scores of its levels, or evenly about its mean and within what rows have."""
     if column.values:
-        scores: Floats = np.ldexp(column.code(column.values, _BITS)[:, 0].astype(np.float64), -_BITS)
-        return scores
+        return np.ldexp(column.code(column.values, _BITS)[:, 0].astype(np.float64), -_BITS)
     told = np.array(ends[column.name]) if column.name in ends else None
     low, high = (-1.0, 1.0) if told is None else np.clip((told - column.midpoint) / column.half_width, -1, 1)
     middle = min(max(mean, low), high)
-    points: Floats = np.linspace(max(low, middle - REACH * spread), min(high, middle + REACH * spread), POINTS)
-    return points
+    return np.linspace(max(low, middle - REACH * spread), min(high, middle + REACH * spread), POINTS)

@@ -94,14 +94,12 @@ class Joint:
         found = self.weights[:, None]
         for place in places[:-1]:
             found = (found[:, :, None] * self.of(place)[:, None, :]).reshape(len(found), -1)
-        cells: Floats = (found.T @ self.of(places[-1])).reshape(shape)
-        return cells
+        return (found.T @ self.of(places[-1])).reshape(shape)
 
     def moments(self) -> Floats:
         """(q, q) means of products, as `Entries.sums` has their sums over patients."""
         coded = self.shares @ self.entries.codes.T
-        found: Floats = (coded * self.weights[:, None]).T @ coded
-        return found
+        return (coded * self.weights[:, None]).T @ coded
 
     def residuals(self) -> Residuals:
         """How well it gives the released entries."""
