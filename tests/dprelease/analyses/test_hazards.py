@@ -112,8 +112,10 @@ def test_shares_of_exits_add_up_whatever_the_hazards() -> None:
     law = law_of(release, ["exit=left 0 to 0.15"], ["sex=b", "treated=b"])
     x = design(release, law, np.arange(len(law.cells)) % 2.0, ["sex", "treated"])
     model = _Model.of(exit_sums(release, "exit", None, None), law, x)
-    values = np.random.default_rng(1).normal(-1, 1, len(model.ratios))
+    values, way = np.random.default_rng(1).normal(-1, 1, (2, len(model.ratios)))
     assert np.bincount(model.at, np.exp(model.base(law, values))) == pytest.approx(np.ones(4))
+    ahead, behind = (model.base(law, values + sign * 1e-3 * way) for sign in (1, -1))
+    np.testing.assert_allclose(model.slopes(law, values) @ way, (ahead - behind) / 2e-3, atol=1e-4)
 
 
 def test_exits_by_one_cause_are_taken_to_be_alike(monkeypatch: pytest.MonkeyPatch) -> None:

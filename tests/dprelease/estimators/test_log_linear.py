@@ -13,7 +13,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.data.columns import Column
 from dprelease.errors import InvalidInput
 from dprelease.estimators import log_linear
-from dprelease.estimators.log_linear import MOST, LogLinear
+from dprelease.estimators.log_linear import MOST, THREE, LogLinear
 from tests.dprelease.analyses.releases import category, number, released
 from tests.dprelease.analyses.survey import anes
 from tests.support.specs import categorical
@@ -262,6 +262,15 @@ def test_a_law_on_another_one_has_its_threes_and_the_released_pairs() -> None:
     for place in (0, 1):
         ahead, behind = (law.on(sign * step * direction[:, place]).shares for sign in (1, -1))
         np.testing.assert_allclose(law.moved(direction)[:, place], (ahead - behind) / (2 * step), atol=2e-4)
+
+
+def test_the_allowance_is_what_log_odds_of_three_columns_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = LogLinear.of(released(COLUMNS, patients(5_000, 2)).moments(), COLUMNS[:3])
+    three = law.has("ill=yes") * law.has("one=yes") * law.has("two=c")
+    whole = law.spread(three[:, None])[0]
+    monkeypatch.setattr(log_linear, "THREE", 0.0)
+    moves = three @ law.moved(np.eye(len(three)))
+    assert whole - law.spread(three[:, None])[0] == pytest.approx(THREE**2 * moves @ moves, rel=0.01)
 
 
 def test_where_nothing_is_a_functional_scatters_by_less_than_the_prior_leaves_open() -> None:
