@@ -155,10 +155,8 @@ class Exponential:
         found = np.diag(np.full(self.size, VAGUE_SD**-2))
         steps = np.diff(np.eye(count), axis=0) / WALK
         walk = steps.T @ steps + np.full((count, count), (count * VAGUE_SD) ** -2)
-        at = 0
-        for _ in range(self.causes + 1):
-            found[at : at + count, at : at + count] = walk
-            at += count
+        at = (self.causes + 1) * count
+        found[:at, :at] = np.kron(np.eye(self.causes + 1), walk)
         for kind in range(self.causes + 1):
             free = 1 if self.proportional and kind < self.causes else count
             apart = LOST_APART if kind == self.causes else APART

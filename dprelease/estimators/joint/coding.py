@@ -152,13 +152,12 @@ class Entries:
             InvalidInput: one is a number, or their products are not released.
         """
         pair = self.attributes[first], self.attributes[second]
-        from_variables = [_from_variables(each) for each in pair]
         at = np.ix_([0, *pair[0].places], [0, *pair[1].places])
         sums, noise = self.sums[at].copy(), self.noise[at].copy()
         sums[0, 0], noise[0, 0] = self.rows, 0.0
         if np.isinf(noise).any() or any(each.scored for each in pair):
             raise InvalidInput(f"there is no released table of {pair[0].name} and {pair[1].name}")
-        left, right = from_variables
+        left, right = map(_from_variables, pair)
         return left @ sums @ right.T, np.sqrt(left**2 @ noise**2 @ (right**2).T)
 
     @property

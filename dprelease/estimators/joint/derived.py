@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from dprelease.estimators.joint.coding import Attribute
 _INDICATOR = re.compile(r'(?P<source>[A-Za-z_][\w.-]*) = (?P<level>".*")')
 _MISSING = re.compile(r"(?P<source>[A-Za-z_][\w.-]*) is missing")
 _BAND = re.compile(r"(?P<source>[A-Za-z_][\w.-]*) cut at ")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _EXIT = re.compile(r'exit by .+? and (?P<source>[A-Za-z_][\w.-]*)(?: = (?P<levels>".*"))? at ')
 
 
@@ -101,7 +102,7 @@ def _of_exit(exits: Column, event: Column) -> Mask | None:
     if event.name != read["source"] and (shown is None or shown["source"] != read["source"]):
         return None
     level = event.vocabulary[0] if shown is None else json.loads(shown["level"])
-    events = tuple(json.loads(each) for each in _levels(read["levels"])) or (level,)
+    events = tuple(json.loads(each) for each in _QUOTED.findall(read["levels"] or "")) or (level,)
 
     def rule(exit_: str, value: str) -> bool:
         word = exit_.rsplit(" ", 3)[0]
@@ -124,8 +125,3 @@ def _of_missing(indicator: Column, other: Column) -> Mask | None:
     return _matrix(
         indicator, other, lambda said, value: (said == indicator.values[0]) == (value == MISSING), fills=False
     )
-
-
-def _levels(text: str | None) -> Iterator[str]:
-    """Quoted levels of ``"a" or "b"``."""
-    return (each.group() for each in re.finditer(r'"(?:[^"\\]|\\.)*"', text or ""))
