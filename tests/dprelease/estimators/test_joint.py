@@ -102,6 +102,7 @@ def test_released_tables_and_their_noise_are_those_of_their_entries() -> None:
             away.append(float((((cells - counts(values, i, j)) / noise) ** 2).mean()))
     assert exact.released_table(0, 5)[0] == pytest.approx(counts(values, 0, 5))
     assert np.mean(away) == pytest.approx(1, abs=0.15)
+    assert Entries.of(view(values, 0.0, None)).typical == 1
     assert exact.released_table(2, 3)[1] == pytest.approx(np.full((4, 5), 40.0))
 
 
