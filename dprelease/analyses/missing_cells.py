@@ -216,6 +216,7 @@ def _caveats(tests: int, *, clips: bool) -> tuple[str, ...]:
         *told,
         "A test that finds nothing does not show that cells are missing at random: noise may hide it, and cells may be missing "
         "for their own value, which no data show.",
+        "Shares and patterns are of their own released sums. `describe` takes all sums together, so it differs within the noise.",
         "A column with missing cells and no indicator of them counts with its fill.",
         "Patterns of three columns or more are not in a release of sums of two.",
     )

@@ -238,11 +238,6 @@ class Declaration:
         return tuple(read for each in self.sources for read in each.reads) or (self,)
 
     @property
-    def nested(self) -> bool:
-        """Tells whether it is derived from a derived number."""
-        return any(each.formula is not None for each in self.sources)
-
-    @property
     def source_names(self) -> tuple[str, ...]:
         """The source's names for what it is read or derived from."""
         return tuple(str(each.read_from) for each in self.reads)

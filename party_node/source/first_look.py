@@ -348,7 +348,9 @@ class SourceLook:
         """Count some rows' cells of the columns that are read, and of those that are derived from them."""
         self.rows += rows
         cells = dict(cells)
-        for name, look in sorted(self.columns.items(), key=lambda each: each[1].declared.nested):
+        for name, look in sorted(
+            self.columns.items(), key=lambda each: any(of.formula for of in each[1].declared.sources)
+        ):
             declared = look.declared
             unread = [each.column.name for each in declared.sources if each.column.name not in cells]
             if name in cells:

@@ -122,6 +122,7 @@ def test_a_level_may_say_that_cells_are_missing() -> None:
     """A band's `missing` without an indicator, and a level that the question names; neither is tested against its own column."""
     rows = table(2000, 4)
     found = missing_cells(released(COLUMNS[3:], rows))
+    assert any("`describe` takes all sums together" in each for each in found.caveats)
     assert set(found.tests) == {f"whether band=missing does not depend on {name}" for name in ("cost", "ward")}
     assert "patterns" not in found.tables
     named = missing_cells(released(COLUMNS[4:], rows), ["ward=w0"])
