@@ -108,8 +108,7 @@ def _partial_f(draws: Draws, name: str, z: Sequence[str], w: Sequence[str]) -> F
     (y, *_), n = draws.places([name]), draws.patients
     whole = on_covariance(draws.mean, draws.covariance, y, draws.places([*z, *w]), (*z, *w), n)
     less = on_covariance(draws.mean, draws.covariance, y, draws.places(w), tuple(w), n).explained if w else 0.0
-    found: Floats = (whole.explained - less) / len(z) / (1 - whole.explained) * whole.degrees
-    return found
+    return (whole.explained - less) / len(z) / (1 - whole.explained) * whole.degrees
 
 
 def _hausman(draws: Draws, x: Sequence[str], w: Sequence[str], z: Sequence[str]) -> JointTest:

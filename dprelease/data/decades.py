@@ -101,16 +101,14 @@ def decade_codes(cells: Floats, grid_bits: int) -> Codes:
     cell = np.clip(np.searchsorted(EDGES, clipped, "right") - 1, 0, CELLS - 1)
     within = (clipped - EDGES[cell]) / (EDGES[cell + 1] - EDGES[cell])
     steps = np.clip(np.rint(within * 2.0**grid_bits), 0, 1 << grid_bits).astype(np.int64)
-    found: Codes = ((cell << grid_bits) + steps - (CELLS << (grid_bits - 1))).astype(np.int32)
-    return found
+    return ((cell << grid_bits) + steps - (CELLS << (grid_bits - 1))).astype(np.int32)
 
 
 def decade_values(codes: Codes, grid_bits: int) -> Floats:
     """Numbers that codes on the decade scale stand for; arguments as of `decade_cells`."""
     cell = decade_cells(codes, grid_bits)
     within = (codes.astype(np.int64) + (CELLS << (grid_bits - 1)) - (cell << grid_bits)) * 2.0**-grid_bits
-    found: Floats = EDGES[cell] + (EDGES[cell + 1] - EDGES[cell]) * within
-    return found
+    return EDGES[cell] + (EDGES[cell + 1] - EDGES[cell]) * within
 
 
 def decade_cells(codes: Codes, grid_bits: int) -> Integers:

@@ -326,8 +326,7 @@ class CategoricalColumn(DeclaredColumn):
     def standardised(self, places: Floats) -> Floats:
         """Scores of a value's position."""
         count = len(self.values)
-        found: Floats = ((2 * index_at(count, places) + 1) / count - 1) / math.sqrt((1 - count**-2) / 3)
-        return found
+        return ((2 * index_at(count, places) + 1) / count - 1) / math.sqrt((1 - count**-2) / 3)
 
     @property
     def extent(self) -> str:
@@ -455,8 +454,7 @@ class OrderedColumn(Number):
     @property
     def _scaled(self) -> Floats:
         """(k,) scores of the levels in scaled units."""
-        found: Floats = (np.array(list(self.score_of.values())) - self.midpoint) / self.half_width
-        return found
+        return (np.array(list(self.score_of.values())) - self.midpoint) / self.half_width
 
     @property
     def extent(self) -> str:

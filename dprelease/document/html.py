@@ -118,8 +118,7 @@ def facts_table(document: Document) -> Table:
 def fragment(document: Document) -> str:
     """A document as a part of another page, such as a notebook: no style and no script."""
     facts = [(name.replace("_", " "), lines_of(value)) for name, value in document.facts.items()]
-    made: str = environment("dprelease.document").get_template("fragment.html").render(document=document, facts=facts)
-    return made
+    return environment("dprelease.document").get_template("fragment.html").render(document=document, facts=facts)
 
 
 def _breakable(name: str) -> Markup:

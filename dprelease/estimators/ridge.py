@@ -21,8 +21,7 @@ _AT_ONCE = 1 << 21
 
 def lattice(low: float, high: float) -> Floats:
     """(m,) logarithms of the ratio, even, from below `low` to above `high`."""
-    found: Floats = STEP * np.arange(math.floor(low / STEP) - 1, math.ceil(high / STEP) + 2, dtype=np.float64)
-    return found
+    return STEP * np.arange(math.floor(low / STEP) - 1, math.ceil(high / STEP) + 2, dtype=np.float64)
 
 
 def ends_of_cells(points: Floats, low: float, high: float) -> Floats:

@@ -92,8 +92,7 @@ def inverse_with_constant(inverse: Floats, centre: Floats, *, intercept: bool) -
     if not intercept:
         return inverse
     along = inverse @ centre
-    found: Floats = np.block([[1 + centre @ along, -along[None]], [-along[:, None], inverse]])
-    return found
+    return np.block([[1 + centre @ along, -along[None]], [-along[:, None], inverse]])
 
 
 def plug_in_quality(

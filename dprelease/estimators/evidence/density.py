@@ -266,8 +266,7 @@ class Density:
     def matrices(self, theta: Floats) -> Floats:
         """S of each point, (J, p+1, p+1)."""
         x, back = self._parts(theta).x, np.argsort(self._order)
-        found: Floats = (x @ x.mT)[:, back[:, None], back]
-        return found
+        return (x @ x.mT)[:, back[:, None], back]
 
     def potential(self, theta: Floats) -> tuple[Floats, Floats]:
         """Minus the log-density, (J,), up to a constant, and its gradient, of theta's shape."""

@@ -190,7 +190,7 @@ class Marginals:
 def _seen(moments: Moments, wanted: npt.NDArray[np.int64]) -> Floats:
     """(4, q): means and squares as released, each with the standard deviation of its noise."""
     n = moments.rows
-    found: Floats = np.array(
+    return np.array(
         [
             moments.between([0], wanted)[0] / n,
             np.maximum(moments.noise_between([0], wanted)[0] / n, _TINY),
@@ -198,7 +198,6 @@ def _seen(moments: Moments, wanted: npt.NDArray[np.int64]) -> Floats:
             np.maximum(moments.noise_own(wanted) / n, _TINY),
         ]
     )
-    return found
 
 
 def _others(moments: Moments) -> Floats:
@@ -280,8 +279,7 @@ def _ranges(seen: Floats, noise: Floats, others: Floats | None) -> list[tuple[Fl
 
 
 def _normal(values: Floats, centre: Floats, sd: Floats) -> Floats:
-    found: Floats = np.exp(-0.5 * ((values - centre) / sd) ** 2) / (math.sqrt(2 * math.pi) * sd)
-    return found
+    return np.exp(-0.5 * ((values - centre) / sd) ** 2) / (math.sqrt(2 * math.pi) * sd)
 
 
 def _grid(ranges: list[tuple[Floats, Floats]], count: int) -> Floats:
@@ -291,8 +289,7 @@ def _grid(ranges: list[tuple[Floats, Floats]], count: int) -> Floats:
         first = np.clip(logit(np.clip(low, 0, 1)), -ENDS, ENDS - 1)
         last = np.maximum(np.clip(logit(np.clip(high, 0, 1)), 1 - ENDS, ENDS), first + _TINY)
         parts.append(first[..., None] + (last - first)[..., None] * np.linspace(0, 1, points))
-    found: Floats = np.sort(np.concatenate(parts, axis=-1), axis=-1)
-    return found
+    return np.sort(np.concatenate(parts, axis=-1), axis=-1)
 
 
 def _cells(grid: Floats, low: float, high: float) -> Floats:

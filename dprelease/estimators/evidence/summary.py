@@ -132,8 +132,7 @@ def _open(draws_sd: Floats, centre: Floats, released: Floats, noise_sd: Floats) 
     The draws' own spread does not know how far their prior has drawn them from what was released. An error of this size is added,
     as far as it is not more than the noise of the released number.
     """
-    found: Floats = np.maximum(draws_sd, np.minimum(np.hypot(draws_sd, centre - released), noise_sd))
-    return found
+    return np.maximum(draws_sd, np.minimum(np.hypot(draws_sd, centre - released), noise_sd))
 
 
 def _released(moments: NoisyMoments, mean: Floats, deviation: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:

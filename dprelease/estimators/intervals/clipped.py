@@ -93,8 +93,7 @@ def lost(estimates: Floats, outcomes: Floats, features: Floats, most: Floats) ->
 
 def _cut(estimates: Floats, outcomes: Floats, features: Floats) -> Floats:
     parts = np.maximum(np.outer(outcomes, features), LEAST_KEPT)
-    found: Floats = np.abs(estimates) * (1 / parts - 1)
-    return found
+    return np.abs(estimates) * (1 / parts - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +115,7 @@ class Clipped:
     @cached_property
     def inverse(self) -> Floats:
         """(d, d) of the features' covariances."""
-        found: Floats = np.asarray(np.linalg.pinv(self.among, hermitian=True), dtype=np.float64)
-        return found
+        return np.asarray(np.linalg.pinv(self.among, hermitian=True), dtype=np.float64)
 
     def lost(self, slopes: Floats, outcomes: Floats, features: Floats, spreads: Floats) -> Floats:
         """(l, d) w of slopes; NaN where they are.
@@ -134,8 +132,7 @@ class Clipped:
         squares = (with_outcomes + slopes**2 @ among) @ self.inverse**2 + twice
         carried = np.sqrt(np.maximum(squares, 0.0))
         few = np.outer(outcomes, features) < LEAST_KEPT
-        found: Floats = np.where(few, np.abs(slopes) + self.steepest(outcomes, spreads), carried)
-        return found
+        return np.where(few, np.abs(slopes) + self.steepest(outcomes, spreads), carried)
 
     def steepest(self, outcomes: Floats, spreads: Floats) -> Floats:
         """(l, d) bounds of the slopes' sizes; NaN where the features cannot be told from noise.

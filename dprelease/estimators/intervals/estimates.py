@@ -57,8 +57,7 @@ class ProfiledEstimates:
     @property
     def standard_error(self) -> Floats:
         """Root of the variance at the estimate."""
-        found: Floats = np.sqrt(self.variance)
-        return found
+        return np.sqrt(self.variance)
 
     @property
     def ratio(self) -> Floats:
@@ -112,8 +111,7 @@ class ProfiledEstimates:
 
 def less(of: ProfiledEstimates, wider: Floats) -> Floats:
     """Estimates that are nearer to 0 by w, in the standard errors that they would have there; 0 within w."""
-    found: Floats = np.copysign(np.maximum(_beyond(of, wider), 0.0), of.value)
-    return found
+    return np.copysign(np.maximum(_beyond(of, wider), 0.0), of.value)
 
 
 def p_values(of: ProfiledEstimates, wider: Floats) -> Floats:
@@ -133,8 +131,7 @@ def ends(of: ProfiledEstimates, level: float, wider: Floats) -> tuple[Floats, Fl
 def _beyond(of: ProfiledEstimates, wider: Floats) -> Floats:
     """How far estimates are from all values up to w on their side of 0, in the errors that they would have there."""
     side = np.copysign(1.0, of.value)
-    found: Floats = np.minimum(side * of.against(0.0), side * of.against(side * wider))
-    return found
+    return np.minimum(side * of.against(0.0), side * of.against(side * wider))
 
 
 def _bias(of: ProfiledEstimates, wider: Floats) -> Floats:

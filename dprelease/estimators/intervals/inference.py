@@ -99,8 +99,7 @@ class Inference(Inferred):
     def bounded(self) -> npt.NDArray[np.bool_]:
         """(l, d) whether the intervals at `LEVEL` have two ends; they have none where nothing was learned."""
         lower, upper = self.interval()
-        found: npt.NDArray[np.bool_] = ~(np.isinf(lower) | np.isinf(upper))
-        return found
+        return ~(np.isinf(lower) | np.isinf(upper))
 
     @property
     def statement(self) -> str:

@@ -174,8 +174,7 @@ class _Asked:
     @cached_property
     def lifted(self) -> Floats:
         """(d, q) h = H^-1 a."""
-        found: Floats = self.inner / (1 - self.hiding)[:, None]
-        return found
+        return self.inner / (1 - self.hiding)[:, None]
 
     @cached_property
     def curvature(self) -> Floats:
@@ -206,8 +205,7 @@ class _Asked:
     def values(self, across: Floats) -> Floats:
         """(q, l) estimates of the sums, from P^T X^T y."""
         solved = across / (1 - self.hiding)[:, None]
-        found: Floats = self.inner.T @ solved - (self.pull.T @ solved) / self.stretch[:, None]
-        return found
+        return self.inner.T @ solved - (self.pull.T @ solved) / self.stretch[:, None]
 
     def estimates(
         self, values: Floats, fixed: Floats, fit: Floats, least: Floats, mean_variance: Floats

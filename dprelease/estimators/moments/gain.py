@@ -104,8 +104,7 @@ def cautious_step_length(linear: Floats, square: Floats, of_linear: Floats, of_s
     steps = STEP_LENGTHS[:, None]
     spread = np.sqrt(4 * steps**2 * of_linear + steps**4 * of_square)
     quantile = 2 * steps * linear - steps**2 * square + float(ndtri(CAUTIOUS_QUANTILE)) * spread
-    found: Floats = np.where(square > 0, step_length(quantile), 0.0)
-    return found
+    return np.where(square > 0, step_length(quantile), 0.0)
 
 
 def cautious_step(taken: Floats, mean: Floats, variance: Floats) -> Floats:

@@ -149,8 +149,7 @@ class PublicSide:
     def shrinkage(self, multipliers: Floats) -> Floats:
         """s_i^2 / (s_i^2 + lambda_c), (r, b): what a projection leaves of each coordinate."""
         squared = self.singular[:, None] ** 2
-        left: Floats = squared / (squared + multipliers)
-        return left
+        return squared / (squared + multipliers)
 
 
 def _secular(weights: Floats, squares: Floats) -> Floats:

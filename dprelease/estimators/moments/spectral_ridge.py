@@ -178,8 +178,7 @@ def _whitener(centre: Floats) -> Floats:
     """(I + m m^T)^(-1/2), (d, d)."""
     square = float(centre @ centre)
     along = np.outer(centre, centre) / square if square else np.zeros((len(centre), len(centre)))
-    found: Floats = np.eye(len(centre)) - (1 - 1 / math.sqrt(1 + square)) * along
-    return found
+    return np.eye(len(centre)) - (1 - 1 / math.sqrt(1 + square)) * along
 
 
 def _denoised(matrix: Floats, s2: float) -> tuple[Floats, Floats]:

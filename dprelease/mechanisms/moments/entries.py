@@ -139,8 +139,7 @@ class Layout:
     @cached_property
     def feature_place(self) -> Integers:
         """(p+1,) place of each entry of x among those that are no outcomes; meaningless for an outcome."""
-        found: Integers = np.cumsum(~self.outcome) - 1
-        return found
+        return np.cumsum(~self.outcome) - 1
 
     @cached_property
     def first_level(self) -> npt.NDArray[np.bool_]:

@@ -226,8 +226,7 @@ class Margin:
 def public_rows(margins: Sequence[Margin]) -> Floats:
     """(`POINTS`, d) rows of one hospital, in published standard deviations from the centres."""
     orders = _orders(len(margins))
-    found: Floats = np.column_stack([margin.quantiles[order] for margin, order in zip(margins, orders, strict=True)])
-    return found
+    return np.column_stack([margin.quantiles[order] for margin, order in zip(margins, orders, strict=True)])
 
 
 @lru_cache(maxsize=16)
@@ -238,8 +237,7 @@ def _orders(columns: int) -> Integers:
     words = np.frombuffer(PublicStream(_SEED).read(0, 8 * POINTS * (columns + 1)), "<u8").reshape(columns + 1, POINTS)
     scores = ndtri(((words >> np.uint64(11)) + 0.5) * 2.0**-53)
     mixed: Floats = math.sqrt(TOGETHER) * scores[:1] + math.sqrt(1 - TOGETHER) * scores[1:]
-    found: Integers = np.argsort(np.argsort(mixed, axis=1), axis=1)
-    return found
+    return np.argsort(np.argsort(mixed, axis=1), axis=1)
 
 
 def kept(rows: Floats, reaches: Floats, weights: Floats, squared: float) -> Floats:
