@@ -255,5 +255,5 @@ def test_the_ledger_for_people_shows_entries_and_balance(world: World) -> None:
 def test_peers_and_checks_for_people(world: World) -> None:
     assert world.north.run("peers", "list").stdout == f"south {world.members['south'].fingerprint}\n"
     shown = world.north.run("check", "--offline").stdout
-    assert shown.count("ok      ") == 10
+    assert shown.count("ok      ") == 11
     assert "PROBLEM" not in shown
