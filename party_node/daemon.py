@@ -158,7 +158,7 @@ class Daemon:
                 `books`.
             DataRefused: the source cannot be used at start.
         """
-        settings = self._hospital.settings
+        settings, identity = self._hospital.settings, self._hospital.identity
         share_arena()
         with only_one(settings.state / "daemon.lock"):
             self._hospital.ledger.balance(settings.roster)
@@ -176,17 +176,13 @@ class Daemon:
                 try:
                     with (
                         disk_takes(f"{settings.state} cannot be used now"),
-                        Coordinator.dial(
-                            enrolment.coordinator, credentials := self._hospital.identity.credentials()
-                        ) as coordinator,
+                        Coordinator.dial(enrolment.coordinator, credentials := identity.credentials()) as coordinator,
                         closing(self._hub),
                         self._notifications.open(coordinator, self._hub),
                     ):
                         self._table.forget()
                         lost = hear_witness(self._hospital, coordinator)
-                        while (
-                            lost is None and not stop.is_set() and self._hospital.identity.credentials() == credentials
-                        ):
+                        while lost is None and not stop.is_set() and identity.credentials() == credentials:
                             self.cycle(coordinator)
                             if away:
                                 log.info("the coordinator answers again")

@@ -77,9 +77,10 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
         tables,
         {"the rates are equal": joint_test(tables["rate ratios"], covariance)},
         (
-            *[f"Left out, for noise does not tell their events or time from none: {', '.join(left_out)}."][
-                : len(left_out)
-            ],
+            *(
+                left_out
+                and [f"Left out, for noise does not tell their events or time from none: {', '.join(left_out)}."]
+            ),
             "Events are taken to be independent, at a constant rate: repeated events of a patient make intervals too short.",
             "Events and time that were cut off at their public bounds count as the bounds.",
         ),

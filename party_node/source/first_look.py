@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,11 +18,10 @@ import pyarrow as pa
 
 from dprelease.arrays import Mask
 from dprelease.data.decades import EDGES
-from dprelease.data.exits import MISSING
 from dprelease.errors import DataRefused, DpReleaseError
 from dprelease.one_line import nearest
 from party_node.declarations.declarations import Declaration
-from party_node.declarations.formula import Source
+from party_node.declarations.formula import CategoryFormula
 from party_node.declarations.source_columns import CodeColumn, code_text
 from party_node.settings import PartySettings
 from party_node.source.alignment import align, as_names, new_key
@@ -80,17 +79,23 @@ class Levels:
     Attributes:
         levels: counts of each declared level, in the order of the declaration.
         undeclared: values that are no declared level.
+        absent: the level that missing cells are, if they are one.
     """
 
     levels: dict[str, int]
     undeclared: int = 0
+    absent: InitVar[str] = ""
+
+    def __post_init__(self, absent: str) -> None:
+        """Keep what counts do not show."""
+        self._absent = absent
 
     def add(self, cells: Cells) -> None:
         """Count a batch's values."""
         found = Counter(cells.values)
         absent = found.pop(None, 0)
-        if MISSING in self.levels:
-            self.levels[MISSING] += absent
+        if self._absent:
+            self.levels[self._absent] += absent
         for level in self.levels:
             self.levels[level] += found.pop(level, 0)
         self.undeclared += sum(found.values())
@@ -130,10 +135,12 @@ CellCounts = Histogram | Levels | Span
 """Counts of a column's cells, batch by batch."""
 
 
-def distribution_of(column: Source) -> CellCounts:
+def distribution_of(declared: Declaration) -> CellCounts:
     """Empty counts for a column."""
+    column, formula = declared.column, declared.formula
     if column.values:
-        return Levels(dict.fromkeys(column.vocabulary, 0))
+        absent = formula.fill_level if isinstance(formula, CategoryFormula) else ""
+        return Levels(dict.fromkeys(column.vocabulary, 0), absent=absent)
     if column.measured:
         return Histogram(np.linspace(*column.ends, BARS + 1) if column.bounded else EDGES)
     return CodeSpan() if isinstance(column, CodeColumn) else Span()
@@ -364,7 +371,7 @@ class SourceLook:
 
 def look_at(settings: PartySettings) -> SourceLook:
     """Look at the source once, from its beginning to its end, and note whatever is wrong with it."""
-    columns = {name: ColumnLook(each, distribution_of(each.column)) for name, each in settings.declared.items()}
+    columns = {name: ColumnLook(each, distribution_of(each)) for name, each in settings.declared.items()}
     found = SourceLook(settings.source.place, columns)
     identifiers = IdentifiersLook(settings)
     try:

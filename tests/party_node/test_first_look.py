@@ -192,8 +192,10 @@ def test_one_form_of_words_counts_one_level_and_many(more: int) -> None:
 
 def test_missing_cells_count_at_a_level_of_their_own(tmp_path: Path) -> None:
     bands = {"derived": {"bands": "age", "at": [65], "missing": True}}
-    found = looked(tmp_path, ROWS, {"age": COLUMNS["age"], "old": bands})
+    sex = {"kind": "categorical", "levels": ["f", "m", "missing"], "fill": "m"}
+    found = looked(tmp_path, ROWS, {"age": COLUMNS["age"], "old": bands, "sex": sex})
     assert data_of(found.columns["old"].distribution)["levels"] == {"< 65": 3, ">= 65": 4, "missing": 1}
+    assert data_of(found.columns["sex"].distribution)["levels"]["missing"] == 0
 
 
 def test_a_screen_without_block_elements_gets_letters() -> None:
