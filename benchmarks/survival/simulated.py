@@ -127,8 +127,10 @@ def measure(setting: Setting, releases: int, seed: int = 1) -> Found:
         ratio = found.tables["hazard ratios"]
         away, error = ratio.location[0] - np.log(setting.ratio), ratio.standard_error
         free, mean = _truth(setting, np.array(cuts))
-        shown = found.tables["survival" if len(setting.rate) == 1 else "free of events"]
-        restricted = found.tables["restricted mean survival time"]["group=b less group=a"]
+        curve, of = (
+            ("survival", "survival time") if len(setting.rate) == 1 else ("free of events", "time free of events")
+        )
+        shown, restricted = found.tables[curve], found.tables[f"restricted mean {of}"]["group=b less group=a"]
         rows.append(
             [
                 *away,
