@@ -281,7 +281,7 @@ def test_a_wrong_correction_of_a_dealer_spoils_a_number_and_reads_none(monkeypat
         total = FIELD.add(made[pair.first].shares[pair], made[pair.second].shares[pair])
         off = FIELD.signed(total) - left.T @ right
         assert off.any() == (pair.dealer == "c")
-        assert set(off.ravel().tolist()) <= {0, 1}
+        assert set(off.ravel().tolist()) <= {0, 1, -255}  # a byte of 255 turns over
 
 
 def test_a_prover_that_hears_another_challenge_is_refused() -> None:
