@@ -199,10 +199,8 @@ def run(quick: bool) -> Results:
             for kind, allowed in KINDS
         }
         for (name, n, kind, allowed), waited in made.items():
-            found, about = (
-                waited.result(),
-                f"{name}, {kind}{n:,} patients" + ("" if allowed else ", without the allowance"),
-            )
+            found = waited.result()
+            about = f"{name}, {kind}{n:,} patients" + ("" if allowed else ", without the allowance")
             results.add(f"{about}: share of releases that are not refused", found.told)
             for way in WAYS if found.told else ():
                 for told, share, below in zip(("difference", "ratio"), found.held[way], found.below[way], strict=True):

@@ -70,18 +70,20 @@ def run(quick: bool) -> Results:
         path, read = SOURCES[name]
         if not at_hand(name, path):
             continue
+        table = read()
         found = [
             cell
             for draw in range(1 if quick else DRAWS)
-            for cell in measure(read(), rows, mu, draw, methods, count, boosting=not quick)
+            for cell in measure(table, rows, mu, draw, methods, count, boosting=not quick)
         ]
         _judge(results, name, rows, found, aims=not quick)
         cells += found
     name = "SUPPORT2" if quick else "Adult"
     path, read = SOURCES[name]
     if at_hand(name, path):
-        _null(results, read(), mu, count, aims=not quick)
-        _converged(results, read(), mu, aims=not quick)
+        table = read()
+        _null(results, table, mu, count, aims=not quick)
+        _converged(results, table, mu, aims=not quick)
     results.details["cells"] = cells
     if cells and not quick:
         plot(cells, RESULTS / "tables.png")

@@ -7,7 +7,6 @@ every event and every loss, so its products with these levels are their numbers 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -16,8 +15,7 @@ import numpy as np
 from dprelease.analyses.draws import CLEAR, levels
 from dprelease.analyses.missing_cells import made_of
 from dprelease.arrays import Floats
-from dprelease.data.column import NAME
-from dprelease.data.exits import Exits, read_exit
+from dprelease.data.exits import DERIVED, Exits, read_exit
 from dprelease.errors import InvalidInput
 from dprelease.estimators.piecewise_exponential import (
     CALM,
@@ -39,7 +37,6 @@ OF_ONE_CAUSE = (
     "A hazard ratio of one cause is not a ratio of its cumulative incidences, which other causes change, too."
 )
 LESS_NOISE = "An indicator of the event, declared beside the exits and named by --event, leaves less noise."
-_TIME = re.compile(rf"exit by (?:(days|years) from {NAME} to )?({NAME}) and ({NAME})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +103,12 @@ def exit_sums(release: Release, exit: str, by: str | None, event: str | None, on
     except InvalidInput as error:
         raise InvalidInput(f"{exit}: {error}") from error
     unit = column.unit
-    if made := _TIME.match(column.derivation):
-        unit = unit or made[1] or (release.column(made[2]).unit if made[2] in release.columns else "")
-        declared = [each for part in release.spec.parties for each in part.columns]
+    if formula := DERIVED.match(column.derivation):
+        clock, dead = formula["time"], formula["event"]
+        unit = unit or formula["unit"] or (release.column(clock).unit if clock in release.columns else "")
+        made = made_of([each for part in release.spec.parties for each in part.columns])
         for other in dict.fromkeys(release.column(name) for name in (*on, *(levels(release, by) if by else ()))):
-            if other != column and made_of(other, declared) & {made[2], made[3]}:
+            if other != column and made[other.name] & {clock, dead}:
                 raise InvalidInput(DECIDES.format(name=other.name, exit=exit))
     view = _View(products, {name: _Coded.of(products, levels(release, name)) for name in named})
     places = view.coded[exit].places

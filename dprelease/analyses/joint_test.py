@@ -74,8 +74,7 @@ def joint_test(estimates: Estimates, covariance: Floats) -> JointTest:
         estimates: of them.
         covariance: (T, q, q) of their sampling errors.
     """
-    location, degrees, taken = estimates.location, estimates.degrees, estimates.taken
-    sampling = covariance
+    location, degrees, taken, sampling = estimates.location, estimates.degrees, estimates.taken, covariance
     if taken is not None:
         covariance = covariance + taken.T @ taken
     count, q = location.shape

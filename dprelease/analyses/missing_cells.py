@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from dprelease.analyses.estimates import Estimates
 from dprelease.analyses.joint_test import JointTest, score_test
 from dprelease.analyses.result import Analysis, repeatable
 from dprelease.arrays import Floats
-from dprelease.data.column import NAME
+from dprelease.data.column import NAME, QUOTED
 from dprelease.data.columns import Column
 from dprelease.data.exits import MISSING
 from dprelease.errors import InvalidInput
@@ -44,7 +44,6 @@ RIDGE = 1e-9
 SAME = 0.999
 """Correlation of two indicators from which on they are of the same patients."""
 _IS_MISSING = re.compile(rf"({NAME}) is missing")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORDS = frozenset(
     re.findall(r"\w+", "log days whole years from to is missing cut at starts with or first of by map exit and")
 )
@@ -62,10 +61,10 @@ class Gap(NamedTuple):
     name: str
     sources: frozenset[str]
 
-    def concerns(self, column: Column, columns: Collection[Column]) -> bool:
-        """Tells whether cells of a column follow from the same source, in a release of these."""
-        own = (made_of(each) for each in columns if each.name in self.sources)
-        return not self.sources.union(*own).isdisjoint(made_of(column, columns))
+    def concerns(self, column: Column, made: Mapping[str, frozenset[str]]) -> bool:
+        """Tells whether cells of a column follow from the same source, by `made_of` the columns of a release."""
+        own = (made[name] for name in self.sources if name in made)
+        return not self.sources.union(*own).isdisjoint(made[column.name])
 
 
 @repeatable
@@ -90,11 +89,12 @@ def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence
     likely = nearest(moments)
     likely[np.diag_indices_from(likely)] += RIDGE
     tests: dict[str, JointTest] = {}
+    made = made_of(moments.coded)
     for gap in gaps:
         for column in moments.coded:
-            if gap.concerns(column, moments.coded) or (asked and column.name not in asked):
+            if gap.concerns(column, made) or (asked and column.name not in asked):
                 continue
-            given = [moments.lookup(each.name)[0] for each in gaps if each.concerns(column, moments.coded)]
+            given = [moments.lookup(each.name)[0] for each in gaps if each.concerns(column, made)]
             tested, target = _variables(moments, column, gaps), moments.lookup(gap.name)[0]
             if not tested or _follows(likely, target, given):
                 continue
@@ -113,11 +113,13 @@ def missing_cells(release: Release, indicators: Sequence[str] = (), on: Sequence
     )
 
 
-def made_of(column: Column, columns: Collection[Column] = ()) -> frozenset[str]:
-    """Names of a column and of those that its hospital derives it from, also through others of these columns."""
-    found = re.findall(NAME, _QUOTED.sub("", column.derivation))
-    names = frozenset((column.name, *found)) - _WORDS | {column.name}
-    return names.union(*(made_of(each) for each in columns if each.name in names))
+def made_of(columns: Iterable[Column]) -> dict[str, frozenset[str]]:
+    """Column to its own name and those that its hospital derives it from, also through others of these columns."""
+    found = {
+        each.name: frozenset(re.findall(NAME, re.sub(QUOTED, "", each.derivation))) - _WORDS | {each.name}
+        for each in columns
+    }
+    return {name: own.union(*(found[each] for each in own if each in found)) for name, own in found.items()}
 
 
 def _columns(release: Release) -> list[Column]:
@@ -153,8 +155,9 @@ def _gaps(release: Release, indicators: Sequence[str]) -> tuple[Gap, ...]:
 
 
 def _gap(release: Release, name: str) -> Gap:
-    read = _IS_MISSING.fullmatch(release.column(name).derivation)
-    return Gap(name, frozenset({read[1]}) if read else made_of(release.column(name)))
+    column = release.column(name)
+    read = _IS_MISSING.fullmatch(column.derivation)
+    return Gap(name, frozenset({read[1]}) if read else made_of([column])[column.name])
 
 
 def _variables(moments: NoisyMoments, column: Column, gaps: Sequence[Gap]) -> list[int]:

@@ -30,6 +30,8 @@ from dprelease.estimators.result import per
 from dprelease.one_line import listed
 from dprelease.release.release import Release
 
+UNTOLD = "Left out, for noise does not tell their events or time from none: {names}."
+
 
 @repeatable
 def rates(release: Release, events: str, time: str, by: str) -> Analysis:
@@ -77,10 +79,7 @@ def rates(release: Release, events: str, time: str, by: str) -> Analysis:
         tables,
         {"the rates are equal": joint_test(tables["rate ratios"], covariance)},
         (
-            *(
-                left_out
-                and [f"Left out, for noise does not tell their events or time from none: {', '.join(left_out)}."]
-            ),
+            *([UNTOLD.format(names=", ".join(left_out))] if left_out else []),
             "Events are taken to be independent, at a constant rate: repeated events of a patient make intervals too short.",
             "Events and time that were cut off at their public bounds count as the bounds.",
         ),

@@ -25,6 +25,9 @@ from dprelease.one_line import listed
 NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 """A column's name, as a regular expression."""
 
+QUOTED = r'"(?:[^"\\]|\\.)*"'
+"""A level within a derivation, as a regular expression that finds it."""
+
 DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """A date as ISO 8601 writes it, as a regular expression."""
 

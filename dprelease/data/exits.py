@@ -7,11 +7,12 @@ public declaration can tell. Their meaning stands in docs/format.md 2, "Exits".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dprelease.data.column import number_text
+from dprelease.data.column import NAME, number_text
 from dprelease.errors import InvalidInput
 
 LEFT = "left"
@@ -21,6 +22,11 @@ MISSING = "missing"
 
 EVENT = "event"
 """The cause, where there is only one."""
+
+DERIVED = re.compile(
+    rf"exit by (?:(?P<unit>days|years) from {NAME} to )?(?P<time>{NAME}) and (?P<event>{NAME})(?: = (?P<levels>\".*\"))? at "
+)
+"""How the derivation of a column of exits begins; ``time`` is the later of two dates where ``unit`` is there."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ _SUBJECT = re.compile(r"(^|[_\W])(id|pid|mrn|nhs|patient|subject|person|patid|su
 """Names that a column of identifiers is likely to have."""
 
 _MOST_LEVELS = 50
+"""Texts of a column that are listed; of more, none is a level that anybody would confirm."""
+
 _CODES = (
     '# ICD or ATC? Say kind = "code" without levels, and derive from it: category with prefix or map, or indicator with codes '
     "(docs/party.md, Derived columns)"
 )
-"""Texts of a column that are listed; of more, none is a level that anybody would confirm."""
 
 _LONGEST_NAME = 64
 

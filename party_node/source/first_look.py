@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from dprelease.data.decades import EDGES
 from dprelease.errors import DataRefused, DpReleaseError
 from dprelease.one_line import nearest
 from party_node.declarations.declarations import Declaration
-from party_node.declarations.formula import CategoryFormula
+from party_node.declarations.formula import CategoryFormula, Source
 from party_node.declarations.source_columns import CodeColumn, code_text
 from party_node.settings import PartySettings
 from party_node.source.alignment import align, as_names, new_key
@@ -79,23 +79,14 @@ class Levels:
     Attributes:
         levels: counts of each declared level, in the order of the declaration.
         undeclared: values that are no declared level.
-        absent: the level that missing cells are, if they are one.
     """
 
     levels: dict[str, int]
     undeclared: int = 0
-    absent: InitVar[str] = ""
-
-    def __post_init__(self, absent: str) -> None:
-        """Keep what counts do not show."""
-        self._absent = absent
 
     def add(self, cells: Cells) -> None:
         """Count a batch's values."""
-        found = Counter(cells.values)
-        absent = found.pop(None, 0)
-        if self._absent:
-            self.levels[self._absent] += absent
+        found = Counter(value for value in cells.values if value is not None)
         for level in self.levels:
             self.levels[level] += found.pop(level, 0)
         self.undeclared += sum(found.values())
@@ -135,12 +126,10 @@ CellCounts = Histogram | Levels | Span
 """Counts of a column's cells, batch by batch."""
 
 
-def distribution_of(declared: Declaration) -> CellCounts:
+def distribution_of(column: Source) -> CellCounts:
     """Empty counts for a column."""
-    column, formula = declared.column, declared.formula
     if column.values:
-        absent = formula.fill_level if isinstance(formula, CategoryFormula) else ""
-        return Levels(dict.fromkeys(column.vocabulary, 0), absent=absent)
+        return Levels(dict.fromkeys(column.vocabulary, 0))
     if column.measured:
         return Histogram(np.linspace(*column.ends, BARS + 1) if column.bounded else EDGES)
     return CodeSpan() if isinstance(column, CodeColumn) else Span()
@@ -290,6 +279,9 @@ class ColumnLook:
         """Count some rows' cells."""
         self.cells += len(cells.missing)
         self.findings.count(cells.missing, cells.unreadable, cells.outside)
+        formula = self.declared.formula
+        if isinstance(formula, CategoryFormula) and formula.fill_level:  # missing cells have a level of their own
+            cells = replace(cells, values=[formula.fill_level if each is None else each for each in cells.values])
         self.distribution.add(cells)
 
     def note(self, cells: Cells, raw: pa.Array, before: int) -> None:
@@ -371,7 +363,7 @@ class SourceLook:
 
 def look_at(settings: PartySettings) -> SourceLook:
     """Look at the source once, from its beginning to its end, and note whatever is wrong with it."""
-    columns = {name: ColumnLook(each, distribution_of(each)) for name, each in settings.declared.items()}
+    columns = {name: ColumnLook(each, distribution_of(each.column)) for name, each in settings.declared.items()}
     found = SourceLook(settings.source.place, columns)
     identifiers = IdentifiersLook(settings)
     try:

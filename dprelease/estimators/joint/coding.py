@@ -160,7 +160,7 @@ class Entries:
         left, right = map(_from_variables, pair)
         return left @ sums @ right.T, np.sqrt(left**2 @ noise**2 @ (right**2).T)
 
-    @property
+    @cached_property
     def level_noise(self) -> Floats:
         """(l,) standard deviations of the noise of the patients of each private level, as released."""
         told = [each for each in self.attributes if not (each.scored or each.column.public)]

@@ -16,15 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dprelease.arrays import Mask
+from dprelease.data.column import QUOTED
 from dprelease.data.columns import Column
-from dprelease.data.exits import EVENT, FOLLOWED, LEFT, MISSING
+from dprelease.data.exits import DERIVED, EVENT, FOLLOWED, LEFT, MISSING
 from dprelease.estimators.joint.coding import Attribute
 
 _INDICATOR = re.compile(r'(?P<source>[A-Za-z_][\w.-]*) = (?P<level>".*")')
 _MISSING = re.compile(r"(?P<source>[A-Za-z_][\w.-]*) is missing")
 _BAND = re.compile(r"(?P<source>[A-Za-z_][\w.-]*) cut at ")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_EXIT = re.compile(r'exit by .+? and (?P<source>[A-Za-z_][\w.-]*)(?: = (?P<levels>".*"))? at ')
 
 
 class Tie(NamedTuple):
@@ -95,14 +94,14 @@ def _of_one_source(one: Column, other: Column) -> Mask | None:
 
 def _of_exit(exits: Column, event: Column) -> Mask | None:
     """An exit, and its event or an indicator of it. Any event may stand beside the fill of exits."""
-    read = _EXIT.match(exits.derivation)
+    read = DERIVED.match(exits.derivation)
     if read is None:
         return None
     shown = _INDICATOR.fullmatch(event.derivation)
-    if event.name != read["source"] and (shown is None or shown["source"] != read["source"]):
+    if event.name != read["event"] and (shown is None or shown["source"] != read["event"]):
         return None
     level = event.vocabulary[0] if shown is None else json.loads(shown["level"])
-    events = tuple(json.loads(each) for each in _QUOTED.findall(read["levels"] or "")) or (level,)
+    events = tuple(json.loads(each) for each in re.findall(QUOTED, read["levels"] or "")) or (level,)
 
     def rule(exit_: str, value: str) -> bool:
         word = exit_.rsplit(" ", 3)[0]

@@ -110,12 +110,8 @@ def test_counts_have_the_noise_of_their_sums() -> None:
 
 def test_a_column_is_made_of_those_that_its_formula_names() -> None:
     formula = 'exit by years from admitted to left and status = "cut at" or "x" at 1.5'
-    assert made_of(category("exit", "a").model_copy(update={"derivation": formula})) == {
-        "exit",
-        "admitted",
-        "left",
-        "status",
-    }
+    made = made_of([category("exit", "a").model_copy(update={"derivation": formula})])
+    assert made == {"exit": {"exit", "admitted", "left", "status"}}
 
 
 def test_a_level_may_say_that_cells_are_missing() -> None:
